@@ -230,7 +230,7 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
 
 def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
     return {
-        **attributes(found.violation, "rule", "at"),
+        **attributes(found.violation, "rule", "at", "place"),
         "details": job.subject.details(found.text, found.violation.rule),
         "schedule": found.text,
         "command": job.command(found.text),

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
@@ -37,6 +38,7 @@ from callboard.replay.testing.sessions.scenario import Check, Scenario
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json, to_json
@@ -47,6 +49,7 @@ from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
 from callboard.runtime.tools.tool import Tool
+from callboard.runtime.tools.traces import trace_of
 
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 """The replies of the models."""
@@ -112,9 +115,19 @@ def policy_of(models: Sequence[Model]) -> PurePolicy:
         model = known.get(request.model.name)
         if model is None:
             return Reply(failure=ModelFailure("unknown_model", f"there is no model {request.model.name!r}"))
-        return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
+        return _called(model, request)
 
     return says
+
+
+def _called(model: Model, request: ModelRequest) -> Reply:
+    """Return a model's reply; a model that raises fails as at the live port, with the place in its code."""
+    try:
+        return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
+    except MisuseError:
+        raise
+    except Exception as error:
+        return Reply(failure=ModelFailure("model_crashed", located_text(error)), usage=None)
 
 
 def _says(answer: object) -> Reply:
@@ -178,7 +191,7 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
         if tool is None:
             return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
         outcome = _used(tool, fakes.get(call.tool), address, call)
-        return ToolReturned(call.turn, call.call, outcome.status, outcome.output)
+        return ToolReturned(call.turn, call.call, outcome.status, outcome.output, outcome.trace)
 
     return answers
 
@@ -203,7 +216,7 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
     except MisuseError:
         raise
     except Exception as error:
-        return failed(describe(error), most)
+        return replace(failed(describe(error), most), trace=trace_of(error, NO_SECRETS.redactor))
 
 
 # --- the schema port, a person --------------------------------------------------------

@@ -52,7 +52,7 @@ def counterexample_lines(
 def broken_line(violation: Violation) -> str:
     """Return the line that says which rule is broken, and where."""
     where = f"after step {violation.at}" if violation.at else "at the start"
-    return f"broken {where}: {violation.rule}"
+    return f"broken {where}: {violation.rule}" + f" ({violation.place})" * bool(violation.place)
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:

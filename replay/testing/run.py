@@ -13,6 +13,7 @@ Rules
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from pathlib import PurePath
 from typing import Generic, Protocol, TypeAlias
 
 import msgspec
@@ -137,14 +138,21 @@ def perform(
     except MisuseError:  # a mistake of the caller breaks no rule of the session
         raise
     except Exception as error:
-        run.violation = Violation(_rule_against(error), len(run.made))
+        run.violation = _raised(error, len(run.made))
     return run
 
 
-def _rule_against(error: Exception) -> str:
-    if isinstance(error, AssertionError) and str(error):
-        return str(error)
-    return f"Nothing raises {type(error).__name__}: {error}"
+def _raised(error: Exception, at: int) -> Violation:
+    """Return the violation for an exception of a decider, a world or a rule."""
+    says_all = isinstance(error, AssertionError) and str(error)
+    rule = str(error) if says_all else f"Nothing raises {type(error).__name__}: {error}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return Violation(rule, at)
+    code = trace.tb_frame.f_code
+    return Violation(rule, at, f"{PurePath(code.co_filename).name}:{trace.tb_lineno} in {code.co_name}")
 
 
 def _first(
@@ -258,7 +266,7 @@ class Noting(Generic[W]):
         except MisuseError:
             raise
         except Exception as error:
-            self.violation = Violation(_rule_against(error), at)
+            self.violation = _raised(error, at)
 
 
 def choice_of(schedule: Schedule) -> Choose:

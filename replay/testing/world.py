@@ -127,10 +127,14 @@ MakeWorld: TypeAlias = Callable[[], W]
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A rule that a run broke. rule: one sentence. at: the seq of the step after which it was broken."""
+    """A rule that a run broke. rule: one sentence. at: the seq of the step after which it was broken.
+
+    place: of an exception, file, line and function: `shop.py:14 in clerk`.
+    """
 
     rule: str
     at: int
+    place: str = ""
 
 
 class Monitor(Protocol[W_contra]):

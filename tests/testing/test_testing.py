@@ -18,6 +18,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.schedule import BadSchedule
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.approvals import ApprovalAnswer
+from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.models.scripted import Policy as ScriptedPolicy
 from callboard.runtime.models.scripted import Step
 from callboard.testing import (
@@ -416,6 +417,47 @@ def test_an_unknown_scheduler_is_refused(scheduler: Any) -> None:
         explore(HOST, policy, runs=1, scheduler=scheduler)
 
 
+class Broken:
+    """A model whose code raises."""
+
+    spec = ScriptedModel(["x"]).spec
+
+    async def call(self, request: ModelRequest, on_text: object) -> ModelAnswer:
+        raise OSError("disk full")
+
+    async def aclose(self) -> None:
+        return
+
+
+def test_user_code_that_raises_is_named_with_file_and_line() -> None:
+    def broken(request: ModelRequest) -> Step:
+        raise LookupError("no such plan")
+
+    line = broken.__code__.co_firstlineno + 1
+    for run in (simulate, explore):
+        with pytest.raises(
+            MisuseError, match=rf"LookupError: no such plan \(test_testing.py:{line} in broken\)"
+        ):
+            run(HOST, broken)
+    found = simulate(HOST, Broken())
+    line = Broken.call.__code__.co_firstlineno + 1
+    why = f"model_crashed: OSError: disk full (test_testing.py:{line} in call)"
+    assert (found.outcome.kind, found.outcome.detail) == ("model_error", why)
+    assert any(why in text for text in found.lines(200))
+
+
+def test_a_fake_that_raises_leaves_its_traceback_in_the_log() -> None:
+    def fake(text: str) -> str:
+        raise OSError("disk full")
+
+    (returned,) = simulate(
+        Agent("a", tools=[save]), [call("save", text="x"), "done"], tools={"save": fake}
+    ).world.of(ToolReturned)
+    assert f", line {fake.__code__.co_firstlineno + 1}, in fake" in returned.trace
+    assert "test_testing.py" in returned.trace
+    assert "callboard/testing" not in returned.trace
+
+
 # --- the face -------------------------------------------------------------------------
 
 
@@ -448,7 +490,9 @@ def test_a_rule_that_is_broken_before_the_first_step_is_told_and_replays(
     found = explore(Agent("host"), lambda request: say("done"), monitors=[rule], runs=5)
     (one,) = found.counterexamples
     assert one.violation.rule in ("never", "Nothing raises LookupError: 2 events, and none of them")
-    assert str(found).startswith(f"broken at the start: {one.violation.rule}\n\n(no step was made)")
+    place = f" (test_testing.py:{_raises.__code__.co_firstlineno + 1} in _raises)"
+    said = one.violation.rule + place * (one.violation.rule != "never")
+    assert str(found).startswith(f"broken at the start: {said}\n\n(no step was made)")
     assert found.replay().schedule.strands == ()
 
 

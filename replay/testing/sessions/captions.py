@@ -119,7 +119,7 @@ def _task(profiles: Sequence[str], prompt: Json) -> str:
 def _reply(reply: ModelReplied) -> str:
     """Describe a model's reply: its failure, its calls, or its text."""
     if reply.failure is not None:
-        return reply.failure.code
+        return f"{reply.failure.code}: {reply.failure.message}"
     said = read(reply.content)
     if said is None:
         return "content that cannot be read" if reply.content != NULL else reply.status
@@ -151,6 +151,10 @@ def _returned(body: ToolReturned, request: object) -> str:
     return _named("ToolReturned", request, output if body.status == "ok" else f"{body.status} {output}")
 
 
+def _given(body: ApprovalGiven, request: object) -> str:
+    return _named("ApprovalGiven", request, f"{body.verdict} {_value(body.note or None)}".rstrip())
+
+
 def _started(body: ToolStarted, request: object) -> str:
     if not isinstance(request, CallTool):
         return ""
@@ -174,7 +178,7 @@ _HANDLED: Final[Mapping[type, Callable[[Any, object], str]]] = {
     ModelReplied: lambda reply, _: f"ModelReplied {_reply(reply)}",
     ToolStarted: _started,
     ToolReturned: _returned,
-    ApprovalGiven: lambda given, asked: _named("ApprovalGiven", asked, given.verdict),
+    ApprovalGiven: _given,
     **dict.fromkeys((AskEnded, DelegationEnded, Finished), _ended),
 }
 """The captions of handled messages: of the message, and of the request that it answers."""

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.findings import broken_line
 from callboard.replay.testing.monitors import always, at_rest, eventually, sometimes
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds, perform, replay, replay_on
@@ -115,7 +116,10 @@ def test_what_a_step_raises_is_a_violation_after_that_step() -> None:
 
     program = Program({"a": Actor(0, step)}, [Send("s", "a", "1"), Send("s", "a", "2")])
     found = perform(program.world(), (), first, first)
-    assert found.violation == Violation("Nothing raises ValueError: two is too much", 2)
+    line = step.__code__.co_firstlineno + 2
+    place = f"test_run.py:{line} in step"
+    assert found.violation == Violation("Nothing raises ValueError: two is too much", 2, place)
+    assert broken_line(found.violation).endswith(f"two is too much ({place})")
 
 
 def test_the_text_of_an_assertion_is_the_rule() -> None:
@@ -123,7 +127,8 @@ def test_the_text_of_an_assertion_is_the_rule() -> None:
         raise AssertionError("one is enough")
 
     found = perform(Program({"a": Actor(0, step)}, [Send("s", "a", "1")]).world(), (), first, first)
-    assert found.violation == Violation("one is enough", 1)
+    line = step.__code__.co_firstlineno + 1
+    assert found.violation == Violation("one is enough", 1, f"test_run.py:{line} in step")
 
 
 def test_misuse_is_not_a_violation() -> None:
@@ -275,7 +280,8 @@ def test_a_decider_that_raises_ends_the_replay_with_what_was_noted_before() -> N
 
     program = Program({"a": Actor(0, step)}, [Send("s", "a", "go")])
     run = replay(program.world, Schedule(("s>a",)), [always("never", lambda world: False)])
-    raised = Violation("Nothing raises ZeroDivisionError: no", 1)
+    line = step.__code__.co_firstlineno + 1
+    raised = Violation("Nothing raises ZeroDivisionError: no", 1, f"test_run.py:{line} in step")
     assert run.violations == (Violation("never", 0), raised)
 
 

@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.findings import chart
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from callboard.replay.testing.sessions.captions import CHARS_MAX, argument_words, call_words
@@ -131,3 +133,21 @@ def test_a_report_is_told_as_the_model_made_it() -> None:
 
     world = SessionWorld(Scenario((profile("host", ["kid"]), profile("kid")), policy, [ask()])).run()
     assert "host.1 answers report_back n=1" in [step.about for step in steps_of(world)]
+
+
+def test_a_model_that_fails_and_a_person_who_refuses_are_told_with_their_reasons() -> None:
+    def policy(request: object) -> Reply:
+        if getattr(request, "turn", 0) == 1:
+            return calls(("pay", {"euros": 5}))
+        return Reply(failure=ModelFailure("bad_request", "no credit"))
+
+    def approve(address: str, asked: RequestApproval) -> ApprovalGiven:
+        return ApprovalGiven(asked.turn, asked.call, "denied", "too much")
+
+    host = profile("host", asks=["pay"])
+    told = [
+        step.about
+        for step in steps_of(SessionWorld(Scenario((host,), policy, [ask()], approve=approve)).run())
+    ]
+    assert 'ApprovalGiven pay denied "too much"' in told
+    assert "host answers bad_request: no credit" in told
