@@ -110,8 +110,8 @@ CALLS: Final = (
         "cost-overrides-tokens",
         "Where both are limited, a call whose cost fits passes although its tokens do not.",
         "supervisor.budgets",
-        "reserved.cost > budget.cost else verdict",
-        'reserved.cost > budget.cost else "now"',
+        "reserved.micro_usd > budget.micro_usd else verdict",
+        'reserved.micro_usd > budget.micro_usd else "now"',
     ),
     Mutant(
         "slot-of-a-stopped-retry",

@@ -82,7 +82,7 @@ BUDGETS: Final = (
         "unknown-use-is-free",
         "A call with unknown usage is charged nothing.",
         "supervisor.budgets",
-        "Usage(charged_tokens=need.tokens, micro_usd=need.cost, calls=1, unknown_calls=1)",
+        "Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, calls=1, unknown_calls=1)",
         "Usage(calls=1, unknown_calls=1)",
     ),
     Mutant(
@@ -118,8 +118,8 @@ BUDGETS: Final = (
         "own-budget-forgotten",
         "A child's own token budget does not bind it.",
         "supervisor.delegating",
-        "        Budget(own.tokens, micro(own.cost)),",
-        "        Budget(None, micro(own.cost)),",
+        "        Budget(own.tokens, micro(own.cost_usd)),",
+        "        Budget(None, micro(own.cost_usd)),",
     ),
 )
 

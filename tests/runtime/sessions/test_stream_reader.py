@@ -2,6 +2,9 @@
 
 import asyncio
 import tracemalloc
+from collections.abc import Callable
+
+import pytest
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -93,15 +96,44 @@ def test_text_so_far_comes_first_and_is_made_in_its_turn() -> None:
     assert reader.take() == event(1, 1)
 
 
-def test_a_reader_sleeps_until_there_is_something() -> None:
+async def asleep(reader: Reader) -> "asyncio.Task[bool]":
+    """Return a task that waits on this reader, and sleeps."""
+    waiting = asyncio.create_task(reader.wait())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    return waiting
+
+
+@pytest.mark.parametrize("wake", [lambda one: one.put(event(1, 1)), Reader.end])
+def test_a_reader_sleeps_until_there_is_an_item_or_the_end(wake: Callable[[Reader], None]) -> None:
     async def main() -> None:
-        for wake in (lambda one: one.put(event(1, 1)), Reader.end, Reader.give_sign):
-            reader = Reader(0)
-            waiting = asyncio.create_task(reader.wait())
-            await asyncio.sleep(0.01)
-            assert not waiting.done()
-            wake(reader)
-            await asyncio.wait_for(waiting, 1)
-            await reader.wait()
+        reader = Reader(0)
+        waiting = await asleep(reader)
+        wake(reader)
+        assert not await asyncio.wait_for(waiting, 1)
+        assert not await asyncio.wait_for(reader.wait(), 1)  # nothing was taken
+
+    asyncio.run(main())
+
+
+def test_a_sign_of_life_wakes_a_reader_once() -> None:
+    async def main() -> None:
+        reader = Reader(0)
+        waiting = await asleep(reader)
+        reader.give_sign()
+        assert await asyncio.wait_for(waiting, 1)
+        waiting = await asleep(reader)
+        reader.end()
+        assert not await asyncio.wait_for(waiting, 1)
+
+    asyncio.run(main())
+
+
+def test_a_sign_of_life_that_finds_a_reader_awake_waits_for_it() -> None:
+    async def main() -> None:
+        reader = Reader(0)
+        reader.give_sign()
+        assert await asyncio.wait_for(reader.wait(), 1)
+        (await asleep(reader)).cancel()
 
     asyncio.run(main())

@@ -1,11 +1,9 @@
 """A session as a world: the same deciders as live, an order from outside, a clock that waits for all."""
 
 from random import Random
-from typing import NoReturn
 
 import pytest
 
-from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed, TurnRequested
@@ -25,7 +23,7 @@ from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, 
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.testing.world import Covers, Heals
 from callboard.replay.verify import Verifier
-from tests.poison import poison_supervisor
+from tests.poison import poison_agents, poison_supervisor
 from tests.replay.testing.scenarios import RICH, TWO
 
 DONE = Scenario([profile("host")], lambda request: Reply("done"), [ask()])
@@ -172,10 +170,7 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
 
 
 def test_a_decider_that_raises_is_recorded_as_it_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    def boom(*_: object) -> NoReturn:
-        raise ZeroDivisionError
-
-    monkeypatch.setitem(HANDLERS, ModelReplied, boom)
+    poison_agents(monkeypatch, ModelReplied, ZeroDivisionError())
     world = SessionWorld(DONE).run()
     assert world.of(DeciderFailed)[0].error == "ZeroDivisionError"
     assert world.ended.kind == "crashed"
