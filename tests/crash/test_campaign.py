@@ -17,7 +17,7 @@ from tests.crash.points import POINTS
 NOTICED: dict[str, str | tuple[str, ...]] = {
     "reruns writes": "ran 2 times",
     "denies writes": "the log says that it never started",
-    "tells early": ("is lost", "was acknowledged with digest"),
+    "tells early": ("is lost", "was acknowledged with digest", "is missing"),
     "commits late": "is gone",
     "new keys": "the log does not know of it",
     "forgets outcomes": "ended 2 times",

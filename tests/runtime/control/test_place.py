@@ -1,6 +1,8 @@
 """Where a control socket stands."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,11 @@ from callboard.runtime.control.place import (
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", os.fspath(folder))
-    return folder
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a folder with a short path: that of pytest leaves no room below the bound."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", made)
+        yield Path(made)
 
 
 def log_of_length(folder: Path, length: int) -> Path:

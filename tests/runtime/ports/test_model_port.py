@@ -15,6 +15,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import NO_SECRETS
+from callboard.runtime.sessions.session_deps import SessionDeps
 from tests.replay.testing.scenarios import TWO
 
 
@@ -46,6 +47,7 @@ class Table:
             core=world.core,
             gate=world.gate,
             secrets=NO_SECRETS,
+            deps=SessionDeps(None),
             answer=lambda request, post: self.answers.append(post),
         )
         asked = world.asked[self.request.seq]
