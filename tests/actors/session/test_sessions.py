@@ -16,7 +16,15 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Cancel, Close, ReportBack, SessionOpened, Stopped
+from callboard.actors.protocol.messages import (
+    AskEnded,
+    Cancel,
+    Close,
+    ReportBack,
+    Resumed,
+    SessionOpened,
+    Stopped,
+)
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
@@ -157,8 +165,8 @@ def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
 
 
 def closings() -> Statistics:
-    """Cover the rest: open, close among stragglers, and close with only a report to judge."""
-    straggling, judging = SessionHarness().opens(), SessionHarness().opens()
+    """Cover the rest: open; close among stragglers, with only a report to judge, and idle; reopen."""
+    straggling, judging, idle = (SessionHarness().opens() for _ in range(3))
     opened = straggling.session
     straggling.asks()
     straggling.hears("client", Cancel())
@@ -169,10 +177,11 @@ def closings() -> Statistics:
     judging.hears("clock", TimerFired(1))
     judging.hears("host", Stopped())
     seen: Statistics = {("new", opened, SessionOpened)}
-    for head in (straggling, judging):
-        before = head.session
-        head.hears("client", Close())
-        seen.add((before, head.session, Close))
+    for head in (straggling, judging, idle):
+        for body in (Close(), Resumed(1, reopens=True)):
+            before = head.session
+            head.hears("client", body)
+            seen.add((before, head.session, type(body)))
     return seen
 
 
