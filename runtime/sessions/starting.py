@@ -123,7 +123,7 @@ class SessionStarter:
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
-                    return await self.resume(name, agent, Continuing(new.limits))
+                    return await self._resume(name, agent, Continuing(new.limits))
             return await self._create(name, found, opened, new)
 
     @contextlib.asynccontextmanager
@@ -149,6 +149,10 @@ class SessionStarter:
 
     async def resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
         """Resume a session as `Runtime.resume` does."""
+        async with self._turn(session_id):
+            return await self._resume(session_id, agent, how)
+
+    async def _resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
         settings = self.settings
         found = self._agents_of(agent, how.limits)
         policy = "accept" if how.accept_changes else settings.on_agents_changed

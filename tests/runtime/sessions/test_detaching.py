@@ -190,6 +190,25 @@ def test_callers_that_open_one_session_at_once_share_it(is_known: bool, tmp_path
     asyncio.run(scene())
 
 
+def test_a_caller_may_open_a_session_that_is_being_resumed(tmp_path: Path) -> None:
+    """A service resumes all its sessions while the first requests come."""
+
+    async def scene() -> None:
+        async with Runtime(tmp_path / "log.db", model=Slow()) as runtime:
+            session = await runtime.open(HOST, session_id=NAME)
+            await session.submit("hello")
+            await runtime.aclose(grace_s=0)
+        async with Runtime(tmp_path / "log.db", model=quick()) as runtime:
+            opening = runtime.resume(NAME, HOST), runtime.open(HOST, session_id=NAME, resume=True)
+            resumed, opened = await asyncio.gather(*opening)
+            assert resumed is opened
+            assert (await opened.outcome).is_ok
+            with pytest.raises(SessionBusy):
+                await runtime.resume(NAME, HOST)
+
+    asyncio.run(scene())
+
+
 # --- the grace ----------------------------------------------------------------------
 
 
