@@ -10,13 +10,24 @@ goes on where it was, and a job that had its outcome gets the same outcome again
 """
 
 import asyncio
-import contextlib
 import random
 import signal
 import sqlite3
 import sys
 
-from callboard import Agent, Call, ModelRequest, Reply, Runtime, ScriptedModel, ToolContext, call, say, tool
+from callboard import (
+    Agent,
+    Call,
+    ModelRequest,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    StoreLocked,
+    ToolContext,
+    call,
+    say,
+    tool,
+)
 
 TABLES = """
     create table if not exists jobs (id text primary key, prompt text, state text default 'new', result text);
@@ -94,5 +105,9 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["add"]:
         add(sys.argv[2:])
     else:
-        with contextlib.suppress(asyncio.CancelledError):
+        try:
             asyncio.run(work())
+        except StoreLocked as error:  # another worker has the file; the text names it and the way out
+            sys.exit(str(error))
+        except asyncio.CancelledError:
+            pass  # stopped politely
