@@ -90,8 +90,8 @@ def _written(frame: FrameType, explored: Callable[..., object]) -> _Written | No
     # Exact, except where the code was rewritten (asserts by pytest) or has no columns (-X no_debug_ranges).
     exact = [one for one in calls if _span(one) == _position(frame)]
     calls = exact or calls
-    if len(calls) != 1 or _unpacks(calls[0]):
-        return None
+    if len(calls) != 1 or _unpacks(calls[0]) or (_is_method(explored) and calls[0].args):
+        return None  # a method with arguments by position is `Scenario.explore(booking)`
     return _Written(calls[0], source)
 
 

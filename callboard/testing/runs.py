@@ -36,7 +36,7 @@ from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
+from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
@@ -245,7 +245,10 @@ class Simulation:
     @cached_property
     def breaches(self) -> list[Breach]:
         """Return the breaches of callboard's own rules; empty if every one holds."""
-        return breaches_of(self.world)
+        found = breaches_of(self.world)
+        if self.world.is_at_rest:
+            return found
+        return [one for one in found if one.name != NOTHING_LEFT.name]  # a schedule may end in mid-work
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
@@ -274,6 +277,8 @@ class Simulation:
     def lines(self, width: int = 80) -> list[str]:
         """Return the run as a message-sequence chart, its fault mix, and the rules that it breaks."""
         told = [said] if (said := self.world.conditions()) else []
+        if not self.world.is_at_rest:
+            told.append("the schedule ends before the run is at rest")
         broken = [*map(broken_line, self.violations), *(f"broken: {breach}" for breach in self.breaches)]
         marked = {one.at for one in self.violations}
         return [*chart(steps_of(self.world), width, marked), *told, *broken]

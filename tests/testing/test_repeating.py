@@ -94,6 +94,26 @@ def test_simulate_is_not_imported_where_it_is_known(capsys: pytest.CaptureFixtur
     assert "broken after step" in repeated(line, capsys, simulate=simulate)
 
 
+def test_letters_of_any_alphabet_and_long_texts_are_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    größe = "漢字"
+    found = [explore(HOST, policy, f"""{größe}
+        und mehr""", monitors=[NEVER], runs=9)]  # fmt: skip
+    line = line_of(found[0])
+    assert r"f'{größe}\n        und mehr', monitors=[NEVER], schedule=" in line
+    assert "broken after step" in repeated(line, capsys, größe=größe)
+
+
+def test_a_cut_run_tells_its_own_rule_and_nothing_that_is_only_left_undone() -> None:
+    found = explore(HOST, policy, monitors=[NEVER], runs=9)
+    again = found.replay()
+    assert not again.world.is_at_rest
+    assert again.breaches == []
+    assert again.lines()[-2:] == [
+        "the schedule ends before the run is at rest",
+        f"broken after step {found.counterexamples[0].violation.at}: Nobody saves.",
+    ]
+
+
 def test_a_scenario_is_repeated_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     scenarios = {"saving": Scenario(HOST, policy, monitors=[NEVER])}
     line = line_of(scenarios["saving"].explore(runs=9, keeps_going=True))
@@ -113,6 +133,9 @@ def test_of_two_calls_on_a_line_the_right_one_is_repeated() -> None:
         pytest.param(partial(explore, HOST, policy, monitors=[NEVER], runs=9), id="partial"),
         pytest.param(lambda: explore(HOST, policy, runs=9, **RULES), id="keywords unpacked"),
         pytest.param(lambda: explore(*(HOST, policy), monitors=[NEVER], runs=9), id="arguments unpacked"),
+        pytest.param(
+            lambda: Scenario.explore(Scenario(HOST, policy, monitors=[NEVER]), runs=9), id="unbound method"
+        ),
         pytest.param(
             eval(compile("lambda: explore(HOST, policy, monitors=[NEVER])", "<nowhere>", "eval"), globals()),
             id="no source",

@@ -6,7 +6,9 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.sessions.monitors import EFFECTS
+from callboard.replay.testing.sessions import monitors
+from callboard.replay.testing.sessions.monitors import EFFECTS, SessionMonitor
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.tools.tool import tool
@@ -79,7 +81,7 @@ def test_a_value_that_is_no_scenario_is_refused_with_the_right_type(value: objec
         subject_of(value, "x:y")
 
 
-def test_a_report_tells_the_details_of_the_broken_rule_alone() -> None:
+def test_a_report_tells_the_details_of_the_broken_rule_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = subject_of(SESSION, "x:looking")
     found = explore(*subject(), Plan(runs=20, scenario=subject.fingerprint))
     lines = subject.lines(found, 80, lambda text: f"again {text}")
@@ -88,10 +90,12 @@ def test_a_report_tells_the_details_of_the_broken_rule_alone() -> None:
     assert "in detail:" not in lines  # what the run left undone is no breach of this rule
     text = found.counterexamples[0].text
     assert subject.details(text, EFFECTS.rule) == []
-    unfinished = [breach.rule for breach in SESSION.simulate(text).breaches]
-    assert unfinished
-    (first, *_) = subject.details(text, unfinished[0])
-    assert first.startswith("  event ")
+    monkeypatch.setattr(monitors, "session_monitors", lambda every: [SessionMonitor("x", "A rule.", log_end)])
+    assert subject.details(text, "A rule.") == ["  event 9: the log ends"]
+
+
+def log_end(world: SessionWorld) -> str:
+    return "the log ends"
 
 
 def test_one_run_is_shown_with_the_step_that_breaks_the_rule_or_as_kept() -> None:

@@ -372,6 +372,27 @@ def test_a_run_names_the_rules_of_ones_own_that_it_breaks_with_any_monitors() ->
     assert simulate(HOST, policy, monitors=[ends]).violations[0].rule == "It never ends."
 
 
+@pytest.mark.slow
+def test_schedules_with_faults_stay_valid_when_monitors_come_and_go() -> None:
+    rules = {
+        "early": always("It has not begun.", lambda world: len(world.log) < 6),
+        "late": always("Nobody saves.", lambda world: not world.effects),
+        "end": at_rest("It never ends.", lambda world: False),
+        "goal": sometimes("A dream comes true.", lambda world: False),
+        "raises": always("raises", _raises),
+    }
+    scenarios = {name: Scenario(HOST, policy, faults="all", monitors=[rule]) for name, rule in rules.items()}
+    scenarios["none"] = Scenario(HOST, policy, faults="all")
+    scenarios["all"] = Scenario(HOST, policy, faults="all", monitors=[*rules.values()])
+    for name, rule in rules.items():
+        for example in scenarios[name].explore(runs=20, seed=1, steps=30).counterexamples:
+            runs = {other: scenario.simulate(example.text) for other, scenario in scenarios.items()}
+            assert all(run.events == runs[name].events for run in runs.values()), name
+            assert example.violation in runs[name].violations
+            assert example.violation in runs["all"].violations, rule
+            assert runs["none"].violations == ()
+
+
 def test_a_goal_that_no_run_reaches_fails_the_campaign() -> None:
     found = explore(HOST, policy, runs=20, monitors=[sometimes("a child is cancelled", lambda world: False)])
     assert not found.is_ok
