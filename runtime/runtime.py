@@ -25,7 +25,7 @@ from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
 from callboard.runtime.sessions.call_options import Prompt, RunOptions, split
-from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, seconds
+from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, idle_seconds, seconds
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.resuming import Continuing
@@ -65,6 +65,8 @@ class Runtime(Operations):
         deadline by the time since the last event.
     deps: an object for the tools of every session (`ToolContext.deps`), never logged; or a function of the
         session's id, tags and metadata that returns it.
+    idle_s: seconds after which a session that nobody uses leaves memory; its next use brings it back
+        (docs/operate.md). None for never.
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
     its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
@@ -91,6 +93,7 @@ class Runtime(Operations):
         cancel_delay_s: float = 1.0,
         deadline_counts_downtime: bool = True,
         deps: object = None,
+        idle_s: float | None = None,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -103,6 +106,7 @@ class Runtime(Operations):
             checked_policy(on_agents_changed),
             deadline_counts_downtime,
             deps,
+            idle_seconds(idle_s),
         )
         self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()
@@ -156,7 +160,7 @@ class Runtime(Operations):
         """Detach every session, then close the models that were used, then the log.
 
         grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
-        instead, their running asks first; a closed session needs `reopen`.
+        instead, their running asks first; a closed session needs `reopen`. Sleeping ones sleep on.
 
         A failure on the way does not keep the rest open; the first error is raised at the end. Raises
         MisuseError, and closes nothing, on another event loop than that of its sessions.
@@ -169,7 +173,10 @@ class Runtime(Operations):
         self._life.is_ending = True
         starter, self._starter = self._starter, None
         grace = Grace(seconds("grace_s", grace_s))
-        leaves = [session.close if cancel else partial(session.detach_within, grace) for session in sessions]
+        leaves = [
+            session.close if cancel and not session.is_asleep else partial(session.detach_within, grace)
+            for session in sessions
+        ]
         work = asyncio.get_running_loop().create_task(self._close(leaves, starter))
         try:
             await asyncio.shield(work)

@@ -1,14 +1,13 @@
 """The numbers of a running runtime: its sessions, calls, queue, commits and log."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Literal
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, TOOLS
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.live_sessions import LiveSessions
 
 
 class CommitStats(PlainValues, frozen=True, kw_only=True):
@@ -27,13 +26,14 @@ class CommitStats(PlainValues, frozen=True, kw_only=True):
 class RuntimeStats(PlainValues, frozen=True, kw_only=True):
     """A runtime at one moment.
 
-    sessions: the sessions in this process: `running` (an ask runs), `idle`, `failed` (in this process).
+    sessions: the sessions in this process: `running` (an ask runs), `idle`, `failed` (in this process), and
+    `asleep` (out of memory since `idle_s`, but held by the program).
     model_calls, tool_calls: calls without an answer. approvals: calls that wait for a person.
     undurable_events: events that wait for the disk; at 8,192 nothing new is started.
     log_bytes: the size of the log in bytes, its WAL included.
     """
 
-    sessions: dict[Literal["running", "idle", "failed"], int]
+    sessions: dict[Literal["running", "idle", "asleep", "failed"], int]
     model_calls: int
     tool_calls: int
     approvals: int
@@ -42,7 +42,7 @@ class RuntimeStats(PlainValues, frozen=True, kw_only=True):
     log_bytes: int
 
 
-def stats_of(sessions: Iterable[Session], writer: GroupWriter, log: EventLog) -> RuntimeStats:
+def stats_of(sessions: LiveSessions, writer: GroupWriter, log: EventLog) -> RuntimeStats:
     """Return the numbers of these sessions, and of the log that this writer writes."""
     listed = list(sessions)
     calls: Counter[str] = Counter()
@@ -50,7 +50,12 @@ def stats_of(sessions: Iterable[Session], writer: GroupWriter, log: EventLog) ->
         calls.update(session.open_requests())
     states = Counter(session.activity for session in listed)
     return RuntimeStats(
-        sessions={"running": states["running"], "idle": states["idle"], "failed": states["failed"]},
+        sessions={
+            "running": states["running"],
+            "idle": states["idle"],
+            "asleep": sessions.asleep(),
+            "failed": states["failed"],
+        },
         model_calls=calls[MODEL],
         tool_calls=calls[TOOLS],
         approvals=calls[APPROVALS],

@@ -107,6 +107,13 @@ def seconds(name: str, value: float) -> float:
     return value
 
 
+def idle_seconds(idle_s: float | None) -> float | None:
+    """Return `Runtime(idle_s=...)`. Raises MisuseError for other values than None and numbers above 0."""
+    if idle_s is not None and not seconds("idle_s", idle_s):
+        raise MisuseError("idle_s=0: a number of seconds above 0, or None for never")
+    return idle_s
+
+
 def refuse_on_cancel(on_cancel: str) -> None:
     """Refuse a word that is no `OnCancel`. Raises MisuseError."""
     if on_cancel not in ("cancel", "detach"):

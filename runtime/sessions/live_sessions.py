@@ -11,11 +11,16 @@ from callboard.runtime.sessions.session import Session
 
 
 class LiveSessions:
-    """The live sessions of one log, of all runtimes that share it."""
+    """The live sessions of one log, of all runtimes that share it.
+
+    A sleeping one is not among them: it may be deleted, or resumed anew.
+    """
 
     def __init__(self, log: EventLog) -> None:
         self._log = log  # kept: as long as this lives, no other log has its identity
         self._sessions: dict[str, Session] = {}
+        # A program that no longer holds a sleeping session leaves nothing of it in memory.
+        self._asleep: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._claimed: set[str] = set()
 
     def __contains__(self, session_id: str) -> bool:
@@ -24,24 +29,37 @@ class LiveSessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._sessions.values()))
 
+    def asleep(self) -> int:
+        """Return the number of sleeping sessions that the program holds."""
+        return len(self._asleep)
+
     def of(self, life: object) -> list[Session]:
-        """Return the sessions of the runtime with this life."""
-        return [session for session in self._sessions.values() if session.life is life]
+        """Return the sessions of the runtime with this life, sleeping ones too."""
+        everywhere = (*self._sessions.values(), *self._asleep.values())
+        return [session for session in everywhere if session.life is life]
 
     def find(self, session_id: str, life: object) -> Session | None:
-        """Return a session that lives in the runtime with this life; None for a failed one."""
-        found = self._sessions.get(session_id)
+        """Return a session that lives or sleeps in the runtime with this life; None for a failed one."""
+        found = self._sessions.get(session_id) or self._asleep.get(session_id)
         return found if found is not None and found.life is life and not found.has_failed else None
 
     def add(self, session: Session) -> None:
         """Give a session its place, until it is released."""
         name = session.session_id
         self._sessions[name] = session
+        self._asleep.pop(name, None)
         session.on_release = lambda: self._release(name, session)
+        session.on_sleep = lambda: self._to_sleep(name, session)
 
     def _release(self, name: str, session: Session) -> None:
+        for sessions in (self._sessions, self._asleep):
+            if sessions.get(name) is session:
+                del sessions[name]
+
+    def _to_sleep(self, name: str, session: Session) -> None:
         if self._sessions.get(name) is session:
             del self._sessions[name]
+            self._asleep[name] = session
 
     @contextmanager
     def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:

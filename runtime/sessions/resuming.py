@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from callboard.actors.protocol.errors import (
     CorruptLog,
     Diverged,
+    Fenced,
     SessionEnded,
     SessionFailed,
 )
@@ -81,7 +82,8 @@ class ResumeRules(NamedTuple):
     """The rules by which a session may be continued.
 
     policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
-    has_deps: the program gives an object for the tools.
+    has_deps: the program gives an object for the tools. ends_at: the seq at which this process has left it;
+    None for any.
     """
 
     policy: AgentsPolicy
@@ -89,6 +91,7 @@ class ResumeRules(NamedTuple):
     models: Container[str] = ()
     reopens: bool = False
     has_deps: bool = False
+    ends_at: int | None = None
 
 
 class Continuing(NamedTuple):
@@ -174,11 +177,19 @@ async def take_over(
 
 
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
-    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingDeps, MissingType."""
+    """Refuse a session that cannot continue.
+
+    Raises SessionEnded, Fenced, AgentsChanged, MissingDeps, MissingType.
+    """
     if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`, or continue "
             f"the conversation with `await runtime.reopen({session_id!r}, agent)`"
+        )
+    if rules.ends_at not in (None, len(recorded.events)):
+        raise Fenced(
+            f"session {session_id} has gone on elsewhere while it was asleep here; use the Session that "
+            "`resume` or `open` returned there"
         )
     found = changes(recorded, now)
     if found and rules.policy == "refuse":

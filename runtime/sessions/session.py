@@ -17,7 +17,7 @@ from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
-from callboard.runtime.sessions.board import Board
+from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.call_options import AskOptions, OnCancel, Prompt
 from callboard.runtime.sessions.detaching import (
     Callers,
@@ -30,9 +30,10 @@ from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_life import SessionLife
+from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
-from callboard.runtime.sessions.streaming import SessionStream, StreamHub
+from callboard.runtime.sessions.streaming import SessionStream, check_after
 
 T = TypeVar("T")
 
@@ -48,37 +49,48 @@ class Session(SessionLife, SessionApprovals):
 
     def __init__(
         self,
-        board: Board,
+        session_id: str,
+        rest: Rest,
+        life: ProcessLife,
         log: EventLog,
+        secrets: Secrets,
         types: SessionTypes,
         accept: Callable[[Json], Awaitable[None]],
         unpriced: str = "",
-        life: ProcessLife | None = None,
     ) -> None:
-        super().__init__(board, life or ProcessLife(1.0))
-        self._types = types
+        super().__init__(session_id, rest, life)
+        self._secrets = secrets
+        self.types = types
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
         self._callers = Callers(self.life, self._cancel_unwanted)
-        self._outcomes = Outcomes(board.session_id, types)
+        self._outcomes = Outcomes(session_id, types)
         self._asking = TypeName()  # the type of the running ask's report
         self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
-        self.hub = StreamHub(board, log)
-        self._ends.append(self.hub.end)
-        board.on_client = self._on_client
+
+    def connect(self, parts: LiveParts) -> None:
+        """Take live parts, when the session begins or wakes."""
+        super().connect(parts)
+        parts.board.on_client = self._on_client
+        self._note_idle()
+
+    def _let_go(self, live: LiveParts) -> None:
+        super()._let_go(live)
+        self._asked.clear()
 
     @property
-    def activity(self) -> Literal["running", "idle", "failed"]:
-        """Return whether an ask runs here, none runs, or the session has failed in this process."""
-        if self.has_failed:
-            return "failed"
+    def activity(self) -> Literal["running", "idle", "asleep", "failed"]:
+        """Return whether an ask runs, none runs, the session sleeps, or it has failed in this process."""
+        if self.is_asleep or self.has_failed:
+            return "asleep" if self.is_asleep else "failed"
         return "running" if self._running else "idle"
 
     def open_requests(self) -> Iterator[str]:
         """Yield the port of each request that has no answer yet."""
-        return (one.event.recipient for one in self._board.gate.open.values())
+        opened = self._live.board.gate.open.values() if self._live else ()
+        return (one.event.recipient for one in opened)
 
     # --- asking -------------------------------------------------------------------
 
@@ -149,7 +161,8 @@ class Session(SessionLife, SessionApprovals):
         """
         self.check_loop()
         name = await self._begin(prompt, output_schema, limits, request_id, deps)
-        await self._board.durable()
+        async with self._in_use() as live:
+            await live.board.durable()
         return name
 
     async def _begin(
@@ -157,13 +170,14 @@ class Session(SessionLife, SessionApprovals):
     ) -> str:
         """Begin an ask, unless it is known already. Return its request id."""
         request_id = checked_name("request_id", request_id or "")
-        self._board.secrets.refuse_in("request_id", request_id)
+        self._secrets.refuse_in("request_id", request_id)
         kind = output_type(output)
-        await self._accept(self._types.of_ask(kind).schema)
-        self._types.learn(kind)
+        await self._accept(self.types.of_ask(kind).schema)
+        self.types.learn(kind)
         if request_id in self._outcomes:
             return request_id
         self.stay()
+        await self._awake()
         if request_id and request_id == self._running:
             return request_id
         self._check_usable()
@@ -172,14 +186,17 @@ class Session(SessionLife, SessionApprovals):
         name = request_id or new_request_id()
         content = prompt_json(prompt)
         body = Ask(name, content, kind.schema, bounds, kind.name, self._board.deps.take(deps))
-        self._asking = self._types.of_ask(kind)
+        self._asking = self.types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
+        self._note_busy()
         self._board.submit_for_client(body)
         return name
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
+        if is_closing or recorded.running:
+            self._note_busy()
         for ended in recorded.ended.values():
             self._outcomes.add(*ended)
         self._board.delegations = recorded.reader.delegations
@@ -202,8 +219,8 @@ class Session(SessionLife, SessionApprovals):
 
     def check_open(self) -> None:
         """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
-        if self._board.error is not None:
-            raise self._board.error
+        if self._error is not None:
+            raise self._error
         if self._detaching is not None:
             raise detached(self.session_id)
         if self._is_over or self._is_closing:
@@ -231,7 +248,7 @@ class Session(SessionLife, SessionApprovals):
         Raises MisuseError on another event loop than the session's.
         """
         self.check_loop()
-        if not self._running or self._board.error is not None or self._detaching is not None:
+        if not self._running or self.has_failed or self._detaching is not None:
             return None
         outcome = self.outcome
         self._board.submit_for_client(Cancel(clean_text(reason)))
@@ -247,6 +264,7 @@ class Session(SessionLife, SessionApprovals):
             self._outcomes.add(ended, (head.seq, head.digest.hex()))
             self._running = ""
             self._settle(body.request_id)
+            self._note_idle()
         elif isinstance(body, SessionClosed):
             self._end_at(head)
 
@@ -269,8 +287,8 @@ class Session(SessionLife, SessionApprovals):
         an event of this session; reading it raises SessionFailed if the session fails.
         """
         self.check_loop()
-        self.hub.check_after(after)
-        return SessionStream(self.hub, after)
+        check_after(self.session_id, after, self._seq)
+        return SessionStream(self._hub_in_use, after)
 
     def text(self) -> AsyncIterator[TextDelta | TextReset]:
         """Yield the text and reset items of `stream`, from now on. A reader that is too slow ends early."""
@@ -281,7 +299,7 @@ class Session(SessionLife, SessionApprovals):
         return self._only(ToolProgress)
 
     async def _only(self, *kinds: type[T]) -> AsyncIterator[T]:
-        async with aclosing(self.stream(self._board.seq)) as items:
+        async with aclosing(self.stream(self._seq)) as items:
             async for item in items:
                 if isinstance(item, kinds):
                     yield item
@@ -297,13 +315,14 @@ class Session(SessionLife, SessionApprovals):
 
         Answer each with `approve()` or `deny()`. Its agent waits for that until its deadline.
         """
-        with self._fed(self._questions) as queue:
-            for question in self._asked:
-                if question.is_open:
-                    yield question
-            while (new := await queue.get()) is not None:
-                if new.is_open:
-                    yield new
+        async with self._in_use():
+            with self._fed(self._questions) as queue:
+                for question in self._asked:
+                    if question.is_open:
+                        yield question
+                while (new := await queue.get()) is not None:
+                    if new.is_open:
+                        yield new
 
     @contextmanager
     def _fed(self, feed: Feed[T]) -> "Iterator[asyncio.Queue[T | None]]":
@@ -312,7 +331,7 @@ class Session(SessionLife, SessionApprovals):
         take, end = queue.put_nowait, partial(queue.put_nowait, None)
         feed.append(take)
         self._ends.append(end)
-        if self._is_over or self._board.error is not None:
+        if self._is_over or self.has_failed:
             end()
         try:
             yield queue
@@ -327,13 +346,14 @@ class Session(SessionLife, SessionApprovals):
         """
         last = start - 1
         # Watch before reading: no event falls between, and those that come twice are dropped by their seq.
-        with self._fed(self._board.watchers) as queue:
-            async for event in self._events(start, queue):
-                if event.seq > last:
-                    last = event.seq
-                    yield event
-            if self._board.error is not None:
-                raise self._board.error
+        async with self._in_use() as live:
+            with self._fed(live.board.watchers) as queue:
+                async for event in self._events(start, queue):
+                    if event.seq > last:
+                        last = event.seq
+                        yield event
+            if self._error is not None:
+                raise self._error
 
     async def _events(self, start: int, live: "asyncio.Queue[Event | None]") -> AsyncIterator[Event]:
         if not self._is_over:

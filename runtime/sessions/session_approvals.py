@@ -1,34 +1,21 @@
 """The approvals of a session: answers by id, and permissions for later calls."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 
 from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.session.permissions import Permission
 from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer
-from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.session_sleep import SessionSleep
 
 
-class SessionApprovals:
-    """The part of a session that people answer. approval_port: set with the session's other ports."""
-
-    _board: Board
-    approval_port: ApprovalPort
-
-    @abstractmethod
-    def check_loop(self) -> None:
-        """Refuse a call from another event loop or thread."""
-
-    @abstractmethod
-    def check_open(self) -> None:
-        """Refuse a call on a session that has ended."""
+class SessionApprovals(SessionSleep):
+    """The part of a session that people answer."""
 
     @property
     def open_approvals(self) -> tuple[Approval, ...]:
         """Return the calls that wait for a person now."""
-        return self.approval_port.questions
+        return self._live.approvals.questions if self._live else ()
 
     async def approve(
         self,
@@ -46,16 +33,18 @@ class SessionApprovals:
         `Approval.approve`. Raises UnknownName if this event asks for no approval.
         """
         self.check_loop()
-        return await self.approval_port.answer(seq, ApprovalAnswer(True, note, by, arguments, always))
+        async with self._in_use() as live:
+            return await live.approvals.answer(seq, ApprovalAnswer(True, note, by, arguments, always))
 
     async def deny(self, seq: int, note: str = "", *, by: str = "") -> bool:
         """Refuse the call whose `Approval` has this seq, as `approve` lets it run."""
         self.check_loop()
-        return await self.approval_port.answer(seq, ApprovalAnswer(False, note, by))
+        async with self._in_use() as live:
+            return await live.approvals.answer(seq, ApprovalAnswer(False, note, by))
 
     def permissions(self) -> tuple[Permission, ...]:
         """Return the permissions that `always` gave and that hold; each with its seq, profile and tool."""
-        return self.approval_port.permissions
+        return self._live.approvals.permissions if self._live else self.slept.permissions
 
     async def revoke(self, permission: int, *, by: str = "") -> bool:
         """End the permission with this seq. Return False if it does not hold.
@@ -67,7 +56,8 @@ class SessionApprovals:
         if permission not in [one.seq for one in self.permissions()]:
             return False
         self.check_open()
-        name = self._board.secrets.redactor.cut(clean_text(by), BY_CHARS_MAX)
-        self._board.submit_for_client(RevokePermission(permission, name))
-        await self._board.durable()
+        async with self._in_use() as live:
+            name = live.board.secrets.redactor.cut(clean_text(by), BY_CHARS_MAX)
+            live.board.submit_for_client(RevokePermission(permission, name))
+            await live.board.durable()
         return True

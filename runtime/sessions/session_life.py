@@ -5,10 +5,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self
 
-from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.messages import Close
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.sessions.board import PATIENCE_S, Board
+from callboard.runtime.sessions.board import PATIENCE_S
 from callboard.runtime.sessions.detaching import (
     DETACH_GRACE_S,
     Grace,
@@ -18,19 +17,18 @@ from callboard.runtime.sessions.detaching import (
     seconds,
 )
 from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session_sleep import CUT_OFF_S, LiveParts, Rest, SessionSleep
 
 _LOOP_END_S: Final = 0.05  # a loop that has cancelled all its tasks ends sooner
-_CUT_OFF_S: Final = 0.25  # seconds that cancelled tools have to end when their session is detached
 
 
-class SessionLife(AbstractAsyncContextManager[Any]):
+class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
     """The part of a session that ends it. on_release: called once it has left this process."""
 
-    def __init__(self, board: Board, life: ProcessLife) -> None:
+    def __init__(self, session_id: str, rest: Rest, life: ProcessLife) -> None:
+        super().__init__(session_id, rest)
         self.life = life
         self.on_release: Callable[[], object] = lambda: None
-        self._board = board
-        self._loop = asyncio.get_running_loop()
         self._running = ""  # request id of the running ask
         self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
         self._closed: asyncio.Future[Head] = self._loop.create_future()
@@ -40,23 +38,21 @@ class SessionLife(AbstractAsyncContextManager[Any]):
         self._is_closing = False
         self._is_over = False
         self._ends: list[Callable[[], None]] = []
-        board.on_failure = self._on_failure
-        board.on_cut_off = self._on_cut_off
 
-    @property
-    def id(self) -> str:
-        """Return the session's id in the log."""
-        return self._board.session_id
+    def connect(self, parts: LiveParts) -> None:
+        """Take live parts, when the session begins or wakes."""
+        super().connect(parts)
+        self._ends.append(parts.hub.end)
+        parts.board.on_failure = self._on_failure
+        parts.board.on_cut_off = self._on_cut_off
 
-    @property
-    def session_id(self) -> str:
-        """Return the session's id in the log, as events and outcomes name it."""
-        return self._board.session_id
+    def _let_go(self, live: LiveParts) -> None:
+        super()._let_go(live)
+        self._ends.remove(live.hub.end)
 
-    @property
-    def has_failed(self) -> bool:
-        """Return True if the session can go no further in this process."""
-        return self._board.error is not None
+    def _may_sleep(self) -> bool:
+        is_ending = self._is_over or self._is_closing or self._closing is not None or self._lingering
+        return not (self._running or is_ending or self._detaching is not None or self.has_failed)
 
     async def __aenter__(self) -> Self:
         """Return the session."""
@@ -70,14 +66,6 @@ class SessionLife(AbstractAsyncContextManager[Any]):
         else:
             # By now a process that ends has cancelled its tasks and has not closed its runtime yet.
             self._lingering = self._loop.call_later(self.life.cancel_delay_s, self._close_unwanted)
-
-    def check_loop(self) -> None:
-        """Refuse a call from another event loop or thread. Raises MisuseError."""
-        if asyncio.get_running_loop() is not self._loop:
-            raise MisuseError(
-                f"session {self.session_id} belongs to the event loop that it was opened on; from another "
-                "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
-            )
 
     async def close(self) -> Head:
         """End the session, its running ask first, and return the final head. May be called twice.
@@ -95,11 +83,16 @@ class SessionLife(AbstractAsyncContextManager[Any]):
 
     async def _close(self) -> Head:
         """Close the session, in a task of its own."""
+        try:
+            await self._awake()
+        except BaseException:
+            self._closing = None  # it sleeps on; a later call tries again
+            raise
         # A caller that is cancelled while it waits for the end must not leave the session open.
-        if self._board.error is None and not self._is_closing:
+        if not self.has_failed and not self._is_closing:
             self._is_closing = True
             self._board.submit_for_client(Close())
-        if self._board.error is not None:
+        if self.has_failed:
             self._end_at(Head(0, b""))
         try:
             return await self._closed
@@ -110,9 +103,11 @@ class SessionLife(AbstractAsyncContextManager[Any]):
     async def _leave(self, patience_s: float) -> None:
         """End the feeds, the ports and the actors of the session, and release its place."""
         self._is_over = True
+        self._note_busy()
         self._end_feeds()
         try:
-            await self._board.aclose(patience_s)
+            if self._live:
+                await self._live.board.aclose(patience_s)
         finally:
             self.on_release()
 
@@ -152,11 +147,12 @@ class SessionLife(AbstractAsyncContextManager[Any]):
 
     async def _detach(self, grace: Grace) -> Head:
         """Detach the session, in a task of its own."""
+        await self._settled()
         try:
-            return await detach(self._board, grace)
+            return await detach(self._live.board, grace) if self._live else self.slept.head
         finally:
-            self._fail_waiters(self._board.error or detached(self.session_id))
-            await self._leave(_CUT_OFF_S)
+            self._fail_waiters(self._error or detached(self.session_id))
+            await self._leave(CUT_OFF_S)
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():
@@ -167,6 +163,7 @@ class SessionLife(AbstractAsyncContextManager[Any]):
             end()
 
     def _on_failure(self, error: BaseException) -> None:
+        self._note_busy()
         self._end_at(Head(0, b""))
         self._fail_waiters(error)
         self._end_feeds()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,14 +13,14 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
-from callboard.actors.protocol.messages import SessionOpened
+from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.protocol import EventLog, Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
@@ -29,6 +30,7 @@ from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.secrets.registry import Secrets
@@ -39,6 +41,7 @@ from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.resuming import (
     Continuing,
+    RecordedSession,
     ResumeRules,
     continuation,
     downtime_ms,
@@ -49,7 +52,9 @@ from callboard.runtime.sessions.resuming import (
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
+from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
 
 _TITLE_CHARS_MAX: Final = 200
@@ -84,6 +89,7 @@ class Settings:
     on_agents_changed: AgentsPolicy
     counts_downtime: bool
     deps: object
+    idle_s: float | None
 
 
 @dataclass
@@ -104,6 +110,10 @@ class SessionStarter:
     capacity: SharedCapacity
     models: dict[int, Model] = field(default_factory=dict)
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        idle_s = self.settings.idle_s
+        self._rounds = None if idle_s is None else Rounds(asyncio.get_running_loop(), idle_s)
 
     async def open(self, agent: Agent, new: NewSession) -> Session:
         """Open a session as `Runtime.open` does."""
@@ -143,8 +153,8 @@ class SessionStarter:
     ) -> Session:
         deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
         epoch = await self.log.create(name, now_ms(), self._title(new.title))
-        session, board = self._put_together(name, epoch, found, self._types_of(found), deps)
-        board.submit_for_client(opened)
+        session = self._session(name, found, self._types_of(found), deps)
+        self._connect(session, epoch, found, deps).submit_for_client(opened)
         return session
 
     async def resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
@@ -162,20 +172,42 @@ class SessionStarter:
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
-            epoch, head, recorded = await take_over(self.log, session_id, found.opened, rules)
+            taken = await take_over(self.log, session_id, found.opened, rules)
+        recorded = taken[2]
         deps = SessionDeps(
             self._deps_of_recorded(session_id, recorded.opened) if how.deps is None else how.deps
         )
         if not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
         first = continuation(recorded, found.opened, how.limits is not None, more_ms, policy)
-        recovered = recover_session(session_id, recorded, first, PortGate(settings.is_strict))
-        self.writer.attach(session_id, epoch, head)
-        session, board = self._put_together(session_id, epoch, found, rules.types, deps)
+        session = self._session(session_id, found, rules.types, deps)
+        self._go_on(session, taken, first, found, deps)
+        return session
+
+    async def _wake(self, found: SessionAgents, deps: SessionDeps, session: Session) -> None:
+        """Bring a sleeping session back, as `resume` does in another process."""
+        name, ends_at = session.session_id, session.slept.head.seq
+        rules = ResumeRules("accept", session.types, found.models, has_deps=True, ends_at=ends_at)
+        with self.live.claim(name, steal=False):
+            taken = await take_over(self.log, name, found.opened, rules)
+        self._go_on(session, taken, continuation(taken[2], found.opened, False, 0), found, deps)
+
+    def _go_on(
+        self,
+        session: Session,
+        taken: tuple[int, Head, RecordedSession],
+        first: Resumed | SessionOpened,
+        found: SessionAgents,
+        deps: SessionDeps,
+    ) -> None:
+        """Let a session go on that was taken over. first: the message with which it does."""
+        epoch, head, recorded = taken
+        recovered = recover_session(session.session_id, recorded, first, PortGate(self.settings.is_strict))
+        self.writer.attach(session.session_id, epoch, head)
+        board = self._connect(session, epoch, found, deps)
         supervisor = recovered.states[SUPERVISOR]
         session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
         board.restore(recovered)
-        return session
 
     async def aclose(self) -> list[BaseException]:
         """Close the models, the writer, the checker and the tools. Return the errors."""
@@ -197,28 +229,37 @@ class SessionStarter:
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self.settings.types)
 
-    def _put_together(
-        self, name: str, epoch: int, found: SessionAgents, types: SessionTypes, deps: SessionDeps
-    ) -> tuple[Session, Board]:
-        """Build a session with its board and ports, before its first event in this process."""
-        board = Board(name, epoch, self.writer, self.settings.is_strict)
+    def _session(self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps) -> Session:
+        """Build a session without live parts."""
+        return Session(
+            name,
+            Rest(self._rounds, partial(self._wake, found, deps)),
+            self.life,
+            self.log,
+            self.secrets,
+            types,
+            self.checker.refuse_broken,
+            found.unpriced,
+        )
+
+    def _connect(self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps) -> Board:
+        """Give a session its live parts, before its first event in this process. Return its board."""
+        board = Board(session.session_id, epoch, self.writer, self.settings.is_strict)
         # By identity: sessions may share a model, and it is closed once.
         self.models.update((id(one), one) for one in found.models.values())
-        board.secrets = self.secrets
-        board.deps = deps
-        session = Session(board, self.log, types, self.checker.refuse_broken, found.unpriced, self.life)
-        models = ModelPort(board, found.models, session.hub)
+        board.secrets, board.deps = self.secrets, deps
+        hub = StreamHub(board, self.log)
+        approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
+        session.connect(LiveParts(board, hub, approvals))
+        models = ModelPort(board, found.models, hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        on_progress = session.hub.on_progress
-        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, on_progress)
-        board.ports[APPROVALS] = session.approval_port = ApprovalPort(
-            board, self.log, found.agents, self.settings.approver, session.on_approval
-        )
-        board.ports[SCHEMA] = SchemaPort(board, self.checker, types)
+        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, hub.on_progress)
+        board.ports[APPROVALS] = approvals
+        board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         board.clock = ClockPort(board)
         self.live.add(session)
-        return session, board
+        return board
 
     def _title(self, prompt: object) -> str:
         kept = self.secrets.redactor.kept

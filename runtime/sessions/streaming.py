@@ -12,8 +12,8 @@ Rules
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import Final
 
@@ -139,18 +139,6 @@ class StreamHub:
 
     # --- from the readers ---------------------------------------------------------
 
-    def check_after(self, after: int | None) -> None:
-        """Refuse an `after` that is no seq of the session. Raises MisuseError."""
-        if after is None:
-            return
-        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
-            raise MisuseError(f"after={after!r:.80}: the seq of an event, from 0 up, or None for a snapshot")
-        if after > self.board.seq:
-            raise MisuseError(
-                f"after={after}: session {self.board.session_id} ends at event {self.board.seq}; "
-                "leave `after` out to begin with a snapshot"
-            )
-
     def _attach(self, reader: Reader) -> int:
         """Send a reader the items from now on. Return the seq up to which the events are its own task."""
         if not self._readers and not self.is_over:
@@ -166,7 +154,7 @@ class StreamHub:
             return self.board.seq
         return self._head
 
-    def _leave(self, reader: Reader) -> None:
+    def leave(self, reader: Reader) -> None:
         """Forget a reader. With the last one goes all that was held for readers."""
         self._readers.pop(reader, None)
         if self._readers:
@@ -210,7 +198,7 @@ class StreamHub:
             parts = picture.agents(), picture.asks(), picture.approvals()
             return Snapshot(self.board.session_id, picture.seq, *parts, picture.is_closed)
 
-    async def _begun(self, reader: Reader) -> AsyncGenerator[AnyStreamItem, None]:
+    async def begun(self, reader: Reader) -> AsyncGenerator[AnyStreamItem, None]:
         """Yield the past: a snapshot, or the events since the last one that the reader saw."""
         if reader.last is None:
             snapshot = await self._snapshot(reader)
@@ -224,40 +212,62 @@ class StreamHub:
                 reader.last = event.seq
                 yield StreamEvent(event)
 
-    async def _large(self, seq: int) -> StreamEvent:
+    async def large(self, seq: int) -> StreamEvent:
         """Return the item of an event that is too large to wait in memory."""
         (row,) = await self._log.read(self.board.session_id, seq, 1)
         return StreamEvent(event_of(self.board.session_id, row))
 
-    async def items(self, reader: Reader) -> AsyncGenerator[AnyStreamItem | None, None]:
-        """Yield all items of a reader; None where a sign of life is due."""
+
+async def _items_of(
+    opened: Callable[[], AbstractAsyncContextManager[StreamHub]], reader: Reader
+) -> AsyncGenerator[AnyStreamItem | None, None]:
+    """Yield all items of a reader; None where a sign of life is due."""
+    async with opened() as hub:
         try:
-            async with aclosing(self._begun(reader)) as past:
+            async with aclosing(hub.begun(reader)) as past:
                 async for item in past:
                     yield item
             while not reader.is_done:
                 if (new := reader.take()) is not None:
                     yield new
                 elif (seq := reader.take_large()) is not None:
-                    yield await self._large(seq)
+                    yield await hub.large(seq)
                 elif await reader.wait():
                     yield None
             if reader.is_cut:
                 yield StreamCut(reader.last)
-            elif self.board.error is not None:
-                raise self.board.error
+            elif hub.board.error is not None:
+                raise hub.board.error
         finally:
-            self._leave(reader)
+            hub.leave(reader)
+
+
+def check_after(session_id: str, after: int | None, seq: int) -> None:
+    """Refuse an `after` that is no event of a session, which ends at this seq. Raises MisuseError."""
+    if after is None:
+        return
+    if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+        raise MisuseError(f"after={after!r:.80}: the seq of an event, from 0 up, or None for a snapshot")
+    if after > seq:
+        raise MisuseError(
+            f"after={after}: session {session_id} ends at event {seq}; "
+            "leave `after` out to begin with a snapshot"
+        )
 
 
 class SessionStream(AsyncIterator[AnyStreamItem]):
-    """The items of one reader, from `Session.stream`. Iterate over it once, or over `sse()`."""
+    """The items of one reader, from `Session.stream`. Iterate over it once, or over `sse()`.
 
-    def __init__(self, hub: StreamHub, after: int | None) -> None:
+    opened: holds the session in memory while its hub is read.
+    """
+
+    def __init__(
+        self, opened: Callable[[], AbstractAsyncContextManager[StreamHub]], after: int | None
+    ) -> None:
         self._reader = Reader(after)
         # The generator holds no reference to this object: a stream that is dropped ends at once, not when the
         # garbage collector finds it.
-        self._items = hub.items(self._reader)
+        self._items = _items_of(opened, self._reader)
 
     async def __anext__(self) -> AnyStreamItem:
         while (item := await anext(self._items)) is None:

@@ -336,14 +336,14 @@ def test_stats_count_what_runs_and_are_json() -> None:
         model = ScriptedModel(lambda request: call("wait") if request.turn == 1 else say("done"))
         async with Runtime(MemoryLog(), model=model) as runtime:
             before = runtime.stats()
-            assert before.sessions == {"running": 0, "idle": 0, "failed": 0}
+            assert before.sessions == {"running": 0, "idle": 0, "asleep": 0, "failed": 0}
             assert before.commits.count == before.commits.max_ms == 0
             await runtime.open(host)
             session = await runtime.open(host)
             asking = asyncio.create_task(session.ask("go"))
             await going.wait()
             found = runtime.stats()
-            assert found.sessions == {"running": 1, "idle": 1, "failed": 0}
+            assert found.sessions == {"running": 1, "idle": 1, "asleep": 0, "failed": 0}
             assert (found.tool_calls, found.model_calls, found.approvals) == (1, 0, 0)
             go_on.set()
             await asking
