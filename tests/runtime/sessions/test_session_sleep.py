@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import shutil
 import tracemalloc
 import weakref
 from collections.abc import Awaitable, Callable
@@ -130,7 +131,8 @@ def test_a_sleeping_session_knows_its_outcomes_and_wakes_for_none_of_them() -> N
             session = await sleeper(runtime, 2)
             assert (await session.ask("go", request_id="0")).request_id == "0"
             assert (await session.outcome).request_id == "1"
-            assert session.open_approvals == session.permissions() == ()
+            assert not session.open_approvals
+            assert not session.permissions()
             assert await session.cancel() is None
             assert session.is_asleep
             await session.ask("go", request_id="2")
@@ -162,7 +164,7 @@ def test_a_session_with_a_reader_a_running_ask_or_a_question_is_not_idle() -> No
                 assert session.activity == "idle"
                 first.cancel()
                 await asyncio.wait([first])
-                await reader.aclose()  # type: ignore[attr-defined]  # they are generators
+                await reader.aclose()  # type: ignore[union-attr]  # all three are generators
             asking = asyncio.ensure_future(session.ask("go"))
             await asyncio.sleep(3 * IDLE_S)
             assert session.activity == "running"
@@ -371,12 +373,11 @@ def test_a_process_that_ends_while_it_sleeps_leaves_a_session_that_goes_on(tmp_p
     async def sleeps() -> None:
         async with a_runtime(tmp_path / "log.db") as runtime:
             await sleeper(runtime)
-            for file in tmp_path.glob("log.db*"):
-                if file.suffix in (".db", ".db-wal"):  # what the disk has if the process ends now
-                    (tmp_path / f"left-{file.name}").write_bytes(file.read_bytes())
+            for end in ("", "-wal"):  # what the disk has if the process ends now
+                shutil.copy(f"{tmp_path / 'log.db'}{end}", f"{tmp_path / 'left.db'}{end}")
 
     async def goes_on() -> None:
-        async with a_runtime(tmp_path / "left-log.db") as runtime, runtime.resume(NAME, HOST) as session:
+        async with a_runtime(tmp_path / "left.db") as runtime, runtime.resume(NAME, HOST) as session:
             assert (await session.ask("go", request_id="0")).request_id == "0"
             assert (await session.ask("next")).is_ok
 
