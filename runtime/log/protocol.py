@@ -99,7 +99,7 @@ class EventLog(Protocol):
         """
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
+        """Return `limit` events from seq `start`, fewer only at the end. Raises SessionNotFound."""
 
     async def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""

@@ -27,7 +27,7 @@ from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_
 from callboard.runtime.sessions.session_deps import refuse_without_deps
 from callboard.runtime.sessions.session_types import SessionTypes
 
-_PAGE: Final = 2_000
+PAGE: Final = 2_000
 
 
 class RecordedSession(NamedTuple):
@@ -107,8 +107,10 @@ class Continuing(NamedTuple):
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
     """Yield the rows of a session from a seq on, in pages. Raises SessionNotFound, CorruptLog, StoreError."""
-    while page := await log.read(session_id, start, _PAGE):
+    while page := await log.read(session_id, start, PAGE):
         yield page
+        if len(page) < PAGE:
+            return
         start += len(page)
 
 

@@ -505,4 +505,4 @@ def test_a_thousand_sleeping_sessions_cost_little() -> None:
         each = asyncio.run(scene()) / 1_000
     finally:
         tracemalloc.stop()
-    assert each < 10_000
+    assert each < 10_000, each
