@@ -58,6 +58,7 @@ class Plan:
             [self._ask(number) for number in range(self.asks)],
             self._limits(),
             closes=bool(self.seed % 2),
+            reopens=self.seed % 4 == 1 and not self.is_calm,
             faults=self._faults(),
         )
 

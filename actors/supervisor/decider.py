@@ -72,9 +72,10 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-_AFTER_THE_END: Final = frozenset({Ask, Resumed, Finished, Stopped, TurnSettled})
-"""The messages that a closed session still handles: an ask is refused, a resume opens it again, and agents
-that had not drained at the end leave the books, so that it can be opened again."""
+_AFTER_THE_END: Final = frozenset({Ask, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
+"""The messages that a closed session still handles: an ask is refused, and a resume opens it again. For a
+session that is opened again, agents that had not drained leave the books, and answers of ports are taken:
+they come only once. Of all other messages only the settlement counts."""
 
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
@@ -101,11 +102,13 @@ def decide_together(state: SupervisorState, events: Iterable[Event]) -> Decision
 
 def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, ...]:
     row = HANDLERS.get(type(body))
-    if row is None or (work.state.phase == "closed" and type(body) not in _AFTER_THE_END):
+    if row is None:
         return ()
     work.seq = seq
     if row.settles:
         settle(work, sender, body.settled or row.unaccounted)
+    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
+        return work.take_posts()
     row.handle(work, sender, body)
     if work.state.queue.size:
         serve_queue(work)

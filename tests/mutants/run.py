@@ -4,6 +4,7 @@
     python -m tests.mutants.run racer-forgotten ...  only these
     python -m tests.mutants.run --write              all mutants; rewrites tests/mutants/RESULTS.md
     python -m tests.mutants.run --write --kept FILE  the same; FILE keeps measurements over a break
+    python -m tests.mutants.run --write NAME ...     only these; the page keeps its other rows, and says so
 
 Each measurement is a process of its own, with the mutant inserted before callboard is imported. The
 unchanged core has to pass every one of them first.
@@ -24,8 +25,9 @@ from typing import Final, TypeAlias
 
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.seeded import MUTANTS
-from tests.mutants.table import NOT_EXPLAINED, Measured, page
+from tests.mutants.table import NOT_EXPLAINED, Measured, later_of, page, read_rows
 
+PAGE: Final = ROOT / "tests" / "mutants" / "RESULTS.md"
 RUNS: Final = 10_000
 SEEDS: Final = 3
 PARTS_OF_PORTFOLIO: Final = 4
@@ -174,8 +176,16 @@ def _options() -> argparse.Namespace:
     if unknown := [name for name in options.names if name not in MUTANTS]:
         parser.error(f"there is no mutant {', '.join(unknown)}; see tests/mutants/seeded.py")
     if options.write and options.names:
-        parser.error("the page needs all mutants: leave the names out")
+        rowless = MUTANTS.keys() - options.names - read_rows(PAGE.read_text(), MUTANTS).keys()
+        if rowless:
+            parser.error(f"the page has no row for {', '.join(sorted(rowless))}: name them too, or none")
     return options
+
+
+def with_kept_rows(measured: Sequence[Measured], written: str) -> list[Measured]:
+    """Return these measurements and, for all other mutants, those that the written page tells."""
+    rows = read_rows(written, MUTANTS) | {one.mutant.name: one for one in measured}
+    return [rows[name] for name in MUTANTS]
 
 
 def main() -> int:
@@ -184,9 +194,13 @@ def main() -> int:
     chosen = [MUTANTS[name] for name in options.names] or list(MUTANTS.values())
     wanted = tasks(options.schedulers.split(","), options.runs, options.seeds)
     measured = measure_all(chosen, wanted, options.jobs, Kept(options.kept))
-    written = page(measured, options.runs, scenarios())
+    later: set[str] = set()
+    if options.write and options.names:
+        former = PAGE.read_text()
+        measured, later = with_kept_rows(measured, former), later_of(former) | set(options.names)
+    written = page(measured, options.runs, scenarios(), later)
     if options.write:
-        (ROOT / "tests" / "mutants" / "RESULTS.md").write_text(written)
+        PAGE.write_text(written)
     else:
         print(written)
     if NOT_EXPLAINED in written:

@@ -1,6 +1,6 @@
 """The page about the mutants, made from the measurements."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tests.mutants.mutant import Mutant
@@ -25,6 +25,9 @@ scheduler alone. The rules are the ready-made ones of `callboard.testing`
 
 `make mutants` measures all of it again and writes this page.
 """
+
+LATER: Final = "Measured later than the others, when the sessions or the core may have changed: "
+"""The beginning of the line that names the mutants of which only the rows were made again."""
 
 NOT: Final = "\N{EN DASH}"
 NOT_EXPLAINED: Final = "not explained yet"
@@ -70,8 +73,11 @@ def _number(told: Mapping[str, object]) -> float:
     return runs if told["killed"] else float("inf")
 
 
-def page(measured: Sequence[Measured], runs: int, scenarios: int) -> str:
-    """Render the whole page. runs: the most that the portfolio makes. scenarios: the number of sessions."""
+def page(measured: Sequence[Measured], runs: int, scenarios: int, later: Collection[str] = ()) -> str:
+    """Render the whole page. runs: the most that the portfolio makes. scenarios: the number of sessions.
+
+    later: the names of mutants that were measured after all others.
+    """
     schedulers = list(dict.fromkeys(task[1] for one in measured for task in one.told if task[0] == "explore"))
     main, seeds = schedulers[0], len(measured[0].runs(schedulers[0]))
     found = [one for one in measured if one.is_found_by(main)]
@@ -82,6 +88,7 @@ def page(measured: Sequence[Measured], runs: int, scenarios: int) -> str:
         f"{len(hard)} pass FIFO and the unit tests; {len([one for one in hard if one in found])} of these "
         "are found.",
         "",
+        *_later(later),
         "## Need exploration: they pass FIFO and the unit tests",
         "",
         *_rows(hard, schedulers),
@@ -95,6 +102,46 @@ def page(measured: Sequence[Measured], runs: int, scenarios: int) -> str:
         *([_survivor(one) for one in measured if one not in found] or ["None."]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _later(names: Collection[str]) -> list[str]:
+    return [LATER + ", ".join(f"`{name}`" for name in sorted(names)) + ".", ""] if names else []
+
+
+def later_of(written: str) -> set[str]:
+    """Return the names of the mutants that a page names as measured later."""
+    lines = [line for line in written.splitlines() if line.startswith(LATER)]
+    return {name for line in lines for name in line.split("`")[1::2]}
+
+
+def read_rows(written: str, mutants: Mapping[str, Mutant]) -> dict[str, Measured]:
+    """Return what the rows of a page tell about these mutants, by name."""
+    found, schedulers = {}, list[str]()
+    for line in written.splitlines():
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if cells[0] == "mutant":
+            schedulers = cells[4:-1]
+        elif line.startswith("| `") and (mutant := mutants.get(cells[0].strip("`"))):
+            found[mutant.name] = Measured(mutant, _told(cells[2:], schedulers))
+    return found
+
+
+def _told(cells: Sequence[str], schedulers: Sequence[str]) -> dict[tuple[str, ...], dict[str, object]]:
+    fifo, units, *explored, rule = cells
+    told: dict[tuple[str, ...], dict[str, object]] = {
+        ("fifo",): _read(fifo, rule),
+        ("units",): {"killed": units != NOT},
+    }
+    for scheduler, cell in zip(schedulers, explored, strict=True):
+        for seed, run in enumerate(cell.split(", ")):
+            told["explore", scheduler, str(seed)] = _read(run, rule)
+    return told
+
+
+def _read(cell: str, rule: str) -> dict[str, object]:
+    if cell == NOT:
+        return {"killed": False, "runs": 0}
+    return {"killed": True, "runs": int(cell.replace(",", "")), "rule": rule}
 
 
 def _rows(measured: Sequence[Measured], schedulers: Sequence[str]) -> Iterator[str]:

@@ -8,7 +8,8 @@ from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.test_mutants import child
 
 RUNS = 2_000
-RARE_RUNS = 8_000
+RARE_RUNS = 16_000
+"""With any of eight seeds the rarest, `late-place-kept`, needed 2,368 runs at most."""
 
 
 def test_there_are_at_least_15_mutants_and_no_name_twice() -> None:

@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     ReportJudged,
+    Resumed,
     SessionClosed,
     Stopped,
 )
@@ -210,6 +211,7 @@ class Closed(Invariant):
     name = "closed"
     rule = "A session that is asked to close closes with the outcome of the running ask, or else at once."
     _is_closing: bool = False
+    _is_closed: bool = False  # as the supervisor knew at this message: the log may be further
     _running: str = ""
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
@@ -217,13 +219,15 @@ class Closed(Invariant):
         ended = [end.request_id for _, end in of_kind(outputs, AskEnded)]
         if isinstance(body, Ask) and body.request_id not in ended:
             self._running = body.request_id
-        elif isinstance(body, Close) and self.facts.opened is not None and not self.facts.closed_by:
-            self._is_closing = True
+        elif isinstance(body, Close) and self.facts.opened is not None:
+            self._is_closing = not self._is_closed
+        elif isinstance(body, Resumed) and body.reopens:
+            self._is_closed = False
         if self._running in ended:
             self._running = ""
         if of_kind(outputs, SessionClosed):
-            self._is_closing = False  # also for a later life, if the session is opened again
-        if self._is_closing and not self.facts.closed_by and not self._running and outputs:
+            self._is_closing, self._is_closed = False, True
+        if self._is_closing and not self._running and outputs:
             self.broken(event.seq, "it was told to close, nothing runs, and it is not closed")
 
 

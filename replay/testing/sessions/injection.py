@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import fill, millis
-from callboard.actors.protocol.messages import Cancel, Close, SessionClosed
+from callboard.actors.protocol.messages import Cancel, Close
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.faults import ABORTED
 from callboard.replay.testing.sessions.scenario import ask
-from callboard.replay.testing.sessions.scripted_session import ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import ScriptedSession, is_closed
 from callboard.replay.testing.world import Move
 from callboard.runtime.log.protocol import Append, refusal
 
@@ -176,8 +176,15 @@ def lose(world: ScriptedSession, how_much: str) -> None:
     del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
 
 
-def resume(world: ScriptedSession) -> None:
-    """Start a new process that continues from the log."""
+def reopen(world: ScriptedSession) -> None:
+    """Start a new process that continues a closed session. The last one has written all of its log."""
+    world.durable = len(world.log)
+    crash(world)
+    resume(world, reopens=True)
+
+
+def resume(world: ScriptedSession, *, reopens: bool = False) -> None:
+    """Start a new process that continues from the log. reopens: a closed session."""
     assert world.down is not None
     running, world.down = world.down, None
     # A tool that was under way has had its effect, if its start survives: the worst that can have happened.
@@ -187,10 +194,10 @@ def resume(world: ScriptedSession) -> None:
             world.act(request.event, request.event.body)
     world.offers.clear()
     world.durable = len(world.log)
-    if any(isinstance(event.body, SessionClosed) for event in world.log):
-        world.is_closed = True
+    if is_closed(world.log) and not reopens:
+        world.catch_up("")
     else:
-        world.resume(world.log)
+        world.resume(world.log, reopens=reopens)
 
 
 def refuse(world: ScriptedSession) -> None:

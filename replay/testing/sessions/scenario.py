@@ -139,6 +139,7 @@ class Scenario:
     approve: Approve = approves
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
+    reopens: bool = False  # whether the client closes it before each further ask, and opens it again
     faults: Faults = NO_FAULTS
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests

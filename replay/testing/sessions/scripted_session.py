@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
@@ -24,6 +24,9 @@ from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import FaultMix
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
+
+REOPENS: Final = "client reopens"
+"""The client's move that opens a closed session again."""
 
 
 class Effect(NamedTuple):
@@ -50,7 +53,7 @@ class ScriptedSession(Board):
         self.is_detaching = False  # it ends politely
         self.is_closed = False
         self._told = 0
-        self._list: list[AnyMessage] = [*scenario.asks, *([Close()] if scenario.closes else [])]
+        self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
         if self._to_say:
             self.speak()
@@ -128,20 +131,46 @@ class ScriptedSession(Board):
     def _offer_client(self) -> None:
         """Offer the client's next message, if there is one and no ask is running."""
         self.offers.pop(CLIENT, None)
-        if self._to_say and not self.running and not self.is_closed:
+        if not self._to_say or self.running:
+            return
+        if not self.is_closed:
             self.offer(CLIENT, CLIENT, "client", "the client goes on")
+        elif self.scenario.reopens and any(isinstance(body, Ask) for body in self._to_say):
+            self.offer(REOPENS, CLIENT, "client", "the client opens the session again")
 
     # --- continuing -----------------------------------------------------------------
 
-    def resume(self, log: Sequence[Event]) -> None:
-        """Start a new process that continues from a log, or raise Diverged."""
-        first = Resumed(RULES) if log else self.scenario.first
+    def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
+        """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
+        first = Resumed(RULES, reopens=reopens) if log else self.scenario.first
         self.restore(list(log), recover(log, first, self.now))
+        ask = self.supervisor.ask
+        self.catch_up("" if ask is None else ask.request_id)
+
+    def catch_up(self, running: str) -> None:
+        """Let the client continue its list where the log ends. running: the id of the ask in progress."""
         # The client says what the log does not hold.
         said = {id(event.body) for event in self.log if event.sender == CLIENT}
         self._to_say = [body for body in self._list if id(body) not in said][::-1]
-        ask = self.supervisor.ask
-        self.running = "" if ask is None else ask.request_id
-        self.is_closed = self.supervisor.phase == "closed"
+        self.running = running
+        self.is_closed = is_closed(self.log)
         self._told = 0
         self._offer_client()
+
+
+def _list_of(scenario: Scenario) -> list[AnyMessage]:
+    """Return the messages of the client, in order."""
+    said: list[AnyMessage] = []
+    for one in scenario.asks:
+        said += [Close(), one] if said and scenario.reopens else [one]
+    return [*said, Close()] if scenario.closes else said
+
+
+def is_closed(log: Sequence[Event]) -> bool:
+    """Return whether a log ends in a closed session."""
+    for event in reversed(log):
+        if isinstance(event.body, SessionClosed):
+            return True
+        if isinstance(event.body, Resumed) and event.body.reopens:
+            return False
+    return False

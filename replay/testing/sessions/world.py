@@ -6,6 +6,7 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
+    client reopens           the client opens a closed session again, in a new process
     process ends             the process has detached the session, after a fault `detach`
     resume                   a new process continues the session, after a crash or a polite end
     fault timeout model host.1/3, ...   see `faults`
@@ -36,11 +37,12 @@ from callboard.replay.testing.sessions.injection import (
     inject,
     injectable,
     losses,
+    reopen,
     resume,
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import REOPENS, ScriptedSession
 from callboard.replay.testing.world import Move, Step
 
 M = TypeVar("M", bound=Message)
@@ -133,6 +135,8 @@ class SessionWorld(ScriptedSession):
             self.say(Cancel("nobody answers"))
         elif strand == ENDS:
             end(self)
+        elif strand == REOPENS:
+            reopen(self)
         else:
             resume(self)
 

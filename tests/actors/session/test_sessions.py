@@ -6,7 +6,7 @@ session.
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -26,7 +27,7 @@ from callboard.actors.protocol.messages import (
     Stopped,
 )
 from callboard.actors.protocol.port_messages import TimerFired
-from callboard.actors.session.step import ActorState
+from callboard.actors.session.step import ActorState, step
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.replay.testing.sessions.faults import KINDS, kind_of
 from callboard.replay.testing.sessions.monitors import breaches_of
@@ -64,6 +65,13 @@ class Watched(SessionWorld):
         super().deliver(address, error)
         if self.failure is None:
             self._note_change(before, kind, self.states[address])
+
+    def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
+        before = self.supervisor
+        super().resume(log, reopens=reopens)
+        if reopens:  # the recovery decides on it, together with what else the log had left
+            resumed = next(event for event in reversed(self.log) if isinstance(event.body, Resumed))
+            self._note_change(before, Resumed, step(before, resumed)[0])
 
     def _note_change(self, before: ActorState, kind: type, after: ActorState) -> None:
         if isinstance(before, AgentState) and isinstance(after, AgentState):

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     CancelTimer,
+    CapacityGiven,
     CheckSchema,
     SchemaChecked,
     SetTimer,
@@ -359,6 +360,41 @@ def test_a_closed_session_is_open_again_when_it_is_reopened(is_drained: bool) ->
     assert not head.state.is_closing
     assert said(head.asks(name="r2"))[-1] == "host:Begin"
     assert said(head.hears("client", Close()))[-1] != "client:SessionClosed"  # the ask ends first
+
+
+def test_a_check_that_is_answered_after_the_end_counts_in_a_reopened_session() -> None:
+    head = SessionHarness().opens()
+    head.asks({}, name="r1")
+    head.hears("client", Close())
+    assert head.session == "closed"
+    assert head.accepts() == []
+    head.hears("client", Resumed(1, reopens=True))
+    assert said(head.asks({}, name="r2")) == ["host:Begin"]
+    assert not head.state.checks.size
+
+
+def test_a_place_that_is_given_after_the_end_is_free_in_a_reopened_session() -> None:
+    head = SessionHarness(capacity=("scripted",)).opens()
+    head.asks()
+    head.wants("host", 70)
+    head.hears("client", Close())
+    head.hears("host", Stopped())
+    head.hears("clock", TimerFired(1))
+    assert head.session == "closed"
+    assert head.hears("capacity", CapacityGiven("host", 1, 1)) == []
+    head.hears("client", Resumed(1, reopens=True))
+    assert (head.session, head.state.in_flight) == ("open", 0)
+    assert said(head.asks(name="r2"))[-1] == "host:Begin"
+
+
+def test_a_settlement_after_the_end_is_charged_once() -> None:
+    head = closed_before_the_host_has_drained()
+    assert head.hears("host", Delegate(1, 0, ("kid",), PROMPT, settled=Settled(Usage(30)))) == []
+    assert head.hears("host", Stopped()) == []
+    head.hears("client", Resumed(1, reopens=True))
+    head.asks(name="r2")
+    assert ended(head.ends("host", used=0)).usage == Usage()
+    assert head.record("host").spent == Usage(30, calls=1)  # type: ignore[union-attr]  # the host stays
 
 
 def test_a_quiet_session_holds_nothing() -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed, TurnRequested
+from callboard.actors.protocol.messages import (
+    AskEnded,
+    Close,
+    DeciderFailed,
+    Resumed,
+    SessionClosed,
+    TurnRequested,
+)
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CheckSchema,
@@ -189,6 +196,48 @@ def test_what_the_client_wants_comes_one_after_the_other() -> None:
     assert [ended.request_id for ended in world.of(AskEnded)] == ["r1", "r2"]
     assert isinstance(world.log[-1].body, SessionClosed)
     assert [made.move.kind for made in world.made].count("client") == 2
+
+
+def test_a_client_may_close_after_each_ask_and_open_the_session_again() -> None:
+    asks = [ask("a"), ask("b", request_id="r2"), ask("c", request_id="r3")]
+    scenario = Scenario(DONE.profiles, DONE.policy, asks, closes=True, reopens=True)
+    world = SessionWorld(scenario).run()
+    assert [ended.kind for ended in world.of(AskEnded)] == ["answered"] * 3
+    assert [one.reopens for one in world.of(Resumed)] == [True, True]
+    assert [made.move.strand for made in world.made].count("client reopens") == 2
+    assert len(world.of(SessionClosed)) == 3
+    assert isinstance(world.log[-1].body, SessionClosed)
+    assert breaches_of(world) == []
+
+
+def test_a_closed_session_is_not_opened_again_for_nothing() -> None:
+    world = SessionWorld(Scenario(DONE.profiles, DONE.policy, [ask()], closes=True, reopens=True)).run()
+    assert world.of(Resumed) == []
+
+
+def test_a_process_that_ends_after_the_close_is_followed_by_one_that_opens_again() -> None:
+    asks = [ask("a"), ask("b", request_id="r2")]
+    scenario = Scenario(DONE.profiles, DONE.policy, asks, reopens=True, faults=faults("crash", fault_mixes=0))
+    world = SessionWorld(scenario)
+    while not any(isinstance(event.body, Close) for event in world.log):
+        world.make(world.moves()[0])
+    world.make(next(move for move in world.moves() if "crash" in move.strand))
+    world.heal()
+    world.run()
+    assert [one.reopens for one in world.of(Resumed)] == [False, True]
+    assert [ended.kind for ended in world.of(AskEnded)] == ["answered", "answered"]
+    assert breaches_of(world) == []
+
+
+def test_two_closes_at_once_close_one_life_of_a_session() -> None:
+    scenario = Scenario(DONE.profiles, DONE.policy, [ask("a"), ask("b", request_id="r2")], reopens=True)
+    world = SessionWorld(scenario)
+    while not any(isinstance(event.body, Close) for event in world.log):
+        world.make(world.moves()[0])
+    world.close().run()
+    assert len(world.of(Close)) == 2
+    assert len(world.of(AskEnded)) == 2
+    assert breaches_of(world) == []
 
 
 def test_a_world_heals_and_reports_its_coverage() -> None:
