@@ -182,13 +182,13 @@ class GroupWriter:
         try:
             if not self._is_hurried:
                 await self._gather()
-            while self._ready:
+            while self._ready or self._in_doubt:  # events may come while the log is asked
                 streams = [stream for stream in self._ready if stream.staged]
                 self._ready = []
                 if streams:
                     await self._write_batch(streams)
-            if self._in_doubt:
-                await self._clear_doubts()
+                else:
+                    await self._clear_doubts()
         finally:
             self._task = None
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Sequence
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 
@@ -187,6 +188,28 @@ def test_a_session_that_was_taken_over_goes_on_from_its_head() -> None:
         assert await writer.wait("a", 2) == head
         writer.stage("a", epoch, events(3, 3))
         assert (await writer.wait("a", 3)).seq == 3
+
+    with_writer(work)
+
+
+def test_events_that_come_while_the_log_is_asked_about_a_cancelled_commit_are_written() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        head_of = log.head
+        writer.on_durable("b", lambda head: None)
+
+        async def head(session_id: str) -> Head:
+            writer.stage("b", 1, events(1, 1))
+            return await head_of(session_id)
+
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 1))
+        await passes(3)
+        assert writer._task is not None
+        writer._task.cancel()
+        log.gate.set()
+        with patch.object(log, "head", head):
+            async with asyncio.timeout(5):
+                assert (await writer.wait("b", 1)).seq == 1
 
     with_writer(work)
 
