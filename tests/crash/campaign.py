@@ -21,8 +21,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from tests.crash import child
-from tests.crash.child import Job, Talk
+from tests.crash import child, stacks
+from tests.crash.child import STACKS, Job, Talk
 from tests.crash.leaving import LOOP_END, POLITE
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
 from tests.crash.verdict import heads_of, seen_up_to, wrong_after_kill, wrong_after_leaving, wrong_at_end
@@ -122,7 +122,7 @@ class Round:
         if end == "failed":
             return end, ["a run raised: " + (self.folder / "error.txt").read_text()]
         if end == "hung":
-            return end, [f"a run hung, with {death}"]
+            return end, [f"a run hung, with {death}\n{(self.folder / STACKS).read_text()}"]
         if end in ("killed", "left"):
             self.result.kills[death.point] = self.result.kills.get(death.point, 0) + 1
             if end == "left" and death.point != LOOP_END:
@@ -159,7 +159,7 @@ class Round:
         try:
             pid = self._born(job, bell, rope)
             os.close(rope)
-            return _fate(pid, bell, death, self.plan.patience_s)
+            return _fate(pid, bell, death, self.plan.patience_s, self.folder / STACKS)
         finally:
             os.close(bell)
 
@@ -183,10 +183,12 @@ def _fresh(job: Job, rope: int, hash_seed: int) -> int:
     return process.pid
 
 
-def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
+def _fate(pid: int, bell: int, death: Death, patience_s: float, stacks_path: Path) -> End:
     """Wait for the end of a run, and kill it where that is the task of the parent."""
     limit_s = death.after_s if death.point == RANDOM else patience_s
     is_ready = bool(select.select([bell], [], [], limit_s)[0])
+    if not is_ready and death.point != RANDOM:
+        stacks.ask(pid, stacks_path)
     is_over = is_ready and not os.read(bell, 1)  # no process holds the other end any more
     if not is_over:
         os.kill(pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
-from tests.crash import leaving
+from tests.crash import leaving, stacks
 from tests.crash.agents import SCHEMA, host_of, limits_of
 from tests.crash.broken import BREAKS
 from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
@@ -31,6 +31,9 @@ from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
 """The exit code of a run that raised; its traceback is in `error.txt`."""
+
+STACKS: Final = "stacks.txt"
+"""The file in the folder of a round that gets the stacks of a run that hangs."""
 
 LEFT: Final = 4
 """The exit code of a run that has left politely."""
@@ -63,6 +66,7 @@ class Job(msgspec.Struct, frozen=True):
 def run(job: Job, bell: int) -> int:
     """Run the program once; return its exit code, unless it is killed."""
     _talk_aside(Path(job.folder, "stderr.txt"))
+    stacks.install(Path(job.folder, STACKS))
     try:
         reaper = Reaper(job.death, bell)
         install(reaper)
