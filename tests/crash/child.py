@@ -9,6 +9,7 @@ the outcome of the same ask. It notes everything that it is shown before it cont
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable
@@ -74,6 +75,7 @@ def run(job: Job, bell: int) -> int:
     """Run the program once; return its exit code, unless it is killed."""
     _talk_aside(Path(job.folder, "stderr.txt"))
     stacks.install(Path(job.folder, STACKS))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     try:
         reaper = Reaper(job.death, bell)
         install(reaper)
@@ -145,7 +147,8 @@ class _Program:
         """Stop watching and wait until the session sleeps."""
         watching.cancel()
         await asyncio.wait([watching])
-        while not session.is_asleep:  # noqa: ASYNC110  # a timer of the runtime does it
+        while not session.is_asleep:  # a timer of the runtime does it
+            session.check_open()  # one that its process has left never sleeps
             await asyncio.sleep(0.001)
         self.seen.write(SeenSleep(session.id))
 

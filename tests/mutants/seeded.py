@@ -10,6 +10,7 @@ from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
@@ -29,7 +30,8 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One case of calls": CALLS,
     "What requests name": NEW,
     "One after the other": SECOND,
-    "Polite ends": DETACHING,
+    "Polite ends": (*DETACHING, *LEAVING),
+    "Going on": REOPENING,
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     isolation,
     reports,
     stops,
+    times,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -68,6 +69,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    times.InTime,
 )
 """All that a log alone can show."""
 

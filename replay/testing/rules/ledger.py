@@ -12,7 +12,15 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits, fill, micro, narrow
-from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.messages import (
+    Ask,
+    Begin,
+    Delegate,
+    Finished,
+    Resumed,
+    Stopped,
+    TurnRequested,
+)
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
@@ -60,6 +68,7 @@ class Ledger(msgspec.Struct, eq=False):
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
     has_budgets: bool = False  # whether some scope ever had a limit
     ask_spent: Usage = ZERO  # the charges when the running ask began
+    resumed: Limits | None = None  # of the session, if a resume has replaced those with which it was opened
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
 
@@ -80,6 +89,8 @@ class Ledger(msgspec.Struct, eq=False):
             self._take_on(event.sender, body)
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
+        elif isinstance(body, Resumed) and body.limits is not None:
+            self._bound(body.limits)
         for output in outputs:
             self._posted(output)
 
@@ -122,12 +133,24 @@ class Ledger(msgspec.Struct, eq=False):
             for scope in self.above(who):
                 scope.reserved = subtract(scope.reserved, grant.need)
 
+    def _bound(self, limits: Limits) -> None:
+        """Let these limits hold for the session from now on, also for the running ask."""
+        self.resumed = limits
+        host = self.scopes.get(HOST)
+        if host is not None and self.facts.running is not None:
+            bounds = self._host_scope()
+            host.tokens, host.micro_usd = bounds.tokens, bounds.micro_usd
+            self._note_budget(host)
+
+    def _note_budget(self, scope: Scope) -> None:
+        self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+
     def _posted(self, output: Event) -> None:
         """Open a scope, or reserve a grant."""
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
-            self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+            self._note_budget(scope)
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
             self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
@@ -156,13 +179,17 @@ class Ledger(msgspec.Struct, eq=False):
     def _scope(self, who: str, begin: Begin) -> Scope:
         if who != HOST:
             return Scope(who, begin.limits.tokens, micro(begin.limits.cost_usd))
+        return self._host_scope()
+
+    def _host_scope(self) -> Scope:
         own = self.facts.lives[HOST].profile.limits
         opened, running = self.facts.opened, self.facts.running
-        session = narrow(fill(opened.limits if opened else Limits()), own)
+        whole = self.resumed or (opened.limits if opened else Limits())
+        session = narrow(fill(whole), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
-        return Scope(who, _least(session.tokens, tokens), _least(micro(session.cost_usd), cost), self.spent)
+        return Scope(HOST, _least(session.tokens, tokens), _least(micro(session.cost_usd), cost), self.spent)
 
 
 def _least(*bounds: int | None) -> int | None:
