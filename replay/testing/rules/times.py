@@ -50,11 +50,8 @@ class InTime(Invariant):
 
     def handled_Resumed(self, event: Event, body: Resumed, outputs: Sequence[Event]) -> None:
         """Compare the timers that a resume extends with the running deadlines."""
-        extended = {
-            order.timer for _, order in of_kind(outputs, ExtendTimer) if order.by_ms == body.extend_ms
-        }
-        expected = self._deadlines if body.extend_ms else set()
+        extended = {order.timer: order.by_ms for _, order in of_kind(outputs, ExtendTimer)}
+        more = body.extend_ms
+        expected = dict.fromkeys(self._deadlines, more) if more else {}
         if extended != expected:
-            self.broken(
-                event.seq, f"it extends the timers {sorted(extended)}, the deadlines are {sorted(expected)}"
-            )
+            self.broken(event.seq, f"it extends by {more} ms, and timers {extended} instead of {expected}")
