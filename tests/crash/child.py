@@ -144,13 +144,18 @@ class _Program:
         await watching
 
     async def slept(self, session: Session, watching: "asyncio.Task[None]") -> None:
-        """Stop watching and wait until the session sleeps."""
+        """Stop watching and wait until the session sleeps, unless an earlier process had begun to close it."""
         watching.cancel()
         await asyncio.wait([watching])
+        with contextlib.suppress(SessionEnded):
+            await self.until_asleep(session)
+            self.seen.write(SeenSleep(session.id))
+
+    async def until_asleep(self, session: Session) -> None:
+        """Wait until the session sleeps. Raises SessionEnded, SessionDetached for one that never will."""
         while not session.is_asleep:  # a timer of the runtime does it
-            session.check_open()  # one that its process has left never sleeps
+            session.check_open()
             await asyncio.sleep(0.001)
-        self.seen.write(SeenSleep(session.id))
 
     async def ask(self, session: Session, talk: Talk, number: int) -> Outcome:
         """Ask, and cancel some asks before they end."""
