@@ -144,7 +144,7 @@ class _Program:
         await watching
 
     async def slept(self, session: Session, watching: "asyncio.Task[None]") -> None:
-        """Stop watching and wait until the session sleeps, unless an earlier process had begun to close it."""
+        """Stop watching and wait for sleep, unless an earlier process had begun to close the session."""
         watching.cancel()
         await asyncio.wait([watching])
         with contextlib.suppress(SessionEnded):
