@@ -110,4 +110,4 @@ if __name__ == "__main__":
         except StoreLocked as error:  # another worker has the file; the text names it and the way out
             sys.exit(str(error))
         except asyncio.CancelledError:
-            pass  # stopped politely
+            pass  # SIGTERM cancels `work`; its jobs stay in the table, and the next worker resumes them
