@@ -30,7 +30,7 @@ class _Rule:
         self.rule, self._holds = rule, holds
 
     def begin(self, steps: int) -> None:
-        """Begin a run; nothing is kept from the last."""
+        """Do nothing: a rule of this kind keeps nothing from one run to the next."""
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step."""

@@ -207,6 +207,8 @@ class LoopActor(Actor):
     def on_crash(self, error: BaseException) -> None:
         """Run code after `error` has ended the actor without a stop. This is the last hook.
 
+        This class does nothing here: subclasses override it.
+
         An `Exception` has been logged and goes no further. After any other error (`SystemExit`,
         `KeyboardInterrupt`, a cancellation) `on_stop` is not called, no other actor stops, and the error goes
         on into the loop after this hook, where the first two end `run_forever`. An actor of the registry does

@@ -51,7 +51,7 @@ class SessionMonitor:
     breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
-        """Begin a run; nothing is kept from the last."""
+        """Do nothing: the rule keeps nothing from one run to the next."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
