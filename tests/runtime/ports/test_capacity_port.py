@@ -59,7 +59,7 @@ class Service:
 async def settled(is_so: Callable[[], object]) -> None:
     """Let the loop run until something is so. Raises TimeoutError if it never is."""
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110  (what is awaited has no event)
+        while not is_so():  # noqa: ASYNC110  # what is awaited has no event
             await asyncio.sleep(0.001)
 
 

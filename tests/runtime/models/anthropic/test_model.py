@@ -368,7 +368,7 @@ def test_an_exception_out_of_our_own_code_is_a_failure_that_is_not_retried(api: 
 
     async def run() -> None:
         model = model_at(api.url)
-        answer = await model.call(request_with(), lambda text: 1 / 0)  # type: ignore[arg-type]
+        answer = await model.call(request_with(), lambda text: 1 / 0)  # type: ignore[arg-type]  # a callback that raises
         await model.aclose()
         assert answer.failure is not None
         assert (answer.failure.code, answer.failure.is_retryable) == ("model_crashed", False)
