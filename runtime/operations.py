@@ -99,7 +99,7 @@ class Operations(ABC):
         status: SessionStatus | None = "closed",
         tag: str | None = None,
     ) -> int:
-        """Delete the sessions without an event for so long. Return their number.
+        """Delete the sessions without an event for `older_than`. Return their number.
 
         status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
         """

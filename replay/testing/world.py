@@ -84,7 +84,7 @@ class Covers(Protocol):
 
 
 def conditions_of(world: object) -> str:
-    """Return what was chosen for a whole run, such as its fault mix, in one line; empty if nothing was."""
+    """Return the choices for a whole run, such as its fault mix, in one line; empty without any."""
     said: str = getattr(world, "conditions", str)()
     return said
 

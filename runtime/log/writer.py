@@ -223,7 +223,7 @@ class GroupWriter:
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
             self.commit_times.append(clock() - begun)
-        except asyncio.CancelledError:  # a store finishes what it was given; `_clear_doubts` asks it
+        except asyncio.CancelledError:  # the store finishes the batch: `_clear_doubts` asks it
             self._is_hurried = True
             self.undurable -= sum(len(part.events) for part in batch)
             self._in_doubt += [

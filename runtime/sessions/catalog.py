@@ -65,7 +65,7 @@ class SessionCatalog:
             raise SessionBusy(
                 f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
             )
-        with self._live.claim(session_id, steal=False):  # a resume would write what is being deleted
+        with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
             count = await self._log.delete(session_id)
         self.remover.start()
         return count

@@ -149,7 +149,7 @@ def _first_divergence(world: SessionWorld) -> str:
 
 
 def _left(world: SessionWorld) -> str:
-    """Return a description of what is left at rest."""
+    """Describe work that is left at rest; '' without any."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.

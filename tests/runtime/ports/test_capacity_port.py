@@ -59,7 +59,7 @@ class Service:
 async def settled(is_so: Callable[[], object]) -> None:
     """Let the loop run until something is so. Raises TimeoutError if it never is."""
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110  # what is awaited has no event
+        while not is_so():  # noqa: ASYNC110  # the condition has no event
             await asyncio.sleep(0.001)
 
 
@@ -398,7 +398,7 @@ def test_a_call_that_was_granted_without_a_place_takes_one_in_a_runtime_with_lim
 
     events = checked(run(plain, {}), ["s"])["s"]
     wish = next(event.seq for event in events if event.kind == "TurnRequested")
-    log = asyncio.run(cut(events, wish, "s"))  # the call is granted anew before the limits are known
+    log = asyncio.run(cut(events, wish, "s"))  # the call is granted again before the limits are known
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:

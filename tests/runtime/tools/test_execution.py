@@ -348,7 +348,7 @@ async def undying() -> None:
             continue
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # undying is what it says
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # by `undying`
 @pytest.mark.parametrize("made", [stubborn, undying])
 def test_an_async_tool_that_swallows_its_timeout_is_closed_after_the_grace(made: Tool) -> None:
     async def main(runner: ToolRunner) -> None:
