@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import Result
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed
@@ -16,7 +15,7 @@ from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
 from tests.cli.agents import SURVEY, Terminal, command, environment, lines_with, piped
-from tests.cli.conftest import Callboard
+from tests.cli.conftest import Callboard, on_own_log
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
 NAME = "20260101-cut"
@@ -37,11 +36,7 @@ def whole(folder: Path, callboard: Callboard) -> list[Event]:
 @pytest.fixture
 def resume(folder: Path, callboard: Callboard) -> Callboard:
     """Run `callboard resume` in this process, on a log of its own."""
-
-    def resumed(*arguments: str, text: str | None = None) -> Result:
-        return callboard("resume", *arguments, "--log", str(folder / "own.db"), text=text)
-
-    return resumed
+    return on_own_log(callboard, folder, "resume")
 
 
 def newest(log: Path) -> str:

@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from tests.cli.agents import Terminal, command, environment, lines_with, piped
-from tests.cli.conftest import Callboard
+from tests.cli.conftest import Callboard, on_own_log
 
 TYPED = """
 import datetime
@@ -31,11 +30,7 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 @pytest.fixture
 def run(folder: Path, callboard: Callboard) -> Callboard:
     """Run `callboard run` in this process, with a log of its own."""
-
-    def ran(*arguments: str, text: str | None = None) -> Result:
-        return callboard("run", *arguments, "--log", str(folder / "own.db"), text=text)
-
-    return ran
+    return on_own_log(callboard, folder, "run")
 
 
 def test_the_result_alone_goes_to_stdout(run: Callboard) -> None:

@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import anthropic
 import pytest
@@ -34,20 +33,7 @@ from tests.runtime.models.anthropic.kit import (
     failure_at,
     model_at,
     request_with,
-    serving,
 )
-
-
-@pytest.fixture(scope="module")
-def shared_api() -> Iterator[MessagesApi]:
-    with serving() as api:
-        yield api
-
-
-@pytest.fixture
-def api(shared_api: MessagesApi) -> MessagesApi:
-    shared_api.forget()
-    return shared_api
 
 
 @pytest.fixture(autouse=True)
