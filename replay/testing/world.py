@@ -160,3 +160,16 @@ class JudgesUnfinished(Protocol[W_contra]):
 
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]
 """The subject to explore: a maker of worlds, and the rules. Other processes find it by its name."""
+
+
+def run_to_rest(world: World, choose: Callable[[int], int], steps: int) -> None:
+    """Make moves until none is left. choose: gets their number and returns the index of one.
+
+    Raises AssertionError if the world still moves after these steps.
+    """
+    for _ in range(steps):
+        moves = world.moves()
+        if not moves:
+            return
+        world.make(moves[choose(len(moves))])
+    raise AssertionError(f"the world does not come to rest within {steps:,} steps")

@@ -25,7 +25,7 @@ from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
 from callboard.replay.testing.sessions.world import STEPS_MAX
-from callboard.replay.testing.world import Move, Step
+from callboard.replay.testing.world import Move, Step, run_to_rest
 
 CRASH_ALL: Final = "fault crash all"
 LEAVE: Final = "fault leave "
@@ -280,12 +280,8 @@ class CapacityWorld:
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
         """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
-        for _ in range(steps):
-            moves = self.moves()
-            if not moves:
-                return self
-            self.make(moves[choose(len(moves))])
-        raise AssertionError(f"the sessions do not come to rest within {steps:,} steps")
+        run_to_rest(self, choose, steps)
+        return self
 
 
 class CapacityWorlds:
