@@ -41,6 +41,7 @@ class _Rule:
         return None
 
     def _violation(self, world: World, at: int) -> Violation | None:
+        """Return the violation if it does not hold now."""
         return None if self._holds(world) else Violation(self.rule, at)
 
 

@@ -17,6 +17,7 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
+    EventLog,
     Head,
     LogReader,
     Sealed,
@@ -63,7 +64,7 @@ class _Session(msgspec.Struct, eq=False):
         )
 
 
-class MemoryLog:
+class MemoryLog(EventLog):
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
