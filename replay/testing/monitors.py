@@ -13,7 +13,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Violation, World
 
 Predicate: TypeAlias = Callable[[Any], bool]
-"""Of a world of any kind, so that a lambda will do."""
+"""A condition of a world of any kind, so that a lambda will do."""
 
 HOT_FACTOR = 5
 """So many times N steps a rule may be hot in the fair part; from Coyote."""

@@ -32,11 +32,11 @@ LEAVE: Final = "fault leave "
 JUMPS_MAX: Final = 1_000
 ENDLESS: Final = "A bucket has the tokens for the head of its line after the time that it says."
 CAPACITY: Final = "the capacity"
-"""The thing that every step touches which moves the policy: the order of such steps may matter."""
+"""The name that every step touches which moves the policy: the order of such steps may matter."""
 
 
 class Entry(NamedTuple):
-    """One thing that happened at the capacity port, for the rules that keep books of their own.
+    """One entry of the capacity port's history, for the rules that keep books of their own.
 
     tokens: that a request needs, or that a call used; None if not known.
     """
