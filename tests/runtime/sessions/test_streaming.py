@@ -65,7 +65,7 @@ def assert_nothing_left(session: Session) -> None:
     assert not hub._readers
     assert not hub._held
     assert not hub._replies
-    assert hub._picture is None
+    assert hub._builder is None
     assert not session._board.watchers
 
 
