@@ -34,14 +34,14 @@ class LiveParts(NamedTuple):
 
 
 class Slept(NamedTuple):
-    """What a sleeping session keeps of its live parts."""
+    """The part of a session's live parts that stays in memory while it sleeps."""
 
     head: Head = EMPTY
     permissions: tuple[Permission, ...] = ()
 
 
 class Rest(NamedTuple):
-    """How a session rests. rounds: look after it once in `idle_s`; None for never. wake: connects it."""
+    """The sleep of a session. rounds: look after it once in `idle_s`; None for never. wake: connects it."""
 
     rounds: Rounds | None
     wake: Callable[[Any], Awaitable[None]]
