@@ -1,7 +1,6 @@
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
-from tests.cli.agents import SURVEY, Terminal, command, environment, lines_with, piped
+from tests.cli.agents import SURVEY, Terminal, lines_with, piped, waiting_run
 from tests.cli.conftest import Callboard, on_own_log
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
@@ -313,19 +312,9 @@ def test_a_log_that_is_not_there_has_exit_code_3(resume: Callboard, folder: Path
 @pytest.mark.slow
 @needs_terminals
 def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) -> None:
-    run = subprocess.Popen(
-        command("run", "survey:waiting", "Wait."),
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert run.stderr is not None
-    while "start" not in run.stderr.readline():  # a shown line is durable
-        pass
-    run.send_signal(signal.SIGKILL)
-    run.wait(timeout=15)
-    run.stderr.close()
+    with waiting_run(folder) as run:
+        run.send_signal(signal.SIGKILL)
+        run.wait(timeout=15)
     listed = json.loads(piped(folder, "sessions", "--json").stdout)["sessions"]
     assert [(one["status"], one["kind"]) for one in listed] == [("unfinished", None)]
     assert "unfinished" in piped(folder, "sessions").stdout

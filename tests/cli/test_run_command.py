@@ -1,13 +1,12 @@
 import json
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.agents import Terminal, command, environment, lines_with, piped
+from tests.cli.agents import Terminal, lines_with, piped, waiting_run
 from tests.cli.conftest import Callboard, on_own_log
 
 TYPED = """
@@ -155,24 +154,14 @@ def test_through_real_pipes_the_streams_and_the_exit_code_are_the_same(folder: P
 
 @pytest.mark.slow
 def test_a_log_that_another_process_writes_is_refused_with_advice(folder: Path) -> None:
-    other = subprocess.Popen(
-        command("run", "survey:waiting", "Wait."),
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert other.stderr is not None
-    while "start" not in other.stderr.readline():
-        pass
-    done = piped(folder, "run", "survey:host", "x")
-    assert done.returncode == 1
-    assert len(lines_with(done.stderr, "error: ")) == 1
-    assert "--log" in done.stderr
-    assert piped(folder, "tree").returncode == 0  # looking is always possible
-    other.send_signal(signal.SIGTERM)
-    assert other.wait(timeout=15) == 128 + signal.SIGTERM
-    other.stderr.close()
+    with waiting_run(folder) as other:
+        done = piped(folder, "run", "survey:host", "x")
+        assert done.returncode == 1
+        assert len(lines_with(done.stderr, "error: ")) == 1
+        assert "--log" in done.stderr
+        assert piped(folder, "tree").returncode == 0  # looking is always possible
+        other.send_signal(signal.SIGTERM)
+        assert other.wait(timeout=15) == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow
