@@ -49,7 +49,7 @@ def is_model(value: object) -> bool:
 
 
 def _dumped(model: object) -> object:
-    # Through the class's own serializer, so pydantic is not imported here: no type tells of it.
+    # The class's own serializer, so that pydantic is not imported here; mypy does not know it.
     kind: Any = type(model)
     return kind.__pydantic_serializer__.to_python(model, mode="json", by_alias=True)
 
