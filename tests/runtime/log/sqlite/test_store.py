@@ -196,8 +196,9 @@ def test_commits_sync_again_after_a_session_was_taken_over(
 ) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     statements = calls_of(connection, lambda: store.take_over("s"))
-    unsynced = statements.index("PRAGMA synchronous = NORMAL")
+    unsynced = statements.index("PRAGMA synchronous =")
     assert unsynced < statements.index("BEGIN IMMEDIATE") < statements.index("COMMIT") < len(statements) - 1
+    assert statements[-1] == "PRAGMA synchronous ="
     with pytest.raises(SessionNotFound):
         store.take_over("nowhere")
     full = 2
@@ -211,10 +212,10 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
         def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
             if statement == "ROLLBACK":
                 raise sqlite3.OperationalError("disk I/O error")
-            return connection.execute(statement, *parameters)  # type: ignore[arg-type]
+            return connection.execute(statement, *parameters)  # type: ignore[arg-type]  # passed on as they came
 
     owner = prepare(connection, path, "process", HashChain())
-    store = SQLiteStore(NoRollback(), path, HashChain(), owner)  # type: ignore[arg-type]
+    store = SQLiteStore(NoRollback(), path, HashChain(), owner)  # type: ignore[arg-type]  # it has the methods that the store calls
     with pytest.raises(SessionNotFound):
         store.take_over("nowhere")
     connection.execute("ROLLBACK")
