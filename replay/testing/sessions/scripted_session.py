@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Close, SessionClosed
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
