@@ -175,7 +175,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
     size = sum(map(len, blocks))
-    return ask_turn(state, settled, user_message(blocks), size, seqs)
+    return ask_turn(state, settled, user_message(blocks), size, blocks, seqs)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:
