@@ -189,7 +189,7 @@ def spent_by_the_reply() -> Scenario:
 
 def rooms() -> Scenario:
     """Build parents whose budget is just enough to read their children, which spend all that they may."""
-    words = "Ich habe überall nachgesehen, und da ist: nichts. " * 60
+    words = "Ich habe überall nachgesehen, und da ist: nichts. " * 200
     policy = script(
         host=[calls(task("lead"), task("kid"), ("nonsense", {})), DONE],
         lead=[calls(task("kid"), task("kid"), task("kid", output_schema=SCHEMA)), Reply(words)],
