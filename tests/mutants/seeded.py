@@ -12,6 +12,7 @@ from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
+from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 
@@ -32,6 +33,8 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One after the other": SECOND,
     "Polite ends": (*DETACHING, *LEAVING),
     "Going on": REOPENING,
+    "Rooms for results": ROOMS,
+    "Turns taken back": TAKING_BACK,
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

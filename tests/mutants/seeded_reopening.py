@@ -80,11 +80,11 @@ REOPENING: Final = (
         "host_budget(own, ask.own, ask.before.__class__())",
     ),
     Mutant(
-        "closing-turn-dropped-by-limits",
-        "A resume with limits drops the room for the closing turn of the host.",
+        "reserve-dropped-by-limits",
+        "A resume with limits drops the reserve for the next turn of the host.",
         _RESUMING,
-        "budget=replace(budget, closing=host.budget.closing)",
-        "budget=budget",
+        "        budget = replace(host.budget, tokens=budget.tokens, micro_usd=budget.micro_usd)\n",
+        "",
     ),
     Mutant(
         "every-timer-extended",

@@ -23,6 +23,7 @@ from callboard.replay.testing.rules import (
     ends,
     isolation,
     reports,
+    reserves,
     stops,
     times,
 )
@@ -70,6 +71,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     stops.Started,
     capacity.Places,
     times.InTime,
+    reserves.Rooms,
+    reserves.ReserveHolds,
 )
 """All that a log alone can show."""
 
