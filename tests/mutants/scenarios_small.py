@@ -287,14 +287,13 @@ def reopened() -> Scenario:
 
 def closed() -> Scenario:
     """Build a short conversation whose process may end while it is closed."""
-    chosen = faults("crash", "detach", most=2, fault_mixes=0)
+    chosen = faults("crash", "detach", most=2, fault_mixes=7, seed=13)
     return Scenario([profile("host")], script(), [ask()], closes=True, faults=chosen)
 
 
 def resumed_with_limits() -> Scenario:
-    """Build three asks, one with a limit of its own, whose later processes have a limit for all of them."""
-    asks = [ask(), ask(limits=Limits(tokens=7_000), request_id="r2"), ask(request_id="r3")]
-    return _with_limits(asks, resumed=22_000)
+    """Build two asks, one with a limit of its own, whose later processes have a limit for both of them."""
+    return _with_limits([ask(), ask(limits=Limits(tokens=7_000), request_id="r2")], resumed=40_000)
 
 
 def resumed_with_small_limits() -> Scenario:
@@ -310,7 +309,7 @@ def resumed_with_wide_limits() -> Scenario:
 def _with_limits(asks: list[Ask], resumed: int, host: int | None = None) -> Scenario:
     policy = script(host=[calls(task("kid", copies=2)), DONE] * len(asks), kid=[calls(LOOK), DONE])
     people = [profile("host", ["kid"], limits=Limits(tokens=host)), profile("kid", [], ["look"])]
-    chosen = faults("crash", "detach", most=2, fault_mixes=0)
+    chosen = faults("crash", "detach", most=2, fault_mixes=7, seed=13)
     first = Resumed(RULES, limits=Limits(tokens=resumed))
     return Scenario(people, greedy(policy), asks, faults=chosen, resumed=first)
 
