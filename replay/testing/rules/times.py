@@ -39,14 +39,14 @@ class InTime(Invariant):
         if isinstance(body, TimerFired):
             self._deadlines.discard(body.timer)
         for index, output in enumerate(outputs):
-            match output.body:
-                case SetTimer() as timer:
-                    if purpose_of(event, timer, outputs[index + 1 :], index == 0)[0] == "deadline":
-                        self._deadlines.add(timer.timer)
-                case CancelTimer(timer=number):
-                    self._deadlines.discard(number)
-                case _:
-                    pass
+            if isinstance(output.body, SetTimer):
+                self._note(event, output.body, outputs[index + 1 :], index == 0)
+            elif isinstance(output.body, CancelTimer):
+                self._deadlines.discard(output.body.timer)
+
+    def _note(self, event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> None:
+        if purpose_of(event, timer, later, is_first)[0] == "deadline":
+            self._deadlines.add(timer.timer)
 
     def handled_Resumed(self, event: Event, body: Resumed, outputs: Sequence[Event]) -> None:
         """Compare the timers that a resume extends with the running deadlines."""
