@@ -42,6 +42,7 @@ _HOMES = {
         "StoreTooNew",
         "StoreUnreadable",
         "ToolError",
+        "ToolInterrupted",
         "UnknownName",
         "WrongHead",
         "WrongKey",
@@ -64,6 +65,7 @@ _HOMES = {
     "runtime.log.protocol": ("EventLog", "Head"),
     "runtime.log.session_rows": ("SessionQuery", "SessionRow", "SessionStatus"),
     "runtime.log.sqlite.log": ("SQLiteLog",),
+    "runtime.mcp.server": ("MCPServer", "Share"),
     "runtime.models.anthropic.model": ("AnthropicModel",),
     "runtime.models.protocol": ("Model", "ModelAnswer", "OnText"),
     "runtime.models.scripted": (

@@ -32,6 +32,7 @@ from callboard.actors.protocol.errors import StoreReadOnly as StoreReadOnly
 from callboard.actors.protocol.errors import StoreTooNew as StoreTooNew
 from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
 from callboard.actors.protocol.errors import ToolError as ToolError
+from callboard.actors.protocol.errors import ToolInterrupted as ToolInterrupted
 from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
@@ -60,6 +61,8 @@ from callboard.runtime.log.session_rows import SessionQuery as SessionQuery
 from callboard.runtime.log.session_rows import SessionRow as SessionRow
 from callboard.runtime.log.session_rows import SessionStatus as SessionStatus
 from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
+from callboard.runtime.mcp.server import MCPServer as MCPServer
+from callboard.runtime.mcp.server import Share as Share
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.protocol import Model as Model
 from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer
@@ -133,6 +136,7 @@ __all__ = [
     "InvalidPrompt",
     "InvalidSchema",
     "Limits",
+    "MCPServer",
     "MemoryLog",
     "MissingDeps",
     "MissingExtra",
@@ -173,6 +177,7 @@ __all__ = [
     "SessionRow",
     "SessionStatus",
     "SessionStream",
+    "Share",
     "Snapshot",
     "Status",
     "StoreError",
@@ -190,6 +195,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolInterrupted",
     "ToolProgress",
     "UnknownName",
     "Usage",

@@ -15,11 +15,19 @@ Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
 
 
+class ToolOrigin(Part, frozen=True):
+    """The place of a tool that was listed elsewhere. source: its label. name: of the tool there."""
+
+    source: str
+    name: str
+
+
 class ToolSpec(Part, frozen=True):
     """A tool, as the model and the runtime know it.
 
     input_schema: the JSON schema of its arguments. extra: further keys for the model (`strict`, ...).
     approval_timeout_ms: milliseconds that a question about it waits for a person; 0 for the agent's limit.
+    origin: of a tool that was listed by an MCP server; None for a function of the program.
     """
 
     name: str
@@ -29,6 +37,7 @@ class ToolSpec(Part, frozen=True):
     extra: Json = NULL
     approval: Approval = "never"
     approval_timeout_ms: int = 0
+    origin: ToolOrigin | None = None
 
 
 FREE: Final = Dollars()
