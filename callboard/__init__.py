@@ -65,7 +65,8 @@ _HOMES = {
     "runtime.log.protocol": ("EventLog", "Head"),
     "runtime.log.session_rows": ("SessionQuery", "SessionRow", "SessionStatus"),
     "runtime.log.sqlite.log": ("SQLiteLog",),
-    "runtime.mcp.server": ("MCPServer", "Share"),
+    "runtime.mcp.options": ("Share",),
+    "runtime.mcp.server": ("MCPServer",),
     "runtime.models.anthropic.model": ("AnthropicModel",),
     "runtime.models.protocol": ("Model", "ModelAnswer", "OnText"),
     "runtime.models.scripted": (

@@ -61,8 +61,8 @@ from callboard.runtime.log.session_rows import SessionQuery as SessionQuery
 from callboard.runtime.log.session_rows import SessionRow as SessionRow
 from callboard.runtime.log.session_rows import SessionStatus as SessionStatus
 from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
+from callboard.runtime.mcp.options import Share as Share
 from callboard.runtime.mcp.server import MCPServer as MCPServer
-from callboard.runtime.mcp.server import Share as Share
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.protocol import Model as Model
 from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer

@@ -8,7 +8,7 @@ it asks for input                    error
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import mcp.types as types
 from mcp import MCPError
@@ -23,13 +23,34 @@ from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe
 from callboard.runtime.tools.sources import Scope
 
-if TYPE_CHECKING:
-    from callboard.runtime.mcp.live import LiveServer
-
 _TRIES: Final = 2
 # Codes that the SDK makes up when no answer can come. A server that sends one itself is believed as little.
 _LOST: Final = frozenset((types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR))
 _UNKNOWN: Final = "; whether it had its effect is not known"
+
+
+Place = tuple[Scope | None, str]
+"""The users of a connection: a session or None for all, and the address of an agent or empty for all."""
+
+
+class Connections(Protocol):
+    """The connections of a server in one runtime."""
+
+    @property
+    def label(self) -> str:
+        """Return the server's name in the log and in errors."""
+
+    def place_of(self, scope: Scope, ctx: ToolContext) -> Place:
+        """Return the place whose connection a call uses."""
+
+    async def connection(self, place: Place) -> Connection:
+        """Return the connection of a place, started if there is none. Raises NotConnected."""
+
+    def answered(self, place: Place) -> None:
+        """Note that the server of a place works."""
+
+    def failed(self, place: Place, connection: Connection) -> None:
+        """Give a connection up. The next call of its place starts another, some time later."""
 
 
 class Lost(Exception):
@@ -39,7 +60,7 @@ class Lost(Exception):
 class Caller:
     """Calls one tool of a server for one session."""
 
-    def __init__(self, live: "LiveServer", spec: ToolSpec, scope: Scope) -> None:
+    def __init__(self, live: Connections, spec: ToolSpec, scope: Scope) -> None:
         assert spec.origin is not None
         self._live = live
         self._spec = spec
@@ -134,4 +155,4 @@ class Caller:
 
     @property
     def _name(self) -> str:
-        return f"MCP server {self._live.server.label!r}"
+        return f"MCP server {self._live.label!r}"

@@ -17,8 +17,8 @@ from mcp.client.session import ClientSession, IncomingMessage
 from pydantic import TypeAdapter
 
 from callboard.runtime.mcp.http import http_server
+from callboard.runtime.mcp.options import ServerOptions
 from callboard.runtime.mcp.sending import CURRENT, Sending
-from callboard.runtime.mcp.server import MCPServer
 from callboard.runtime.mcp.stdio import ServerOutput, child_process
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe
@@ -41,9 +41,10 @@ class Connection:
     in_flight: the calls that wait for an answer.
     """
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: ServerOptions) -> None:
         self._server = server
         self._output = ServerOutput()
+        self._start = Sending()  # of the requests that no call makes
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = self._loop.create_future()
@@ -71,7 +72,7 @@ class Connection:
             raise NotConnected(f"it did not answer within {limit_s:g} s{self._output.told()}")
         error = self._ready.exception()
         if error is not None:
-            raise NotConnected(f"{describe(error)}{self._output.told()}") from error
+            raise NotConnected(f"{self._start.failure or describe(error)}{self._output.told()}") from error
 
     def close(self) -> None:
         """Begin to end the connection: at once, or when its last call is answered."""
@@ -139,6 +140,7 @@ class Connection:
     # --- the task that owns it ----------------------------------------------------
 
     async def _own(self) -> None:
+        CURRENT.set(self._start)
         try:
             async with Client(self._transport(), cache=None, message_handler=self._on_message) as client:
                 await self._list(client.session)

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
-from callboard.runtime.mcp.calls import Caller
+from callboard.runtime.mcp.calls import Caller, Place
 from callboard.runtime.mcp.connection import Connection, NotConnected
-from callboard.runtime.mcp.server import MCPServer
+from callboard.runtime.mcp.options import ServerOptions
 from callboard.runtime.mcp.specs import again, logger, specs_of
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.sources import LiveSource, Scope
@@ -16,9 +16,6 @@ from callboard.runtime.tools.tool import Tool
 
 _DELAYS_S: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the next start, after so many failures
 _WAIT_S: Final = 2.0  # seconds that a call waits for such a start
-
-Place = tuple[Scope | None, str]
-"""The users of a connection: a session or None for all, and the address of an agent or empty for all."""
 
 
 class _Line:
@@ -36,8 +33,9 @@ class _Line:
 class LiveServer(LiveSource):
     """The connections and tools of one server in one runtime."""
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: ServerOptions) -> None:
         self.server = server
+        self.label = server.label
         self._lines: dict[Place, _Line] = {}
         self._leaving: set[Connection] = set()
         self._ending: set[asyncio.Task[None]] = set()

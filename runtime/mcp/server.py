@@ -1,32 +1,11 @@
-"""The description of an MCP server among the tools of an agent."""
+"""The description of an MCP server among the tools of an agent. It imports the SDK when it is first used."""
 
-import math
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
-from urllib.parse import urlsplit
-
-from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
-from callboard.actors.protocol.profiles import Approval, Effect
-from callboard.actors.protocol.prompts import RESERVED
-from callboard.runtime.tools.sources import LiveSource, ToolSource
-
-if TYPE_CHECKING:
-    from mcp.server import MCPServer as InProcess
-    from mcp.server import Server as LowLevel
-
-    Server: TypeAlias = str | Sequence[str] | InProcess | LowLevel[object]
-
-Share: TypeAlias = Literal["runtime", "session", "agent"]
-"""The users of one connection: all sessions of a runtime, one session, or one agent of a session."""
-
-_SECRET_CHARS_MIN: Final = 8  # shorter values, such as "1" or "debug", stand in too many texts
-_LABEL_CHARS: Final = 80
-T = TypeVar("T")
+from callboard.actors.protocol.errors import MissingExtra
+from callboard.runtime.mcp.options import ServerOptions
+from callboard.runtime.tools.sources import LiveSource
 
 
-class MCPServer(ToolSource):
+class MCPServer(ServerOptions):
     """The tools of an MCP server, for `Agent(tools=[...])`.
 
     server: a URL, a command as a list of words, or a server object of the SDK in this process.
@@ -52,55 +31,6 @@ class MCPServer(ToolSource):
         Agent("reader", tools=[files])
     """
 
-    def __init__(
-        self,
-        server: "Server",
-        *,
-        tools: Sequence[str] | None = None,
-        approval: Mapping[str, Approval] | None = None,
-        effects: Mapping[str, Effect] | None = None,
-        trust_hints: bool = False,
-        prefix: str = "",
-        headers: Mapping[str, str] | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        share: Share | None = None,
-        start_timeout_s: float = 30.0,
-        optional: bool = False,
-    ) -> None:
-        self.server: Server = server if isinstance(server, str) else _words(server)
-        self.label = prefix or _label(self.server)
-        self.tools = None if tools is None else tuple(_texts("tools", tools))
-        self.approval = _choices("approval", approval, get_args(Approval))
-        self.effects = _choices("effects", effects, get_args(Effect))
-        self.trust_hints = trust_hints
-        self.prefix = _prefix(prefix)
-        self.headers = dict(headers or {})
-        self.env = dict(env or {})
-        self.cwd = cwd
-        self.share: Share = share or self._default_share()
-        self.start_timeout_s = start_timeout_s
-        self.is_optional = optional
-        self.asks_first = bool({"before", "always"} & set(self.approval.values()))
-        self._check()
-
-    def __repr__(self) -> str:
-        return f"MCPServer({self.label!r})"
-
-    def _default_share(self) -> Share:
-        return "session" if isinstance(self.server, tuple) or self.headers else "runtime"
-
-    def _check(self) -> None:
-        name = f"MCP server {self.label!r}"
-        if self.share not in get_args(Share):
-            raise InvalidAgent(f"{name}: share is one of {', '.join(get_args(Share))}, not {self.share!r}")
-        if not 0 < self.start_timeout_s < math.inf:
-            raise InvalidAgent(f"{name}: start_timeout_s is a positive number of seconds")
-        if self.headers and not isinstance(self.server, str):
-            raise InvalidAgent(f"{name}: headers are for a URL; a command takes env=")
-        if (self.env or self.cwd) and not isinstance(self.server, tuple):
-            raise InvalidAgent(f"{name}: env and cwd are for a command")
-
     def live(self) -> LiveSource:
         """Return the server for one runtime. Raises MissingExtra without the SDK."""
         try:
@@ -112,70 +42,3 @@ class MCPServer(ToolSource):
                 f"MCP server {self.label!r} needs the SDK of MCP: pip install 'callboard[mcp]'"
             ) from error
         return LiveServer(self)
-
-    def secrets(self) -> Mapping[str, str]:
-        """Return the values of the headers and variables, by name."""
-        values: dict[str, str] = {}
-        for name, value in (*self.headers.items(), *self.env.items()):
-            secret = value.split(" ", 1)[-1]  # of "Bearer ..." the token
-            if len(secret) >= _SECRET_CHARS_MIN:
-                values[name] = secret
-        return values
-
-    def takes(self, name: str) -> bool:
-        """Return whether the agent gets the tool of this name."""
-        return self.tools is None or any(fnmatchcase(name, pattern) for pattern in self.tools)
-
-
-def chosen(choices: Mapping[str, T], name: str) -> T | None:
-    """Return the choice for a name: its own, else that of the first glob that fits."""
-    if name in choices:
-        return choices[name]
-    return next((choice for pattern, choice in choices.items() if fnmatchcase(name, pattern)), None)
-
-
-def _words(server: "Server") -> "Server":
-    if isinstance(server, Sequence):
-        words = tuple(_texts("a command", server))
-        if not words:
-            raise InvalidAgent(
-                'an MCP server\'s command is a list of words, such as ["uvx", "mcp-server-git"]'
-            )
-        return words
-    if not hasattr(server, "name"):
-        raise InvalidAgent(f"{server!r:.80} is no MCP server: give a URL, a command, or a server of the SDK")
-    return server
-
-
-def _texts(what: str, values: Sequence[str]) -> Sequence[str]:
-    if isinstance(values, str) or not all(isinstance(one, str) for one in values):
-        raise InvalidAgent(f"MCP server: {what} is a list of texts, not {values!r:.100}")
-    return values
-
-
-def _choices(what: str, given: Mapping[str, T] | None, words: Sequence[str]) -> dict[str, T]:
-    for name, word in (given or {}).items():
-        if word not in words:
-            raise InvalidAgent(f"MCP server: {what}[{name!r}] is one of {', '.join(words)}, not {word!r}")
-    return dict(given or {})
-
-
-def _prefix(prefix: str) -> str:
-    is_legal = len(prefix) <= 32 and all(one.isascii() and (one.isalnum() or one in "_-") for one in prefix)
-    if not is_legal or prefix in RESERVED:
-        raise InvalidAgent(f"MCP server: prefix={prefix!r:.80} is up to 32 letters, digits, _ and -")
-    return prefix
-
-
-def _label(server: "Server") -> str:
-    """Name a server without what may be secret: the query of a URL, the options of a command."""
-    if isinstance(server, str):
-        parts = urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidAgent(f'an MCP server is a URL, or a command as a list of words: ["{server:.80}"]')
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"[:_LABEL_CHARS]
-    if isinstance(server, tuple):
-        words = [PurePath(server[0]).name, *(word for word in server[1:2] if word.isprintable())]
-        return " ".join(word for word in words if not word.startswith("-"))[:_LABEL_CHARS]
-    return str(getattr(server, "name", ""))[:_LABEL_CHARS]

@@ -12,7 +12,7 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import Effect, ToolOrigin, ToolSpec
 from callboard.runtime.mcp.naming import legal_name
-from callboard.runtime.mcp.server import MCPServer, chosen
+from callboard.runtime.mcp.options import ServerOptions, chosen
 from callboard.runtime.sanitize import clean_text, to_json
 
 TOOLS_MAX: Final = 2_000  # of one server and agent: a model's request holds every description
@@ -29,18 +29,12 @@ class Listed(NamedTuple):
     effect: Effect  # by the server's own hints
 
 
-def specs_of(server: MCPServer, tools: Iterable[types.Tool]) -> list[ToolSpec]:
+def specs_of(server: ServerOptions, tools: Iterable[types.Tool]) -> list[ToolSpec]:
     """Return the specs of the tools that the agent takes. Raises InvalidAgent for a list that cannot work."""
     given = list(tools)
     names = [tool.name for tool in given]
     _refuse_misfits(server, names)
-    found: dict[str, Listed] = {}
-    for tool in (listed(one) for one in given if server.takes(one.name)):
-        if tool is not None and found.setdefault(tool.name, tool) != tool:
-            raise InvalidAgent(
-                f"MCP server {server.label!r} lists two different tools named {tool.name!r:.100}; "
-                "leave the name out with tools=[...]"
-            )
+    found = _taken(server, given)
     if not found:
         raise InvalidAgent(
             f"MCP server {server.label!r} has no tool for the agent; it lists {_some(names)}: change tools="
@@ -50,12 +44,22 @@ def specs_of(server: MCPServer, tools: Iterable[types.Tool]) -> list[ToolSpec]:
             f"MCP server {server.label!r} lists {len(found):,} tools, and an agent takes at most "
             f"{TOOLS_MAX:,} of a server; choose with tools=[...]"
         )
-    specs = [_spec(server, tool) for tool in found.values()]
-    assert len({spec.name for spec in specs}) == len(specs), "two names with one digest of 64 bits"
-    return specs
+    return [_spec(server, tool) for tool in found]
 
 
-def again(server: MCPServer, specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:
+def _taken(server: ServerOptions, tools: Iterable[types.Tool]) -> list[Listed]:
+    """Return the tools that the agent takes, one of each name. Raises InvalidAgent for two of one name."""
+    found: dict[str, Listed] = {}
+    for tool in (listed(one) for one in tools if server.takes(one.name)):
+        if tool is not None and found.setdefault(tool.name, tool) != tool:
+            raise InvalidAgent(
+                f"MCP server {server.label!r} lists two different tools named {tool.name!r:.100}; "
+                "leave the name out with tools=[...]"
+            )
+    return list(found.values())
+
+
+def again(server: ServerOptions, specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:
     """Return recorded specs with the program's choices of today."""
     for spec in specs:
         assert spec.origin is not None
@@ -66,7 +70,7 @@ def again(server: MCPServer, specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:
             yield _spec(server, Listed(name, spec.description, spec.input_schema, hinted))
 
 
-def _spec(server: MCPServer, tool: Listed) -> ToolSpec:
+def _spec(server: ServerOptions, tool: Listed) -> ToolSpec:
     hinted: Effect = tool.effect if server.trust_hints else "write"
     return ToolSpec(
         legal_name(server.prefix, tool.name),
@@ -101,7 +105,7 @@ def _hinted(hints: types.ToolAnnotations | None) -> Effect:
     return "idempotent" if hints is not None and hints.idempotent_hint is True else "write"
 
 
-def _refuse_misfits(server: MCPServer, names: Sequence[str]) -> None:
+def _refuse_misfits(server: ServerOptions, names: Sequence[str]) -> None:
     """Refuse a choice for a name that the server does not list: a slip would leave a tool unguarded."""
     for what, keys in (("approval", server.approval), ("effects", server.effects), ("tools", server.tools)):
         for key in keys or ():

@@ -26,14 +26,14 @@ def calls_of(notes: Path) -> list[str]:
     return notes.read_text().split() if notes.exists() else []
 
 
-def asking(*asked: str | tuple[str, dict[str, object]]) -> ScriptedModel:
-    """Return a model that makes these calls, one a turn, and then ends."""
+def asking(*asked: str | tuple[str, dict[str, object]] | None) -> ScriptedModel:
+    """Return a model that makes these calls, one a turn, and then ends. None ends an ask between them."""
 
     def policy(request: ModelRequest) -> Reply:
         done = sum(message["role"] == "assistant" for message in request.conversation)
-        if done >= len(asked):
+        one = asked[done] if done < len(asked) else None
+        if one is None:
             return say("done")
-        one = asked[done]
         name, arguments = (one, {}) if isinstance(one, str) else one
         return Reply(calls=[call(name, **arguments)])
 
