@@ -1,16 +1,18 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.state import NO_ANSWERS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.tasks import NO_CALLS, at_rest
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.usage import bound
 from callboard.actors.protocol.value_types import Settled
@@ -25,16 +27,19 @@ def ask_turn(
     said: Json | None = None,
     tokens: int = 0,
     seqs: tuple[int, ...] = (),
+    told: int = 0,
+    otherwise: Literal["", "answered"] = "",
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
 
-    said: the message. tokens: its bound. seqs: of the events that brought it.
+    said: the message. tokens: its bound. seqs: of the events that brought it. told, otherwise: as in
+        `TurnRequested`.
     """
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
     if said is not None:
         history, digest = history.append(said), rolled(digest, said)
     need = bound(tokens, state.model.max_tokens, state.model.prices)
-    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
+    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, 0, settled, told, otherwise)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -54,6 +59,31 @@ def ask_turn(
         reports=(),
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def ask_new_turn(
+    state: AgentState,
+    settled: Settled | None = None,
+    results: tuple[Json, ...] = (),
+    seqs: tuple[int, ...] = (),
+    prompt: Json = NULL,
+    otherwise: Literal["", "answered"] = "",
+) -> Decision:
+    """Ask for a turn with a new user message: results, then all unheard words, then a prompt.
+
+    results: of calls. seqs: of the events that brought results and prompt.
+    """
+    blocks, told = results, 0
+    if state.background.words.size:
+        # Services want results before any other block.
+        heard = tuple(state.background.words.values())
+        blocks += tuple(word.block for word in heard)
+        seqs += tuple(word.seq for word in heard)
+        told = max(word.number for word in heard)
+        state = replace(state, background=replace(state.background, words=IntMap()))
+    said = user_message(blocks, prompt)
+    size = sum(map(len, blocks)) if prompt == NULL else len(said)
+    return ask_turn(state, settled, said, size, seqs, told, otherwise)
 
 
 def finish(
@@ -104,6 +134,7 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        background=at_rest(state.background),
     )
 
 

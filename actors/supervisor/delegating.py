@@ -21,7 +21,7 @@ from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.supervisor.state import (
@@ -68,12 +68,21 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         profile = work.state.profiles[request.profiles[0]][0]
         schema, output_type = profile.schema, profile.output_type
     racers = tuple(range(first, first + count))
+    is_background = request.mode == "background"
     delegation = Delegation(
-        first, request.turn, request.call, racers, schema, request, output_type=output_type
+        first,
+        request.turn,
+        request.call,
+        racers,
+        schema,
+        request,
+        output_type=output_type,
+        is_background=is_background,
     )
     work.update_record(
         parent.address,
         turn_children=parent.turn_children + count,
+        background=parent.background + count * is_background,
         budget=replace(parent.budget, closing=request.closing),
     )
     work.update_session(agents=work.state.agents + count)
@@ -101,7 +110,8 @@ def why_denied(
         if name not in parent.profile.agents or name not in state.profiles:
             return "denied", f"there is no agent '{name[:100]}' to delegate to"
     if parent.turn_children + count > (limits.max_children or 0):
-        return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
+        counted = "racers counted singly" + (", with those in the background" if parent.background else "")
+        return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
     if state.agents + count > (limits.max_agents or 0):
         return "denied", f"at most {limits.max_agents} agents in one session"
     return _over_budget(ancestry, request) or _unpriced(state, ancestry, request)
@@ -204,6 +214,9 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
             roster,
         )
         work.post(child.address, start)
+    if delegation.is_background:
+        address = child_of(parent, delegation.racers[0])
+        work.post(parent, Delegated(delegation.turn, delegation.call, address))
     begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))

@@ -54,6 +54,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     pending: the reports that wait for their judgement, by number. The first is being checked.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
+    is_background: True if its parent goes on while it runs.
     """
 
     key: int
@@ -70,6 +71,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     used: Usage = ZERO
     output_type: str = ""
+    is_background: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +86,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
+    turn_children: the copies that its latest turn has delegated to, and those of background delegations that
+        were open before. background: the copies of its open background delegations.
+    told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
+        holds, by number.
     """
 
     address: str
@@ -111,6 +117,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     deadline_timer: int = 0
     turn_timer: int = 0
     turn_children: int = 0
+    background: int = 0
+    told: int = 0
+    unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()
