@@ -7,7 +7,7 @@ import msgspec
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, Background
+from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, NO_WORDS, Background, Word
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
@@ -24,6 +24,21 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
     block: Json
     seq: int = 0
+
+
+class Unsent(msgspec.Struct, frozen=True, gc=False):
+    """The conversation without the message of a turn, to return to if that turn is never granted.
+
+    fresh: the seqs of the events whose content no request holds then.
+    carry, words: the results and the words in the message.
+    """
+
+    history: IntMap[Json]
+    digest: str
+    context_tokens: int
+    fresh: tuple[int, ...]
+    carry: tuple[Json, ...] = ()
+    words: IntMap[Word] = NO_WORDS
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
@@ -52,6 +67,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         is still to be posted.
     carry: results that stand before the next prompt.
     background: its background tasks, the calls that wait for them, and the words it has not heard.
+    unsent: the conversation before the latest turn.
     """
 
     address: str
@@ -86,6 +102,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
     background: Background = NO_BACKGROUND
+    unsent: Unsent | None = None
 
 
 def initial_agent(address: str) -> AgentState:

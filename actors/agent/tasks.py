@@ -46,6 +46,7 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     number: int = 0
 
 
+NO_WORDS: Final[IntMap[Word]] = IntMap()
 NO_CALLS: Final[IntMap[bool]] = IntMap()
 """A set of calls, by index: the keys of the map. Every value is True."""
 
@@ -60,7 +61,7 @@ class Background(msgspec.Struct, frozen=True, gc=False):
     tasks: IntMap[Task] = IntMap()
     starting: IntMap[bool] = NO_CALLS
     waits: IntMap[Wait] = IntMap()
-    words: IntMap[Word] = IntMap()
+    words: IntMap[Word] = NO_WORDS
 
     @property
     def has_ends(self) -> bool:
@@ -139,8 +140,14 @@ def at_rest(background: Background) -> Background:
     """Return what an agent that has ended keeps: unheard ends, and the tasks whose ends are still to come."""
     if background is NO_BACKGROUND:
         return background
-    words: IntMap[Word] = IntMap()
-    for word in background.words.values():
-        if not word.number:
-            words = words.append(word)
-    return Background(tasks=background.tasks, words=words)
+    return Background(tasks=background.tasks, words=words_of(background.words))
+
+
+def words_of(*parts: IntMap[Word]) -> IntMap[Word]:
+    """Return the ends of tasks among these words, in order. Words of a client are dropped."""
+    kept = NO_WORDS
+    for words in parts:
+        for word in words.values():
+            if not word.number:
+                kept = kept.append(word)
+    return kept
