@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
 from callboard.replay.testing.rules import (
     admission,
     approvals,
+    background,
     budgets,
     capacity,
     caps,
@@ -68,6 +69,9 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    background.OneTellEnd,
+    background.TasksHeard,
+    background.TasksEnd,
 )
 """All that a log alone can show."""
 

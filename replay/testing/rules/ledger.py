@@ -12,12 +12,21 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits, fill, micro, narrow
-from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.messages import (
+    Ask,
+    Begin,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    Stopped,
+    TurnRequested,
+    TurnSettled,
+)
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
-from callboard.replay.testing.rules.facts import Facts
+from callboard.replay.testing.rules.facts import Call, Facts
 
 
 class Scope(msgspec.Struct, eq=False):
@@ -58,8 +67,10 @@ class Ledger(msgspec.Struct, eq=False):
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    background: Counter[str] = msgspec.field(default_factory=Counter)  # open background copies, by parent
     has_budgets: bool = False  # whether some scope ever had a limit
     ask_spent: Usage = ZERO  # the charges when the running ask began
+    _background: dict[Call, int] = {}  # the copies of each open background delegation
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
 
@@ -80,6 +91,8 @@ class Ledger(msgspec.Struct, eq=False):
             self._take_on(event.sender, body)
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
+        elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
+            self.scopes[event.sender].closing = body.closing
         for output in outputs:
             self._posted(output)
 
@@ -88,7 +101,9 @@ class Ledger(msgspec.Struct, eq=False):
         if (scope := self.scopes.get(who)) is not None:
             self.wishes[who] = body.need
             if body.attempt == 1:
-                scope.closing = NOTHING  # this is the turn that its delegations kept room for
+                # This is the turn that its delegations kept room for; those in the background go on.
+                scope.closing = body.need if self.background[who] else NOTHING
+                self.children[who, body.turn] = self.background[who]
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):
@@ -99,6 +114,9 @@ class Ledger(msgspec.Struct, eq=False):
         if who in self.facts.lives:
             self.agents += len(body.profiles)
             self.children[who, body.turn] += len(body.profiles)
+            if body.mode == "background":
+                self._background[who, body.turn, body.call] = len(body.profiles)
+                self.background[who] += len(body.profiles)
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
@@ -135,6 +153,9 @@ class Ledger(msgspec.Struct, eq=False):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):
                 self.places.add(body.agent)
+        elif isinstance(body, DelegationEnded):
+            call = (output.recipient, body.turn, body.call)
+            self.background[output.recipient] -= self._background.pop(call, 0)
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""
