@@ -27,12 +27,16 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
     """The budget of a subtree.
 
     tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
-    closing: the need of its agent's next turn, which its children must leave free.
+    closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
+    rooms: the part of it for the results of delegations. tasks: the part of rooms for background delegations
+        whose ends no request of its agent holds.
     """
 
     tokens: int | None = None
     micro_usd: int | None = None
     closing: Need = NOTHING
+    rooms: Need = NOTHING
+    tasks: Need = NOTHING
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +58,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     pending: the reports that wait for their judgement, by number. The first is being checked.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
+    room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
     """
 
@@ -71,6 +76,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     used: Usage = ZERO
     output_type: str = ""
+    room: int = 0
     is_background: bool = False
 
 
@@ -88,6 +94,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     granted: the turn and attempt in flight. grant: the amount reserved for it.
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
         were open before. background: the copies of its open background delegations.
+    ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
+        by number.
     told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
         holds, by number.
     """
@@ -118,6 +126,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     turn_timer: int = 0
     turn_children: int = 0
     background: int = 0
+    ends: int = 0
+    ended: IntMap[Need] = IntMap()
     told: int = 0
     unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1

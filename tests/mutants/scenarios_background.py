@@ -161,11 +161,10 @@ def small_budget() -> Scenario:
     """Build tasks that use all that their host leaves them: its turn for their ends must still fit."""
     return lead(
         calls(behind(), behind()),
-        calls(LOOK),
         SO_FAR,
         LAST,
         kid=[calls(LOOK)] * 8,
-        limits=Limits(tokens=20_000, max_iterations=10),
+        limits=Limits(tokens=15_000, max_iterations=10),
         percent=100,
         is_uncontended=False,
         expects=("answered",),

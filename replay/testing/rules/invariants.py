@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     ends,
     isolation,
     reports,
+    reserves,
     stops,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -69,6 +70,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    reserves.Rooms,
+    reserves.ReserveHolds,
     background.OneTellEnd,
     background.TasksHeard,
     background.TasksEnd,

@@ -164,7 +164,7 @@ class SameOutcomes(SessionMonitor):
         is_calm = all(kind_of(strand) in HARMLESS for strand in world.injected)
         if not (is_calm and (scenario.is_uncontended or scenario.expects)) or world.failure is not None:
             return []
-        told = [(ended.kind, ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
+        told = [(str(ended.kind), ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
         kinds = [kind for kind, _, _ in told]
         first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
         if scenario.expects and kinds != list(scenario.expects):
