@@ -10,7 +10,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tell
-from tests.mutants.scripts import BAD, DONE, GOOD, LOOK, SCHEMA, Line, greedy, race, script
+from tests.mutants.scripts import BAD, GOOD, LOOK, SCHEMA, Line, greedy, race, script
 
 CRASHES = faults("crash", most=1, fault_mixes=0)
 """A crash at every event, each once."""
