@@ -36,7 +36,10 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, TextDelta, TextReset
 
 _LAG_S: Final = 0.04  # between two looks for new text
-_HELP: Final = "/tree  show the agents    type while they work to tell the host    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed"
+_HELP: Final = (
+    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed\n"
+    "While agents work, each line that you type is told to the host."
+)
 
 
 @click.command("chat")
