@@ -95,6 +95,11 @@ def first_of_two() -> Scenario:
     return lead(calls(behind(), behind()), wait, both, LAST)
 
 
+def all_of_two() -> Scenario:
+    """Build a host that waits for both of its tasks by a call."""
+    return lead(calls(behind(), behind()), calls((TASK_WAIT, {})), LAST)
+
+
 def started_and_awaited() -> Scenario:
     """Build a reply that starts two tasks, one of them in vain, and waits for all."""
     reply = calls(behind(), behind("nobody"), behind(output_schema={"bad": True}), (TASK_WAIT, {}))
@@ -149,6 +154,32 @@ def words_in_a_wait() -> Scenario:
         kid=[calls(LOOK), calls(LOOK), LAST],
         tells=[("hurry", "host")],
         is_uncontended=False,
+    )
+
+
+def one_of_two_cancelled() -> Scenario:
+    """Build two tasks, of which the host cancels the second."""
+    cancel = calls((TASK_CANCEL, {"task": "host.2"}))
+    return lead(calls(behind(), behind()), cancel, LAST, LAST, kid=[calls(LOOK), LAST])
+
+
+def words_taken_back() -> Scenario:
+    """Build words in a turn that waits for the only slot when its ask is cancelled, and another ask."""
+    made = lead(
+        calls(behind(), behind()),
+        calls(LOOK),
+        LAST,
+        limits=Limits(max_parallel_calls=1),
+        tells=[("hurry", "host")],
+        chosen=faults("cancel", most=1, fault_mixes=0),
+    )
+    return Scenario(
+        made.profiles,
+        made.policy,
+        [ask(), ask("more", request_id="r2")],
+        made.limits,
+        faults=made.faults,
+        tells=made.tells,
     )
 
 
@@ -242,9 +273,9 @@ def rough_tasks() -> Scenario:
 
 
 SMALL = (
-    two_tasks, nested_tasks, cancelled_race, first_of_two, started_and_awaited, words_anywhere,
-    words_at_the_cap, words_without_budget, words_in_a_wait, one_slot, small_budget, report_with_tasks,
-    silent_with_report, no_turn_left, crowded,
+    two_tasks, nested_tasks, cancelled_race, first_of_two, all_of_two, started_and_awaited, words_anywhere,
+    words_at_the_cap, words_without_budget, words_in_a_wait, words_taken_back, one_of_two_cancelled,
+    one_slot, small_budget, report_with_tasks, silent_with_report, no_turn_left, crowded,
 )  # fmt: skip
 """Those small enough to be explored to the end."""
 

@@ -6,6 +6,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
 from tests.mutants.seeded_approvals import APPROVALS
+from tests.mutants.seeded_background import TASKS, WORDS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
@@ -36,6 +37,9 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}
+
+BACKGROUND: Final[dict[str, Mutant]] = {one.name: one for one in (*TASKS, *WORDS)}
+"""Mutants of background tasks and words: `tests/mutants/test_background.py` hunts them in such sessions."""
 
 CAPACITY: Final[dict[str, Mutant]] = {one.name: one for one in (*POLICY, *PLACES)}
 """Mutants of what sessions share: `tests/mutants/test_capacity.py` hunts them in sessions on one port."""

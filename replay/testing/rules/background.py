@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
+    CancelTask,
     Delegated,
     DelegationEnded,
     Finished,
@@ -17,8 +19,10 @@ from callboard.actors.protocol.messages import (
     TellEnded,
     Told,
     TurnRequested,
+    TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call
 
@@ -34,6 +38,7 @@ class OneTellEnd(Invariant):
     _tells: dict[int, str] = {}
     _wishes: dict[str, TurnRequested] = {}
     _heard: dict[str, list[int]] = {}  # request id -> the granted turns that hold its words
+    _refused: set[str] = set()
 
     def on_Tell(self, event: Event, body: Tell) -> None:
         """Record words that have not ended."""
@@ -59,7 +64,10 @@ class OneTellEnd(Invariant):
             return
         for seq in wish.new:
             if seq in self._told:
-                self._heard.setdefault(self._told[seq], []).append(wish.turn)
+                name = self._told[seq]
+                self._heard.setdefault(name, []).append(wish.turn)
+                if name in self._refused:
+                    self.broken(event.seq, f"{name!r} was refused, and stands in turn {wish.turn}")
 
     def on_TellEnded(self, event: Event, body: TellEnded) -> None:
         """Compare the end of words with the requests that hold them."""
@@ -70,6 +78,8 @@ class OneTellEnd(Invariant):
             self.broken(event.seq, f"{name!r} is heard in turn {body.turn}, and stands in turns {heard}")
         elif body.status == "refused" and heard:
             self.broken(event.seq, f"{name!r} is refused, and stands in turns {heard}")
+        if body.status == "refused":
+            self._refused.add(name)
 
     def quiet(self, seq: int) -> None:
         """Report words that have no end, or that stand in two requests."""
@@ -128,6 +138,17 @@ class TasksHeard(Invariant):
         if left:
             self.broken(event.seq, f"{event.sender} is woken by one end, and {len(left)} of its tasks run")
 
+    def on_TurnSettled(self, event: Event, body: TurnSettled) -> None:
+        """Check an agent that goes on without a request while its tasks run."""
+        tasks, life = self._of.get(event.sender), self.facts.lives.get(event.sender)
+        running = [start for start in tasks.running.values() if start < event.cause] if tasks else []
+        if tasks is None or life is None or not running:
+            return
+        if body.closing.tokens < life.begin.model.max_tokens:
+            self.broken(event.seq, f"{event.sender} has tasks, and does not state the need of its next turn")
+        if tasks.is_silent and life.profile.on_finish == "cancel":
+            self.broken(event.seq, f"{event.sender} waits for its tasks, which its last word cancels")
+
     def on_CallModel(self, event: Event, body: CallModel) -> None:
         """Record the ends that a granted request names."""
         tasks, wish = self._of.get(body.agent), self._wishes.get(body.agent)
@@ -169,3 +190,71 @@ class TasksEnd(Invariant):
         for who in ended:
             for _, turn, call in sorted(self._open.pop(who, ())):
                 self.broken(event.seq, f"{who} has ended, and its background task {turn}.{call} has not")
+
+
+class _Wait(msgspec.Struct, eq=False):
+    """A reply whose only call is a `task_wait` for every task. due: the event that answers it, or 0."""
+
+    is_any: bool
+    running: set[Call]
+    due: int = 0
+
+
+class Waits(Invariant):
+    """Calls that wait for tasks, and calls that cancel one."""
+
+    name = "task-waits"
+    rule = "A task_wait returns at the first event that answers it, and a task_cancel names its own task."
+    _running: dict[str, set[Call]] = {}
+    _addresses: dict[Call, str] = {}
+    _waits: dict[str, _Wait] = {}
+    _cancels: dict[str, set[str]] = {}
+
+    def on_Delegated(self, event: Event, body: Delegated) -> None:
+        """Record a task that runs."""
+        call = (event.recipient, body.turn, body.call)
+        self._running.setdefault(event.recipient, set()).add(call)
+        self._addresses[call] = body.address
+
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
+        """Record the calls of a reply that wait for tasks or cancel them."""
+        who = event.recipient
+        said = read(body.content) if body.status == "ok" else None
+        self._waits.pop(who, None)
+        if said is None or who not in self._running:
+            return
+        cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]
+        self._cancels[who] = {name for name in cancels if name}
+        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT:
+            arguments = read_task_wait(said.uses[0].input)
+            running = set(self._running[who])
+            if arguments is not None and not arguments.tasks and running:
+                self._waits[who] = _Wait(bool(arguments.any), running)
+
+    def on_CancelTask(self, event: Event, body: CancelTask) -> None:
+        """Compare the delegation with the names in the reply."""
+        address = self._addresses.get((event.sender, body.turn, body.call), "")
+        if address not in self._cancels.get(event.sender, ()):
+            self.broken(event.seq, f"{event.sender} cancels {address or 'no task'}, which it did not name")
+
+    def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
+        """Record the end of a task, which may answer a call."""
+        who, call = event.recipient, (event.recipient, body.turn, body.call)
+        self._running.get(who, set()).discard(call)
+        wait = self._waits.get(who)
+        if wait is not None and call in wait.running:
+            wait.running.discard(call)
+            if wait.is_any or not wait.running:
+                wait.due = wait.due or event.seq
+
+    def on_Told(self, event: Event, body: Told) -> None:
+        """Record words, which answer every wait."""
+        wait = self._waits.get(event.recipient)
+        if wait is not None:
+            wait.due = wait.due or event.seq
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Compare the return of a wait with the event that answers it."""
+        wait = self._waits.pop(event.sender, None)
+        if wait is not None and event.cause != wait.due:
+            self.broken(event.seq, f"{event.sender} goes on at event {event.cause}, not at {wait.due}")

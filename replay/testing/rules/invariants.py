@@ -75,6 +75,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.OneTellEnd,
     background.TasksHeard,
     background.TasksEnd,
+    background.Waits,
 )
 """All that a log alone can show."""
 
