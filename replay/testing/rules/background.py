@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
-from callboard.actors.agent.content import read
+from callboard.actors.agent.content import ToolUse, read
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -225,11 +225,14 @@ class Waits(Invariant):
             return
         cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]
         self._cancels[who] = {name for name in cancels if name}
-        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT:
-            arguments = read_task_wait(said.uses[0].input)
-            running = set(self._running[who])
-            if arguments is not None and not arguments.tasks and running:
-                self._waits[who] = _Wait(bool(arguments.any), running)
+        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT and self._running[who]:
+            self._note(who, said.uses[0])
+
+    def _note(self, who: str, use: ToolUse) -> None:
+        """Record a wait for every task."""
+        arguments = read_task_wait(use.input)
+        if arguments is not None and not arguments.tasks:
+            self._waits[who] = _Wait(bool(arguments.any), set(self._running[who]))
 
     def on_CancelTask(self, event: Event, body: CancelTask) -> None:
         """Compare the delegation with the names in the reply."""
