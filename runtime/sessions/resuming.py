@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import (
     SessionEnded,
     SessionFailed,
 )
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -36,6 +36,7 @@ from callboard.runtime.sessions.session_deps import refuse_without_deps
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
+_CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed))
 
 
 class RecordedSession(NamedTuple):
@@ -45,6 +46,7 @@ class RecordedSession(NamedTuple):
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
     did not. tells: the ends of words for agents, by request id; None for those without one.
+    is_closed: nothing is left to be done.
     """
 
     events: tuple[Event, ...]
@@ -58,6 +60,7 @@ class RecordedSession(NamedTuple):
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
     tells: Mapping[str, TellEnded | None] = {}
+    is_closed: bool = False
 
     @property
     def running(self) -> str:
@@ -80,11 +83,6 @@ class RecordedSession(NamedTuple):
         """Return the type of the deps of the ask that did not end, or an empty text."""
         asks = (event.body for event in reversed(self.events) if isinstance(event.body, Ask))
         return next((ask.deps for ask in asks if ask.request_id == self.running), "")
-
-    @property
-    def is_closed(self) -> bool:
-        """Return whether nothing is left to be done."""
-        return bool(self.events) and isinstance(self.events[-1].body, SessionClosed)
 
 
 class ResumeRules(NamedTuple):
@@ -138,6 +136,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     for event, row in zip(events, rows, strict=True):
         body = event.body
         ask = reader.read(event)
+        if type(body) in _CLOSE_OR_REOPEN:
+            recorded = recorded._replace(is_closed=is_closed_after(body, was_closed=recorded.is_closed))
         if isinstance(body, SessionOpened | Resumed):
             recorded = _spoken_for(session_id, recorded, event.seq, body)
         elif isinstance(body, Ask):

@@ -189,7 +189,7 @@ def spent_by_the_reply() -> Scenario:
 
 def rooms() -> Scenario:
     """Build parents whose budget is just enough to read their children, which spend all that they may."""
-    words = "I have looked everywhere, and there is nothing. " * 20
+    words = "Ich habe überall nachgesehen, und da ist: nichts. " * 200
     policy = script(
         host=[calls(task("lead"), task("kid"), ("nonsense", {})), DONE],
         lead=[calls(task("kid"), task("kid"), task("kid", output_schema=SCHEMA)), Reply(words)],
@@ -201,7 +201,7 @@ def rooms() -> Scenario:
     )
     people = [
         profile("host", ["lead", "kid"]),
-        profile("lead", ["kid"], limits=Limits(tokens=14_000)),
+        profile("lead", ["kid"]),
         profile("kid", [], ["look"]),
     ]
     return Scenario(people, policy, [ask(), ask("again", request_id="r2")], Limits(tokens=40_000))

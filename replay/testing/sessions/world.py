@@ -26,7 +26,7 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, SessionClosed, Stop
+from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.captions import caption
@@ -241,12 +241,6 @@ class SessionWorld(ScriptedSession):
     def is_at_rest(self) -> bool:
         """Return whether no move but faults is left."""
         return not self.offers
-
-    @property
-    def closed(self) -> SessionClosed | None:
-        """Return the end of the session, if there is one."""
-        body = self.log[-1].body
-        return body if isinstance(body, SessionClosed) else None
 
 
 class Worlds:

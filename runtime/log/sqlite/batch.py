@@ -82,9 +82,7 @@ CHANGE_ROWS: Final = (
     "UPDATE sessions SET kind = ifnull(nullif(json_extract(c.value, '$[2]'), ''), kind), "
     "host = ifnull(nullif(json_extract(c.value, '$[3]'), ''), host), "
     "failures = json_extract(c.value, '$[4]') + iif(json_extract(c.value, '$[5]'), 0, failures), "
-    "status = CASE json_extract(c.value, '$[1]') WHEN '' THEN status "
-    "WHEN 'resumed' THEN CASE status WHEN 'closed' THEN 'open' ELSE status END "
-    "ELSE json_extract(c.value, '$[1]') END FROM json_each({}) AS c "
+    "status = ifnull(nullif(json_extract(c.value, '$[1]'), ''), status) FROM json_each({}) AS c "
     "WHERE sessions.id = json_extract(c.value, '$[0]')"
 )
 _VIEW: Final = """CREATE TEMP VIEW batch AS

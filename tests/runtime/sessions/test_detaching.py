@@ -16,7 +16,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed, TurnRequested
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -24,6 +24,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, fail, say
@@ -559,6 +560,29 @@ def test_a_closed_session_is_continued_by_reopen_only() -> None:
         ends = [event.body for event in of(log, SessionClosed)]
         first_end, last_end = (end.usage.tokens for end in ends if isinstance(end, SessionClosed))
         assert last_end > first_end > 0
+
+    asyncio.run(scene())
+
+
+def test_a_session_stays_closed_when_a_late_answer_follows_its_end() -> None:
+    async def scene() -> None:
+        log = MemoryLog()
+        async with Runtime(log, model=quick()) as runtime:
+            await runtime.run(HOST, "one", session_id=NAME)
+        await log.open()
+        epoch, head = await log.take_over(NAME)
+        late = Event(head.seq + 1, 2**50, "schema", "supervisor", 1, SchemaChecked(1, "ok"))
+        (added,) = await log.append([Append(NAME, head.seq, epoch, [late])])
+        assert isinstance(added, Head)
+        await log.close()
+        async with Runtime(log, model=quick()) as runtime:
+            for refused in (runtime.resume(NAME, HOST), runtime.open(HOST, session_id=NAME, resume=True)):
+                with pytest.raises(SessionEnded, match="reopen"):
+                    await refused
+            assert [row.status async for row in runtime.sessions()] == ["closed"]
+            session = await runtime.reopen(NAME, HOST)
+            assert (await session.ask("two")).is_ok
+            await asyncio.wait_for(session.close(), 5)
 
     asyncio.run(scene())
 

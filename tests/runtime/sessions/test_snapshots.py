@@ -2,8 +2,13 @@
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, SessionClosed
-from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    ModelReplied,
+    RequestApproval,
+    SchemaChecked,
+)
 from callboard.runtime.sessions.snapshots import ApprovalView, Picture, text_of_reply
 
 
@@ -40,6 +45,10 @@ def test_an_ask_has_the_replies_of_the_host_and_its_outcome() -> None:
     assert not found.is_closed
     found.add(Event(8, 0, "supervisor", "client", 0, SessionClosed()))
     assert (found.is_closed, found.seq) == (True, 8)
+    found.add(Event(9, 0, "schema", "supervisor", 4, SchemaChecked(1, "ok")))  # it comes late
+    assert found.is_closed
+    found.add(Event(10, 0, "client", "supervisor", 0, Resumed(1, reopens=True)))
+    assert not found.is_closed
 
 
 def test_an_approval_is_open_until_it_is_answered() -> None:
