@@ -102,7 +102,7 @@ class ResumeRules(NamedTuple):
 
 
 class Continuing(NamedTuple):
-    """How to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
+    """A wish to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
 
     limits: Limits | None = None
     extend: float = 0.0
@@ -168,10 +168,16 @@ def _spoken_for(
     )
 
 
-async def take_over(
-    log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules
-) -> tuple[int, Head, RecordedSession]:
-    """Read a session and become its only writer. Return the epoch, the head and the recorded session.
+class TakenOver(NamedTuple):
+    """A recorded session that this process may write from now on. epoch, head: to begin with."""
+
+    epoch: int
+    head: Head
+    recorded: RecordedSession
+
+
+async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules) -> TakenOver:
+    """Read a session and become its only writer.
 
     now: the session as it would be opened today.
 
@@ -187,7 +193,7 @@ async def take_over(
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
         raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
-    return epoch, head, recorded
+    return TakenOver(epoch, head, recorded)
 
 
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
@@ -230,8 +236,9 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 def continuation(
     recorded: RecordedSession,
     now: SessionOpened,
-    has_limits: bool,
-    extend_ms: int,
+    *,
+    has_limits: bool = False,
+    extend_ms: int = 0,
     policy: AgentsPolicy = "accept",
 ) -> Resumed | SessionOpened:
     """Return the client's first message of the continuation, which holds changes only.

@@ -1,4 +1,4 @@
-"""A picture of a session, built event by event, from which snapshots are taken."""
+"""Snapshots of a session, built event by event."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ class ApprovalView:
     is_repeat: bool
 
 
-class Picture:
+class SnapshotBuilder:
     """A session up to an event. seq: of the last event that was added."""
 
     def __init__(self) -> None:
@@ -171,10 +171,10 @@ def _value(json: Json) -> object:
     return msgspec.json.decode(json)
 
 
-_HANDLERS: Final[dict[type, Callable[[Picture, Event, Any], None]]] = {
-    Ask: Picture._ask,
-    ModelReplied: Picture._reply,
-    AskEnded: Picture._end,
-    RequestApproval: Picture._approval,
-    ApprovalGiven: Picture._approved,
+_HANDLERS: Final[dict[type, Callable[[SnapshotBuilder, Event, Any], None]]] = {
+    Ask: SnapshotBuilder._ask,
+    ModelReplied: SnapshotBuilder._reply,
+    AskEnded: SnapshotBuilder._end,
+    RequestApproval: SnapshotBuilder._approval,
+    ApprovalGiven: SnapshotBuilder._approved,
 }

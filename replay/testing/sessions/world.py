@@ -44,7 +44,7 @@ from callboard.replay.testing.sessions.injection import (
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
 from callboard.replay.testing.sessions.scripted_session import REOPENS, TELLS, ScriptedSession
-from callboard.replay.testing.world import Move, Step
+from callboard.replay.testing.world import Move, Step, run_to_rest
 
 M = TypeVar("M", bound=Message)
 
@@ -204,12 +204,8 @@ class SessionWorld(ScriptedSession):
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
         """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
-        for _ in range(steps):
-            moves = self.moves()
-            if not moves:
-                return self
-            self.make(moves[choose(len(moves))])
-        raise AssertionError(f"the session does not come to rest within {steps:,} steps")
+        run_to_rest(self, choose, steps)
+        return self
 
     # --- looking --------------------------------------------------------------------
 

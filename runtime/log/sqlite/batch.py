@@ -210,7 +210,7 @@ class Rows:
         return [(offset, self._pieces.number(session, digest, data)) for offset, digest, data in cuts]
 
     def only_chunk(self) -> Chunk | None:
-        """Return the only chunk, or None if there are none or more."""
+        """Return the chunk if there is exactly one."""
         self._finish()
         return self._chunks[0] if len(self._chunks) == 1 else None
 
@@ -291,7 +291,7 @@ class BatchPlan:
         return _encode(found).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:
-        """Seal one session's events, all or none. Return its answer. known: its head so far."""
+        """Seal the events of one session together. Return its answer. known: its head so far."""
         if refused := refusal(part, known.epoch, known.head):
             return refused
         try:

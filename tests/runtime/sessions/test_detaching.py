@@ -72,14 +72,14 @@ class Slow:
     async def aclose(self) -> None: ...
 
 
-def quick(**more: object) -> ScriptedModel:
-    return ScriptedModel(lambda request: say("done"), name="slow", **more)  # type: ignore[arg-type]
+def quick(**more: Any) -> ScriptedModel:
+    return ScriptedModel(lambda request: say("done"), name="slow", **more)
 
 
 async def goes_on(log: MemoryLog, model: object | None = None, host: Agent = HOST) -> Outcome:
     """Resume the session in another runtime, to the outcome of its unfinished ask."""
     async with (
-        Runtime(log, model=model or quick()) as runtime,  # type: ignore[arg-type]
+        Runtime(log, model=model or quick()) as runtime,  # type: ignore[arg-type]  # any model of the test
         runtime.resume(NAME, host) as session,
     ):
         return await session.outcome
@@ -331,9 +331,9 @@ def test_a_grace_that_is_no_time_is_refused(grace_s: object) -> None:
         async with Runtime(":memory:", model=quick()) as runtime:
             session = await runtime.open(HOST)
             with pytest.raises(MisuseError, match="grace_s"):
-                await session.detach(grace_s=grace_s)  # type: ignore[arg-type]
+                await session.detach(grace_s=grace_s)  # type: ignore[arg-type]  # a wrong value on purpose
             with pytest.raises(MisuseError, match="grace_s"):
-                await runtime.aclose(grace_s=grace_s)  # type: ignore[arg-type]
+                await runtime.aclose(grace_s=grace_s)  # type: ignore[arg-type]  # a wrong value on purpose
 
     asyncio.run(scene())
 
@@ -444,7 +444,7 @@ def test_an_ask_may_go_on_without_its_caller() -> None:
             await _ask_and_cancel(session, on_cancel="detach")
             assert (await session.outcome).is_ok
             with pytest.raises(MisuseError, match="on_cancel"):
-                await session.ask("go", on_cancel="stop")  # type: ignore[call-overload]
+                await session.ask("go", on_cancel="stop")  # type: ignore[call-overload]  # a wrong value on purpose
 
     asyncio.run(scene())
 

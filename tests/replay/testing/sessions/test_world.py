@@ -172,7 +172,7 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
     def check(request: CheckSchema) -> None:
         raise ValueError
 
-    scenario = Scenario([profile("host")], lambda request: Reply("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]
+    scenario = Scenario([profile("host")], lambda request: Reply("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]  # a check that answers nothing valid, on purpose
     assert SessionWorld(scenario).run().ended.kind == "denied"
 
 
