@@ -93,19 +93,27 @@ def ask_new_turn(
     results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
         prompt, if any. otherwise: as in `TurnRequested`.
     """
-    blocks, names, told, ends = results, begun, 0, 0
     words = state.background.words
-    if words.size:
-        heard = tuple(words.values())
-        blocks += tuple(word.block for word in heard)  # services want results before any other block
-        names = (*(word.seq for word in heard), *begun)
-        told = max(word.number for word in heard)
-        ends = sum(not word.number for word in heard)
-        state = replace(state, background=replace(state.background, words=NO_WORDS))
-    said = user_message(blocks, prompt)
-    size = sum(map(len, blocks)) if prompt == NULL else len(said)
-    new = NewMessage(said, size, results, seqs, names, words, told, ends)
+    if not words.size:
+        new = _message(results, prompt)._replace(results=results, seqs=seqs, others=begun)
+        return ask_turn(state, settled, new, otherwise)
+    heard = tuple(words.values())
+    state = replace(state, background=replace(state.background, words=NO_WORDS))
+    # Services want results before any other block.
+    new = _message((*results, *(word.block for word in heard)), prompt)._replace(
+        results=results,
+        seqs=seqs,
+        others=(*(word.seq for word in heard), *begun),
+        words=words,
+        told=max(word.number for word in heard),
+        ends=sum(not word.number for word in heard),
+    )
     return ask_turn(state, settled, new, otherwise)
+
+
+def _message(blocks: tuple[Json, ...], prompt: Json) -> NewMessage:
+    said = user_message(blocks, prompt)
+    return NewMessage(said, sum(map(len, blocks)) if prompt == NULL else len(said))
 
 
 def take_back(state: AgentState) -> AgentState:

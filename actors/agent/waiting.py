@@ -40,7 +40,7 @@ def open_waits(
     answers: those of the reply so far.
     """
     starting = _starting(requests)
-    if not own and not starting.size:
+    if not len(own) + starting.size:
         return state.background, [], answers
     background = replace(state.background, starting=starting, waits=IntMap())
     posts: list[Post] = []

@@ -133,13 +133,17 @@ def cancel_delegation(work: UnitOfWork, parent: str, turn: int, call: int) -> No
         return
     for delegation in record.delegations.values():
         if (delegation.turn, delegation.call) == (turn, call):
-            for ordinal in delegation.racers:
-                racer = child_of(parent, ordinal)
-                stop_below(work, racer)
-                stop_one(work, racer, "cancelled")
+            _stop_racers(work, parent, delegation)
             detail = "the agent that delegated has cancelled it"
             end_delegation(work, parent, delegation, "cancelled", detail=detail)
             return
+
+
+def _stop_racers(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    for ordinal in delegation.racers:
+        racer = child_of(parent, ordinal)
+        stop_below(work, racer)
+        stop_one(work, racer, "cancelled")
 
 
 def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:

@@ -62,12 +62,13 @@ class OneTellEnd(Invariant):
         wish = self._wishes.get(body.agent)
         if wish is None or wish.attempt != 1:
             return
-        for seq in wish.new:
-            if seq in self._told:
-                name = self._told[seq]
-                self._heard.setdefault(name, []).append(wish.turn)
-                if name in self._refused:
-                    self.broken(event.seq, f"{name!r} was refused, and stands in turn {wish.turn}")
+        for name in [self._told[seq] for seq in wish.new if seq in self._told]:
+            self._hears(event, name, wish.turn)
+
+    def _hears(self, event: Event, name: str, turn: int) -> None:
+        self._heard.setdefault(name, []).append(turn)
+        if name in self._refused:
+            self.broken(event.seq, f"{name!r} was refused, and stands in turn {turn}")
 
     def on_TellEnded(self, event: Event, body: TellEnded) -> None:
         """Compare the end of words with the requests that hold them."""
@@ -199,6 +200,10 @@ class _Wait(msgspec.Struct, eq=False):
     running: set[Call]
     due: int = 0
 
+    def ends(self, seq: int) -> None:
+        """Note the first event that answers it."""
+        self.due = self.due or seq
+
 
 class Waits(Invariant):
     """Calls that wait for tasks, and calls that cancel one."""
@@ -248,13 +253,13 @@ class Waits(Invariant):
         if wait is not None and call in wait.running:
             wait.running.discard(call)
             if wait.is_any or not wait.running:
-                wait.due = wait.due or event.seq
+                wait.ends(event.seq)
 
     def on_Told(self, event: Event, body: Told) -> None:
         """Record words, which answer every wait."""
         wait = self._waits.get(event.recipient)
         if wait is not None:
-            wait.due = wait.due or event.seq
+            wait.ends(event.seq)
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Compare the return of a wait with the event that answers it."""

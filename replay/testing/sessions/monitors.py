@@ -147,7 +147,7 @@ def _first_divergence(world: SessionWorld) -> str:
 
 
 HARMLESS: Final = frozenset({"crash", "detach"})
-"""Faults that change no outcome of an uncontended scenario."""
+"""Faults that change no outcome of an uncontended scenario. But what they cut off costs tokens."""
 
 
 class SameOutcomes(SessionMonitor):
@@ -161,7 +161,8 @@ class SameOutcomes(SessionMonitor):
     def found(self, world: SessionWorld) -> list[Breach]:
         """Compare the outcomes with those of the first run."""
         is_calm = world.failure is None and all(kind_of(strand) in HARMLESS for strand in world.injected)
-        how = self._difference(world) if is_calm else ""
+        has_paid_twice = world.is_continued and world.scenario.limits.tokens is not None
+        how = self._difference(world) if is_calm and not has_paid_twice else ""
         return [Breach(self.name, self.rule, len(world.log), how)] if how else []
 
     def _difference(self, world: SessionWorld) -> str:
