@@ -98,7 +98,7 @@ def ask_new_turn(
         new = _message(results, prompt)._replace(results=results, seqs=seqs, others=begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
-    state = replace(state, background=replace(state.background, words=NO_WORDS))
+    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
     # Services want results before any other block.
     new = _message((*results, *(word.block for word in heard)), prompt)._replace(
         results=results,
@@ -127,7 +127,7 @@ def take_back(state: AgentState) -> AgentState:
     assert unsent is not None
     background = state.background
     if unsent.words.size:
-        background = replace(background, words=words_of(unsent.words, background.words))
+        background = replace(background, words=words_of(unsent.words, background.words), tells=0)
     return replace(
         state,
         history=unsent.history,

@@ -149,7 +149,7 @@ TASKS: Final = (
         "words-in-two-requests",
         "Words that a request holds stay unheard, and are told again.",
         "agent.turns",
-        "    state = replace(state, background=replace(state.background, words=NO_WORDS))\n",
+        "    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))\n",
         "    seqs += ()\n",
     ),
 )
