@@ -95,25 +95,21 @@ def ask_new_turn(
     """
     words = state.background.words
     if not words.size:
-        new = _message(results, prompt)._replace(results=results, seqs=seqs, others=begun)
+        said = user_message(results, prompt)
+        new = NewMessage(said, _size(said, results, prompt), results, seqs, begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
     state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
-    # Services want results before any other block.
-    new = _message((*results, *(word.block for word in heard)), prompt)._replace(
-        results=results,
-        seqs=seqs,
-        others=(*(word.seq for word in heard), *begun),
-        words=words,
-        told=max(word.number for word in heard),
-        ends=sum(not word.number for word in heard),
-    )
+    blocks = (*results, *(word.block for word in heard))  # services want results before any other block
+    said = user_message(blocks, prompt)
+    names = (*(word.seq for word in heard), *begun)
+    told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
+    new = NewMessage(said, _size(said, blocks, prompt), results, seqs, names, words, told, ends)
     return ask_turn(state, settled, new, otherwise)
 
 
-def _message(blocks: tuple[Json, ...], prompt: Json) -> NewMessage:
-    said = user_message(blocks, prompt)
-    return NewMessage(said, sum(map(len, blocks)) if prompt == NULL else len(said))
+def _size(said: Json, blocks: tuple[Json, ...], prompt: Json) -> int:
+    return sum(map(len, blocks)) if prompt == NULL else len(said)
 
 
 def take_back(state: AgentState) -> AgentState:
