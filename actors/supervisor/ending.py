@@ -250,7 +250,7 @@ def _leave_parent(
         parent.address,
         delegations=delegations,
         background=parent.background - len(delegation.racers) * delegation.is_background,
-        budget=without_task(ancestry, budget, delegation, end) if delegation.is_background else budget,
+        budget=without_task(ancestry, budget, delegation, end),
     )
 
 
