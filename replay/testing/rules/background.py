@@ -135,9 +135,11 @@ class TasksHeard(Invariant):
         tasks, ended = self._of.get(event.sender), self._ends.get(event.cause)
         if tasks is None or ended is None or not tasks.is_silent or body.attempt > 1:
             return
-        left = [call for call, start in tasks.running.items() if start < event.cause]
+        # For the agent, a task runs as long as its end is further back in its inbox.
+        left = sum(start < event.cause for start in tasks.running.values())
+        left += sum(end > event.cause for end in tasks.unheard)
         if left:
-            self.broken(event.seq, f"{event.sender} is woken by one end, and {len(left)} of its tasks run")
+            self.broken(event.seq, f"{event.sender} is woken by one end, and {left} of its tasks run")
 
     def on_TurnSettled(self, event: Event, body: TurnSettled) -> None:
         """Check an agent that goes on without a request while its tasks run."""
