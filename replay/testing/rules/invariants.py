@@ -26,6 +26,7 @@ from callboard.replay.testing.rules import (
     reports,
     reserves,
     stops,
+    times,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -70,6 +71,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,
     background.OneTellEnd,
