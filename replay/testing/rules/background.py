@@ -161,8 +161,11 @@ class TasksHeard(Invariant):
     def on_Finished(self, event: Event, body: Finished) -> None:
         """Check that an agent which answers has heard of all its tasks."""
         tasks, life = self._of.pop(event.sender, None), self.facts.lives.get(event.sender)
-        if tasks is None or life is None or body.kind != "answered" or life.profile.on_finish == "cancel":
-            return
+        waits = life is not None and life.profile.on_finish == "wait"
+        if tasks is not None and waits and body.kind == "answered":
+            self._check_answer(event, tasks)
+
+    def _check_answer(self, event: Event, tasks: _Tasks) -> None:
         if unheard := sorted(seq for seq in tasks.unheard if seq < event.cause):
             self.broken(event.seq, f"{event.sender} answers, and has not heard event {unheard[0]}")
         if running := [call for call, start in tasks.running.items() if start < event.cause]:
