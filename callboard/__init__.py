@@ -21,6 +21,7 @@ _HOMES = {
         "InvalidAgent",
         "InvalidPrompt",
         "InvalidSchema",
+        "InvalidState",
         "MissingDeps",
         "MissingExtra",
         "MissingKey",
@@ -97,6 +98,7 @@ _HOMES = {
     "runtime.sessions.streaming": ("SessionStream",),
     "runtime.tools.context": ("ToolContext",),
     "runtime.tools.output": ("Blocks",),
+    "runtime.tools.shared_state": ("SharedKey",),
     "runtime.tools.tool": ("Tool", "tool"),
 }
 

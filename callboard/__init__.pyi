@@ -11,6 +11,7 @@ from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
+from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
@@ -97,6 +98,7 @@ from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
+from callboard.runtime.tools.shared_state import SharedKey as SharedKey
 from callboard.runtime.tools.tool import Tool as Tool
 from callboard.runtime.tools.tool import tool as tool
 
@@ -132,6 +134,7 @@ __all__ = [
     "InvalidAgent",
     "InvalidPrompt",
     "InvalidSchema",
+    "InvalidState",
     "Limits",
     "MemoryLog",
     "MissingDeps",
@@ -173,6 +176,7 @@ __all__ = [
     "SessionRow",
     "SessionStatus",
     "SessionStream",
+    "SharedKey",
     "Snapshot",
     "Status",
     "StoreError",

@@ -16,6 +16,7 @@ from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.shared_state import state_keys
 from callboard.runtime.tools.tool import Tool
 
 T = TypeVar("T", Tool, "Agent")
@@ -37,6 +38,8 @@ class Agent:
     limits: its own bounds; the narrower of these, the session's and the call's hold.
     model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
     server_tools: tools that the model's service runs.
+    state: keys of the session's shared state that its tools use: a `SharedKey`, or a first value, by name
+        (docs/shared-state.md). The agents of a session declare its keys together.
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -57,6 +60,7 @@ class Agent:
         limits: Limits | None = None,
         model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
+        state: Mapping[str, object] | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -76,6 +80,8 @@ class Agent:
         for each in server_tools:
             _check(name, "a server tool", each, Mapping)
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
+        _check(name, "state", state, Mapping | None)
+        self.state = state_keys(name, state or {})
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"

@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
 
@@ -49,6 +50,7 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
+    state: the keys of the shared state.
     """
 
     rules: int
@@ -59,6 +61,7 @@ class SessionOpened(RichMessage, frozen=True):
     tags: tuple[str, ...] = ()
     metadata: Json = NULL
     capacity: tuple[str, ...] = ()
+    state: tuple[StateKey, ...] = ()
 
 
 @final
@@ -69,7 +72,7 @@ class Resumed(RichMessage, frozen=True):
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
-    reopens: continues a closed session.
+    reopens: continues a closed session. state: further keys of the shared state.
     """
 
     rules: int
@@ -81,6 +84,7 @@ class Resumed(RichMessage, frozen=True):
     from_next_ask: bool = False
     capacity: tuple[str, ...] | None = None
     reopens: bool = False
+    state: tuple[StateKey, ...] = ()
 
 
 @final

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.profiles import Effect
+from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 
@@ -76,7 +77,8 @@ class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
     `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
-    traceback of a tool that raised, for people; no model reads it.
+    traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
+    state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
     """
 
     turn: int
@@ -84,6 +86,8 @@ class ToolReturned(RichMessage, frozen=True):
     status: ToolStatus = "ok"
     output: Json = NULL
     trace: str = ""
+    state_update: tuple[StateUpdate, ...] = ()
+    state_read: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.output == NULL:

@@ -14,6 +14,7 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome, failed
+from callboard.runtime.tools.shared_state import StateAccess
 
 _CUT: Final = ("cancelled", "interrupted")
 
@@ -51,10 +52,11 @@ class ToolPort:
         timeout_s, max_chars = state.limits.tool_timeout_s, state.limits.max_tool_output_chars
         assert timeout_s is not None  # an agent's `Begin` states every limit
         assert max_chars is not None
+        shared = StateAccess(self._board.gate.state_for(request))
         result = self._runner.run(
             tool,
             call.arguments,
-            self._context(request, call),
+            self._context(request, call, shared),
             timeout_s=timeout_s,
             max_chars=max_chars,
             redactor=self._board.secrets.redactor,
@@ -62,7 +64,7 @@ class ToolPort:
         if isinstance(result, ToolOutcome):
             self._answer(request, result)
         else:
-            self._tasks.spawn_shared(request.seq, self._wait(request, result), result)
+            self._tasks.spawn_shared(request.seq, self._wait(request, result, shared), result)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call. Return False if it is not under way."""
@@ -80,7 +82,7 @@ class ToolPort:
         """Cancel all calls."""
         await self._tasks.aclose()
 
-    def _context(self, request: Event, call: CallTool) -> ToolContext:
+    def _context(self, request: Event, call: CallTool, shared: StateAccess) -> ToolContext:
         sender = request.sender
         return ToolContext(
             address=sender,
@@ -91,22 +93,29 @@ class ToolPort:
             deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
+            shared=shared,
         )
 
-    async def _wait(self, request: Event, work: Coroutine[object, object, ToolOutcome]) -> None:
+    async def _wait(
+        self, request: Event, work: Coroutine[object, object, ToolOutcome], shared: StateAccess
+    ) -> None:
         outcome = await work
         if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
             self._board.end_with_loop()
         else:
-            self._answer(request, outcome)
+            self._answer(request, outcome, shared)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CallTool):
             self._answer(request, failed(f"{request.body.tool} ended with {type(error).__name__}"))
 
-    def _answer(self, request: Event, outcome: ToolOutcome) -> None:
+    def _answer(self, request: Event, outcome: ToolOutcome, shared: StateAccess | None = None) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        returned = ToolReturned(call.turn, call.call, outcome.status, outcome.output, outcome.trace)
+        updates, read = shared.taken() if shared else ((), ())
+        if outcome.status != "ok":
+            updates = ()  # a call that failed changes nothing, so that it can be made again
+        result = (outcome.status, outcome.output, outcome.trace)
+        returned = ToolReturned(call.turn, call.call, *result, state_update=updates, state_read=read)
         self._board.answer(request, Post(request.sender, returned))

@@ -1,6 +1,6 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
@@ -33,7 +34,7 @@ PAGE: Final = 2_000
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
+    host, profiles, model, capacity, state: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
     did not.
@@ -46,6 +47,7 @@ class RecordedSession(NamedTuple):
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
     capacity: tuple[str, ...] = ()
+    state: Mapping[str, StateKey] = {}
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -143,6 +145,10 @@ def _spoken_for(
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
+    if body.state:
+        # A key that is declared again keeps its first declaration, as in the shared state itself.
+        keys = {key.name: key for key in body.state}
+        recorded = recorded._replace(state={**keys, **recorded.state})
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     if body.model is not None:
@@ -212,7 +218,15 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
     found = differences(recorded.profiles, now.profiles, recorded.model, now.model)
     if recorded.host != now.host:
         found = (f"the host was {recorded.host}, is {now.host}", *found)
-    return found
+    return (*found, *_changed_keys(recorded, now))
+
+
+def _changed_keys(recorded: RecordedSession, now: SessionOpened) -> Iterator[str]:
+    """Yield the keys of the shared state that are updated in another way now; new keys are no change."""
+    for key in now.state:
+        was = recorded.state.get(key.name, key)
+        if was.reducer != key.reducer:
+            yield f"state key {key.name}: its reducer was {was.reducer}, is {key.reducer}"
 
 
 def continuation(
@@ -231,8 +245,11 @@ def continuation(
         return now
     limits, reopens = now.limits if has_limits else None, recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
+    state = tuple(key for key in now.state if key.name not in recorded.state)
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens)
+        return Resumed(
+            RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens, state=state
+        )
     return Resumed(
         RULES,
         now.host,
@@ -243,6 +260,7 @@ def continuation(
         from_next_ask=policy == "next_ask" and bool(recorded.running),
         capacity=capacity,
         reopens=reopens,
+        state=state,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.tools.shared_state import SharedValues, StateAccess, access_of
 
 if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by PEP 696
     from typing import Any
@@ -38,6 +39,7 @@ class ToolContext(Generic[Deps]):
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
+    shared: the shared state, for a context that you make yourself.
     timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
     All methods may be called from any thread. To test a tool of your own, make a context yourself:
@@ -54,6 +56,7 @@ class ToolContext(Generic[Deps]):
     deps: Deps = None  # type: ignore[assignment]  # whoever annotates a type passes such an object
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
+    shared: InitVar[StateAccess | Mapping[str, object] | None] = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     _is_cancelled: bool = field(default=False, init=False)
@@ -61,8 +64,30 @@ class ToolContext(Generic[Deps]):
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _news: str | None = field(default=None, init=False)
 
-    def __post_init__(self, secrets: Secrets | Mapping[str, str] | None) -> None:
+    def __post_init__(
+        self,
+        secrets: Secrets | Mapping[str, str] | None,
+        shared: StateAccess | Mapping[str, object] | None,
+    ) -> None:
         self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets)
+        self._shared = shared if isinstance(shared, StateAccess) else access_of(shared)
+
+    @property
+    def state(self) -> SharedValues:
+        """Return the shared state of the session as of this call, the same on every run of the call.
+
+        >>> ToolContext(shared={"stage": "start"}).state["stage"]
+        'start'
+        """
+        return self._shared.values
+
+    def update_state(self, key: str, value: object) -> None:
+        """Update a key of the shared state. The update counts once the call has returned without an error.
+
+        Later calls see it; `state` of this call does not. Raises InvalidState for an unknown key, a value of
+        the wrong type, or too many updates.
+        """
+        self._shared.update(key, value)
 
     @property
     def is_cancelled(self) -> bool:

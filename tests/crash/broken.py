@@ -26,6 +26,7 @@ from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.shared_state import StateAccess
 from tests.crash.points import patch
 
 
@@ -69,8 +70,8 @@ def _commits_late() -> None:
 def _new_keys() -> None:
     context = ToolPort._context
 
-    def keyed(self: ToolPort, request: Event, call: CallTool) -> ToolContext:
-        made = context(self, request, call)
+    def keyed(self: ToolPort, request: Event, call: CallTool, shared: StateAccess) -> ToolContext:
+        made = context(self, request, call, shared)
         made.idempotency_key += f"/{os.getpid()}"
         return made
 

@@ -23,6 +23,7 @@ from callboard.replay.testing.rules import (
     ends,
     isolation,
     reports,
+    shared_state,
     stops,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -68,6 +69,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    shared_state.StateUpdates,
 )
 """All that a log alone can show."""
 

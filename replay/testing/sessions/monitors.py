@@ -26,6 +26,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
+from callboard.replay.testing.rules.shared_state import FOLD, states_at
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -178,6 +179,16 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
     return left
 
 
+def _other_state(world: SessionWorld) -> str:
+    """Return the first call whose tool was given another state than the log folds to."""
+    given = world.states_given
+    folded = states_at(world.log, [seq for seq, _ in given])
+    wrong = (f"event {seq}: {values}, not {folded.get(seq)}" for seq, values in given)
+    return next(
+        (how for (seq, values), how in zip(given, wrong, strict=True) if values != folded.get(seq)), ""
+    )
+
+
 def _own_failure(world: SessionWorld) -> str:
     """Return the error that ended the session, unless a fault caused it."""
     error = world.failure
@@ -302,6 +313,7 @@ EFFECTS: Final = SessionMonitor(
 FAILS_BY_FAULT: Final = SessionMonitor(
     "fails-by-fault", "A session fails only where the store does.", _own_failure
 )
+STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
 GIVEN_UP: Final = StepMonitor(
     "given-up",
     "When an agent is stopped, every call in progress for it is given up.",
@@ -322,7 +334,7 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests()]
+    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, STATE_IS_FOLD, Requests()]
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

@@ -5,6 +5,7 @@ model reads. A fault makes another answer, one that the boundary would not refus
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
 
@@ -78,9 +80,18 @@ def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
     return Post(agent, ModelReplied(turn, attempt, "ok", reply.blocks(turn), reply.stop_reason, usage))
 
 
-def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
-    """Make a tool's answer; a tool that raises makes an error that the model reads."""
-    answer = _attempt(lambda: scenario.tool(request.sender, call), lambda why: _tool_error(call, why[:2_000]))
+def returned(scenario: Scenario, request: Event, call: CallTool, shared: SharedState = NO_STATE) -> Post:
+    """Make a tool's answer; a tool that raises makes an error that the model reads.
+
+    shared: the shared state as of the call. An update that does not fit is an error, as at the live port.
+    """
+    stateful, who = scenario.stateful, request.sender
+    run = partial(scenario.tool, who, call)
+    if stateful is not None:
+        run = partial(stateful, who, call, shared.values())
+    answer = _attempt(run, lambda why: _tool_error(call, why[:2_000]))
+    if answer.status == "ok" and (why := shared.why_refused(answer.state_update)):
+        answer = _tool_error(call, f"InvalidState: {why}")
     return Post(request.sender, answer)
 
 

@@ -27,6 +27,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
@@ -42,6 +43,9 @@ ANY_OBJECT = Json(b'{"type":"object"}')
 
 Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
 """Returns a tool's answer to the agent of an address. May raise, which the model is told."""
+
+StatefulTool: TypeAlias = Callable[[str, CallTool, Mapping[str, object]], ToolReturned]
+"""Returns a tool's answer to the agent of an address, with the shared state as of its call."""
 
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Returns the answer of the schema port."""
@@ -141,6 +145,8 @@ class Scenario:
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
     faults: Faults = NO_FAULTS
+    state: Sequence[StateKey] = ()  # the keys of the shared state
+    stateful: StatefulTool | None = None  # instead of `tool`
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
 
@@ -155,7 +161,8 @@ class Scenario:
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host, limited = self.profiles[0], tuple(self.capacity)
         model = host.model or self.model
-        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited)
+        state = tuple(self.state)
+        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited, state=state)
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:

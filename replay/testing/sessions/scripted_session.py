@@ -48,6 +48,7 @@ class ScriptedSession(Board):
         self.injected: list[str] = []
         self.durable = 0  # up to which seq the log is on disk for sure
         self.effects: list[Effect] = []  # tools that ran
+        self.states_given: list[tuple[int, dict[str, object]]] = []  # to tools, by the seq of the call
         # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
         self.is_detaching = False  # it ends politely
@@ -102,7 +103,10 @@ class ScriptedSession(Board):
     def act(self, event: Event, call: CallTool) -> Post:
         """Run a tool, with its effect; return its answer."""
         self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
-        return ports.returned(self.scenario, event, call)
+        shared = self.gate.state_for(event)
+        if shared:
+            self.states_given.append((event.seq, shared.values()))
+        return ports.returned(self.scenario, event, call, shared)
 
     # --- the client -----------------------------------------------------------------
 
@@ -143,6 +147,7 @@ class ScriptedSession(Board):
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
         first = Resumed(RULES, reopens=reopens) if log else self.scenario.first
+        self.states_given = [given for given in self.states_given if given[0] <= len(log)]
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)
