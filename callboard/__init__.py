@@ -53,6 +53,7 @@ _HOMES = {
     "actors.protocol.request": ("ModelRequest",),
     "actors.protocol.usage": ("Usage",),
     "actors.protocol.value_types": ("ModelFailure",),
+    "actors.session.contexts": ("ContextRequest",),
     "actors.session.capacity": ("Capacity",),
     "actors.session.permissions": ("Permission",),
     "replay.divergence": ("Divergence",),

@@ -44,6 +44,7 @@ from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
 from callboard.actors.session.capacity import Capacity as Capacity
+from callboard.actors.session.contexts import ContextRequest as ContextRequest
 from callboard.actors.session.permissions import Permission as Permission
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
@@ -122,6 +123,7 @@ __all__ = [
     "Capacity",
     "CapacityReport",
     "CommitStats",
+    "ContextRequest",
     "CorruptLog",
     "DelegationOutcome",
     "Diverged",

@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, Misuse
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.contexts import ContextFunction, checked_function, function_name
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
@@ -40,6 +41,8 @@ class Agent:
     server_tools: tools that the model's service runs.
     state: keys of the session's shared state that its tools use: a `SharedKey`, or a first value, by name
         (docs/shared-state.md). The agents of a session declare its keys together.
+    context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
+        content blocks that it returns stand before the prompt (docs/context.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -61,6 +64,7 @@ class Agent:
         model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
         state: Mapping[str, object] | None = None,
+        context: ContextFunction | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -82,6 +86,7 @@ class Agent:
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
         _check(name, "state", state, Mapping | None)
         self.state = state_keys(name, state or {})
+        self.context = checked_function(name, context)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -99,6 +104,7 @@ class Agent:
             self.limits,
             self.model.spec if self.model else None,
             self.output_type.name,
+            function_name(self.context),
         )
 
     def may_delegate_to(self, *agents: "Agent") -> None:

@@ -139,7 +139,8 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
-    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
+    schema, length = task.output_schema, len(state.history)
+    body = Delegate(state.turn, call, names, task.prompt, schema, need_of(state), messages=length)
     return Post(SUPERVISOR, body)
 
 

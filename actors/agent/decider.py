@@ -33,7 +33,14 @@ from callboard.actors.agent.state import AgentState, Answer, has_turns_left, nee
 from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.protocol.conversation import (
+    blocks_of,
+    message,
+    rolled,
+    text_json,
+    tool_result,
+    user_message,
+)
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
@@ -78,7 +85,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     if state.prefix is None or state.prefix.digest != prefix.digest:
         digest = rolled(prefix.digest, *state.history.values())
         tokens += prefix.tokens
-    prompt = user_message(state.carry, begin.prompt)
+    prompt = user_message((*state.carry, *blocks_of(begin.context)), begin.prompt)
     state = replace(
         state,
         prefix=prefix,

@@ -54,6 +54,18 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
+_BLOCKS: Final = msgspec.json.Decoder(tuple[Json, ...])
+
+
+def blocks_of(content: Json) -> tuple[Json, ...]:
+    """Return the blocks of a content: those of a list, one for a text, none for null."""
+    if content == NULL:
+        return ()
+    if bytes(content).lstrip().startswith(b"["):
+        return _BLOCKS.decode(content)
+    return (Json(b"".join((b'{"type":"text","text":', content, b"}"))),)
+
+
 # Copied for each digest: a new hash object costs as much as hashing a message.
 _FRESH: Final = blake2b(digest_size=16, person=b"callboard/req")
 

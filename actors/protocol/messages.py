@@ -9,6 +9,7 @@
     agent     <-> approvals    RequestApproval  ApprovalGiven
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
+    supervisor <-> context     MakeContext  ContextMade   (for agents that want to know more than a prompt)
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
     supervisor -> client       AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
@@ -25,6 +26,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CapacityGiven,
+    ContextMade,
     ModelReplied,
     PortInput,
     SchemaChecked,
@@ -128,7 +130,10 @@ class Close(Message, frozen=True):
 
 @final
 class Begin(RichMessage, frozen=True):
-    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated."""
+    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
+
+    context: a text or content blocks that stand before the prompt, null for none.
+    """
 
     profile: Json
     prompt: Json
@@ -137,6 +142,7 @@ class Begin(RichMessage, frozen=True):
     schema: Json = NULL
     depth: int = 0
     roster: tuple[tuple[str, str], ...] = ()
+    context: Json = NULL
 
 
 @final
@@ -215,6 +221,7 @@ class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
     closing: the most that the parent's next turn can use. Its children must leave that.
+    messages: the length of the parent's conversation, up to the reply with this call.
     """
 
     turn: int
@@ -226,6 +233,7 @@ class Delegate(RichMessage, frozen=True):
     limits: Limits = Limits()
     mode: Literal["await"] = "await"
     settled: Settled | None = None
+    messages: int = 0
 
 
 @final
@@ -300,7 +308,7 @@ AgentInput: TypeAlias = (
 )
 FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
 SupervisorInput: TypeAlias = (
-    ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
+    ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )
 ClientOutput: TypeAlias = AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

@@ -1,6 +1,6 @@
-"""Messages to and from the ports: model, tools, approvals, capacity, schema and clock.
+"""Messages to and from the ports: model, tools, approvals, capacity, schema, context and clock.
 
-The six ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
+The seven ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
 messages, and the picture of all of them, are in messages.py.
 """
 
@@ -192,6 +192,36 @@ class SchemaChecked(Message, frozen=True):
 
 
 @final
+class MakeContext(Message, frozen=True):
+    """A question: what do agents of this profile get to know, before the prompt of this delegation?
+
+    parent, delegation: the agent that delegates, and the ordinal of its delegation's first agent. request:
+    the seq of the `Delegate`; the parent's state as of that event is the material.
+    """
+
+    parent: str
+    delegation: int
+    profile: str
+    request: int
+    timeout_ms: int = 5_000
+
+
+@final
+class ContextMade(RichMessage, frozen=True):
+    """The one answer to a `MakeContext`.
+
+    content: a text or a list of content blocks, null for none. detail: the reason why it is `failed`.
+    """
+
+    parent: str
+    delegation: int
+    profile: str
+    status: Literal["ok", "failed"] = "ok"
+    content: Json = NULL
+    detail: str = ""
+
+
+@final
 class SetTimer(Message, frozen=True):
     """An order to fire once, this many milliseconds after this event."""
 
@@ -227,6 +257,7 @@ PortInput: TypeAlias = (
     | RequestApproval
     | RequestCapacity
     | CheckSchema
+    | MakeContext
     | SetTimer
     | ExtendTimer
     | CancelTimer

@@ -71,7 +71,8 @@ class Profile(Part, frozen=True):
     instructions: a JSON string, a list of content blocks, or null. server_tools: tools that the model's own
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
-    of, empty for none.
+    of, empty for none. context: the name of the function that makes the context of its delegations, empty for
+    none.
     """
 
     name: str
@@ -84,3 +85,4 @@ class Profile(Part, frozen=True):
     limits: Limits = Limits()
     model: ModelSpec | None = None
     output_type: str = ""
+    context: str = ""

@@ -4,6 +4,7 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
 
     Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
+    ContextMade     begin a delegation whose contexts are made                        (contexts)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
@@ -44,9 +45,10 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
+from callboard.actors.supervisor.contexts import on_context_made
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
     end_agent,
@@ -191,6 +193,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
+    ContextMade: Handler(lambda work, sender, body: on_context_made(work, body)),
     CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),

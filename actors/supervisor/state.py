@@ -48,6 +48,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     """A delegation, or an ask, that has not ended.
 
     racers: the ordinals of the agents that work on it.
+    is_checking: True until it has begun. waits: the number of answers it waits for then, of the schema port
+        and of the context port. contexts: those that were made, by profile.
     output_type: the name of the Python type that its schema was made of, empty for none.
     running: the number of racers that have not ended.
     reports: the number of reports so far.
@@ -64,6 +66,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     request: Delegate | None = None
     running: int = 0
     is_checking: bool = False
+    waits: int = 0
+    contexts: tuple[tuple[str, Json], ...] = ()
     reports: int = 0
     pending: IntMap[Pending] = IntMap()
     reasons: IntMap[Reason] = IntMap()

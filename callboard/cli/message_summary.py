@@ -138,6 +138,10 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
+    p.MakeContext: lambda it: f"for {it.profile}, delegation {it.delegation} of {it.parent}",
+    p.ContextMade: lambda it: (
+        f"{it.status}, for {it.profile}: {it.detail or prompt_text(it.content, _CHARS_MAX)}"
+    ),
     p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",

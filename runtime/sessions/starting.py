@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import (
+    APPROVALS,
+    CAPACITY,
+    CONTEXT,
+    MODEL,
+    SCHEMA,
+    SUPERVISOR,
+    TOOLS,
+)
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.messages import Resumed, SessionOpened
@@ -26,6 +34,7 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
+from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
@@ -257,6 +266,7 @@ class SessionStarter:
         board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, hub.on_progress)
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
+        board.ports[CONTEXT] = ContextPort(board, found.agents)
         board.clock = ClockPort(board)
         self.live.add(session)
         return board

@@ -9,10 +9,11 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
+from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import calls, task
+from callboard.replay.testing.sessions.replies import calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
-from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, by_place, script
+from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, by_place, race, script
 
 KEYS: Final = (
     StateKey("stage", "replace", Json(b'"start"')),
@@ -46,3 +47,32 @@ def shared_states() -> Scenario:
     ]
     chosen = faults("crash", "detach", "raises", "cancel", "unstarted", "finished", "never", fault_mixes=15)
     return Scenario(people, policy, [ask()], state=KEYS, stateful=counting, faults=chosen)
+
+
+def last_words(view: ContextRequest) -> str:
+    """Return the length and the end of the parent's conversation; raise for one parent of the scenario."""
+    if view.profile == "odd" and len(view.messages) > 2:
+        raise ValueError("no context for it")
+    return f"{len(view.messages)} {view.prompt} {bytes(view.messages[-1])[-200:].decode()}"
+
+
+def contexts() -> Scenario:
+    """Build delegations with contexts, alone, in races and with schemas to check, whose parents may end."""
+    policy = script(
+        host=[
+            calls(task("lead", output_schema=SCHEMA), race("kid", "plain", "kid", schema=SCHEMA), LOOK),
+            calls(task("odd"), task("kid"), task("plain")),
+            DONE,
+        ],
+        lead=[calls(task("kid", output_schema={**SCHEMA, "title": "t"}), LOOK), report({"n": 1})],
+        kid=[by_place(report({"n": 2}), DONE), DONE],
+    )
+    people = [
+        profile("host", ["lead", "kid", "plain", "odd"], ["look"]),
+        profile("lead", ["kid"], ["look"], context="c"),
+        profile("kid", context="c"),
+        profile("plain"),
+        profile("odd", context="c"),
+    ]
+    chosen = faults("crash", "detach", "unmade", "twice", "cancel", "unchecked", "crashes", fault_mixes=15)
+    return Scenario(people, policy, [ask(), ask(request_id="r2")], context=last_words, faults=chosen)

@@ -31,7 +31,13 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CUT_OFF, CheckSchema, ModelReplied, SchemaChecked
+from callboard.actors.protocol.port_messages import (
+    CUT_OFF,
+    CheckSchema,
+    MakeContext,
+    ModelReplied,
+    SchemaChecked,
+)
 from callboard.actors.protocol.profiles import Profile
 
 T = TypeVar("T")
@@ -101,7 +107,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-        if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+        if any(isinstance(one.body, Begin | CheckSchema | MakeContext) for one in outputs):
             return True
         call = self._waiting.get(event.seq)
         ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]

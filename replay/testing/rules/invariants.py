@@ -20,6 +20,7 @@ from callboard.replay.testing.rules import (
     budgets,
     capacity,
     caps,
+    contexts,
     ends,
     isolation,
     reports,
@@ -70,6 +71,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     stops.Started,
     capacity.Places,
     shared_state.StateUpdates,
+    contexts.Contexts,
 )
 """All that a log alone can show."""
 

@@ -214,7 +214,12 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 # --- the parts of a conversation ----------------------------------------------------
 
 PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
-    Begin: lambda body: [("user", part) for part in _split(bytes(body.prompt))],
+    Begin: lambda body: [
+        ("user", part)
+        for given in (body.context, body.prompt)
+        if given != NULL
+        for part in _split(bytes(given))
+    ],
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],
     ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],

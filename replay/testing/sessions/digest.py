@@ -23,7 +23,7 @@ _SEQS: Final = frozenset(
     {
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
-        ("CallModel", "request"), ("Record", "wanted_at"),
+        ("CallModel", "request"), ("MakeContext", "request"), ("Record", "wanted_at"),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""

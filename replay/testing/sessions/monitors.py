@@ -27,6 +27,7 @@ from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
 from callboard.replay.testing.rules.shared_state import FOLD, states_at
+from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -314,6 +315,9 @@ FAILS_BY_FAULT: Final = SessionMonitor(
     "fails-by-fault", "A session fails only where the store does.", _own_failure
 )
 STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
+CONTEXT_FROM_LOG: Final = SessionMonitor(
+    "context-from-log", FROM_LOG, lambda world: other_context(world.scenario, world.log)
+)
 GIVEN_UP: Final = StepMonitor(
     "given-up",
     "When an agent is stopped, every call in progress for it is given up.",
@@ -334,7 +338,16 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, STATE_IS_FOLD, Requests()]
+    at_rest = [
+        LogRules(),
+        NOTHING_LEFT,
+        NO_RESCUE,
+        EFFECTS,
+        FAILS_BY_FAULT,
+        STATE_IS_FOLD,
+        CONTEXT_FROM_LOG,
+        Requests(),
+    ]
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

@@ -29,6 +29,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
 from callboard.replay.testing.sessions.names import Names
@@ -50,6 +51,9 @@ StatefulTool: TypeAlias = Callable[[str, CallTool, Mapping[str, object]], ToolRe
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Returns the answer of the schema port."""
 
+Context: TypeAlias = Callable[[ContextRequest], str | list[dict[str, object]] | None]
+"""Returns the context of a delegation. May raise, which ends the delegation."""
+
 Other: TypeAlias = Callable[[Event], Post]
 """Answers a request to a port that none of the functions above stands for."""
 
@@ -60,6 +64,11 @@ Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
 def did(address: str, call: CallTool) -> ToolReturned:
     """Answer as a tool that does nothing and says that it did."""
     return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"))
+
+
+def counted(view: ContextRequest) -> str:
+    """Return a context that tells how long the parent's conversation is."""
+    return f"{view.parent} has {len(view.messages)} messages"
 
 
 def approves(address: str, request: RequestApproval) -> ApprovalGiven:
@@ -104,10 +113,13 @@ def profile(
     limits: Limits = NO_LIMITS,
     schema: object = None,
     output_type: str = "",
+    context: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
+
+    context: any name, for an agent that begins with a context.
 
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
     person's approval before each call; one that is in no other list is a write tool.
@@ -127,6 +139,7 @@ def profile(
         limits=limits,
         model=ModelSpec("scripted", max_tokens, prices=prices),
         output_type=output_type,
+        context=context,
     )
 
 
@@ -141,6 +154,7 @@ class Scenario:
     tool: Tool = did
     check: Check = check_required
     approve: Approve = approves
+    context: Context = counted  # for agents whose profile names a context
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again

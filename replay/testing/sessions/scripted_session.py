@@ -14,9 +14,11 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     CapacityGiven,
     CheckSchema,
+    MakeContext,
     RequestApproval,
     RequestCapacity,
 )
+from callboard.actors.session.contexts import delegate_of, view_of
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
@@ -95,6 +97,9 @@ class ScriptedSession(Board):
                 return unasked or ports.given(self.scenario, event, question, fault_mode)
             case CheckSchema() as check:
                 return ports.checked(self.scenario, check, fault_mode)
+            case MakeContext() as wanted:
+                view = view_of(self.states.get(wanted.parent), delegate_of(self.supervisor, wanted), wanted)
+                return ports.context_made(self.scenario, wanted, view, fault_mode)
             case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
                 return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt))
             case other:
