@@ -43,6 +43,7 @@ class Agent:
         (docs/shared-state.md). The agents of a session declare its keys together.
     context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
         content blocks that it returns stand before the prompt (docs/context.md).
+    later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -65,6 +66,7 @@ class Agent:
         server_tools: Sequence[Mapping[str, object]] = (),
         state: Mapping[str, object] | None = None,
         context: ContextFunction | None = None,
+        later_tools: Sequence[Tool] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -76,6 +78,11 @@ class Agent:
         self.name = name
         self.description = clean_text(description)
         self.tools = _by_name(name, "tool", tools, Tool, "decorate the function with @tool")
+        self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
+        if both := self.tools.keys() & self.later_tools.keys():
+            raise InvalidAgent(
+                f"agent {name!r}: {min(both)!r} is in tools and in later_tools; leave it out of one"
+            )
         self.agents = _agents(name, agents)
         self.model = _model(name, model)
         self.limits = limits or Limits()

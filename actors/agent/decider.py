@@ -30,6 +30,7 @@ from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
+from callboard.actors.agent.tool_changes import begin_with, is_for, keep_change
 from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -51,6 +52,7 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stop,
     Stopped,
+    ToolsChanged,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -80,19 +82,11 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    prefix = prefix_for(begin)
-    digest, tokens = state.digest, state.context_tokens
-    if state.prefix is None or state.prefix.digest != prefix.digest:
-        digest = rolled(prefix.digest, *state.history.values())
-        tokens += prefix.tokens
+    state = begin_with(replace(state, model=begin.model), prefix_for(begin))
     prompt = user_message((*state.carry, *blocks_of(begin.context)), begin.prompt)
     state = replace(
         state,
-        prefix=prefix,
-        model=begin.model,
         limits=begin.limits,
-        digest=digest,
-        context_tokens=tokens,
         turns_used=0,
         is_told_to_report=False,
         is_forced=False,
@@ -229,7 +223,17 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
             return state, (question, *posts)
-    return _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    told: tuple[Post, ...] = ()
+    if returned.tools is not None and returned.status == "ok" and state.phase == "acting":
+        # Here and not by way of the supervisor only, so that the next request of this agent has them.
+        told = (Post(SUPERVISOR, ToolsChanged(returned.tools)),)
+        state = keep_change(state, 0, returned.tools.tools) if is_for(state, returned.tools) else state
+    state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    return state, told + posts
+
+
+def _on_tools_changed(state: AgentState, seq: int, changed: ToolsChanged) -> Decision:
+    return keep_change(state, seq, changed.change.tools), ()
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
@@ -338,6 +342,7 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ApprovalGiven: _on_approval,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
+    ToolsChanged: _on_tools_changed,
 }
 """The handling of each kind of message to an agent."""
 

@@ -12,7 +12,7 @@ from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need, bound
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
@@ -52,6 +52,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
+    next_tools, next_tools_seq: the tools from the next new request on, None for no change; the event that
+        brought them, 0 if that is named anyway.
+    is_anew: True if the next request does not begin with the one before.
     """
 
     address: str
@@ -85,6 +88,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     reports: tuple[int, ...] = ()
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
+    next_tools: tuple[ToolSpec, ...] | None = None
+    next_tools_seq: int = 0
+    is_anew: bool = False
 
 
 def initial_agent(address: str) -> AgentState:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.tool_changes import NOTHING_SENT, take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result
@@ -30,11 +31,15 @@ def ask_turn(
 
     said: the message. tokens: its bound. seqs: of the events that brought it.
     """
+    # Without a message it continues a paused turn, which a change of the tools must not join.
+    state, change = take_change(state) if said is not None else (state, NOTHING_SENT)
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
-    if said is not None:
-        history, digest = history.append(said), rolled(digest, said)
-    need = bound(tokens, state.model.max_tokens, state.model.prices)
-    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
+    for message in (said, change.message):
+        if message is not None:
+            history, digest = history.append(message), rolled(digest, message)
+    tokens += len(change.message or b"")
+    need, new = bound(tokens, state.model.max_tokens, state.model.prices), state.fresh + seqs + change.seqs
+    request = TurnRequested(turn, 1, need, digest, new, settled=settled, breaks_cache=state.is_anew)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -52,6 +57,7 @@ def ask_turn(
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
+        is_anew=False,
     )
     return state, (Post(SUPERVISOR, request),)
 

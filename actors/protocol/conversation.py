@@ -54,6 +54,15 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
+SYSTEM_START: Final = b'{"role":"system"'
+"""The beginning of each message that `system_message` builds, and of no other."""
+
+
+def system_message(blocks: tuple[Json, ...]) -> Json:
+    """Build a message about the conversation itself, such as one that changes the tools."""
+    return Json(b"".join((SYSTEM_START, b',"content":[', b",".join(blocks), b"]}")))
+
+
 _BLOCKS: Final = msgspec.json.Decoder(tuple[Json, ...])
 
 

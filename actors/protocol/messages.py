@@ -1,8 +1,9 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
+    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  ToolsChanged  Close
+    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded  ToolsChanged
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
+                               ToolsChanged
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
@@ -34,7 +35,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
@@ -125,6 +126,16 @@ class Close(Message, frozen=True):
     """A wish to end the session."""
 
 
+@final
+class ToolsChanged(Message, frozen=True):
+    """Other tools for an agent or a profile. The supervisor passes it on to the agents that it is for.
+
+    An agent posts it, too, for a tool that has set tools. It holds from the next new request on.
+    """
+
+    change: ToolsChange
+
+
 # --- supervisor -> agent ----------------------------------------------------------
 
 
@@ -193,7 +204,8 @@ class TurnRequested(RichMessage, frozen=True):
     """A wish for a model call. need: the most it can use. digest: of the whole request, rolling.
 
     new: the seqs of the events whose content is in this request and was in none before; the content
-    itself stands in those events and nowhere twice. after_ms: back-off before a retry.
+    itself stands in those events and nowhere twice. after_ms: back-off before a retry. breaks_cache:
+    the request does not begin with the one before it, since its tools or its schema have changed.
     """
 
     turn: int
@@ -203,6 +215,7 @@ class TurnRequested(RichMessage, frozen=True):
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
+    breaks_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.need == NOTHING:
@@ -302,11 +315,19 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
+ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | ToolsChanged | Close
 AgentInput: TypeAlias = (
-    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
+    Begin
+    | Stop
+    | ReportJudged
+    | DelegationEnded
+    | ToolsChanged
+    | ModelReplied
+    | ToolStarted
+    | ToolReturned
+    | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
+FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped | ToolsChanged
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )

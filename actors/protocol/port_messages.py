@@ -7,7 +7,7 @@ messages, and the picture of all of them, are in messages.py.
 from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
-from callboard.actors.protocol.profiles import Effect
+from callboard.actors.protocol.profiles import Effect, ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
@@ -79,6 +79,7 @@ class ToolReturned(RichMessage, frozen=True):
     `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
     traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
     state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
+    tools: the tools that it sets, None for no change.
     """
 
     turn: int
@@ -88,6 +89,7 @@ class ToolReturned(RichMessage, frozen=True):
     trace: str = ""
     state_update: tuple[StateUpdate, ...] = ()
     state_read: tuple[str, ...] = ()
+    tools: ToolsChange | None = None
 
     def __post_init__(self) -> None:
         if self.output == NULL:

@@ -31,6 +31,17 @@ class ToolSpec(Part, frozen=True):
     approval_timeout_ms: int = 0
 
 
+class ToolsChange(Part, frozen=True):
+    """Other tools for one agent, or for every agent of a profile. tools: all that it has from then on.
+
+    address: of the agent; profile: the name of the profile. One of them is empty.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    address: str = ""
+    profile: str = ""
+
+
 FREE: Final = Dollars()
 
 
@@ -56,13 +67,15 @@ class ModelSpec(Part, frozen=True):
     """A model and the parameters of its calls.
 
     name: by which the runtime finds it. max_tokens: the most that one answer may have.
-    params: further parameters of a call, a JSON object. prices: None if they are unknown.
+    params: further parameters of a call, a JSON object. prices: None if they are unknown. inline_tools: True
+    if a conversation may hold messages that change the tools.
     """
 
     name: str
     max_tokens: int = 8_192
     params: Json = NULL
     prices: Prices | None = None
+    inline_tools: bool = False
 
 
 class Profile(Part, frozen=True):

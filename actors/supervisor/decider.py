@@ -4,6 +4,7 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
 
     Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
+    ToolsChanged    keep other tools for later agents, pass them to living ones      (tool_changes)
     ContextMade     begin a delegation whose contexts are made                        (contexts)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
@@ -42,6 +43,7 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stopped,
     SupervisorInput,
+    ToolsChanged,
     TurnRequested,
     TurnSettled,
 )
@@ -62,6 +64,7 @@ from callboard.actors.supervisor.ending import (
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
     on_capacity_given,
     on_turn_requested,
@@ -186,6 +189,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
+    ToolsChanged: Handler(on_tools_changed),
     TurnRequested: Handler(on_turn_requested, settles=True),
     TurnSettled: Handler(lambda work, sender, body: None, settles=True),
     Delegate: Handler(on_delegate, settles=True),

@@ -18,7 +18,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import Delegate, TurnRequested
-from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason
 
@@ -214,6 +214,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
+    host_tools: the tools of the host alone, None for those of its profile.
     """
 
     phase: SessionPhase = "new"
@@ -236,3 +237,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     schemas: IntMap[SchemaVerdict] = IntMap()
     ask: AskState | None = None
     later: Agents | None = None
+    host_tools: tuple[ToolSpec, ...] | None = None

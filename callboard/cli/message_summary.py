@@ -82,6 +82,15 @@ def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
     return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
 
 
+def _context(body: p.ContextMade) -> str:
+    return f"{body.status}, for {body.profile}: {body.detail or prompt_text(body.content, _CHARS_MAX)}"
+
+
+def _tools_changed(body: m.ToolsChanged) -> str:
+    names = ", ".join(tool.name for tool in body.change.tools) or "none"
+    return f"{body.change.address or body.change.profile} has {names}"
+
+
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
     return "".join(f"; {one.path or '/'}: {one.message}" for one in problems)
 
@@ -120,6 +129,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
     p.ApprovalGiven: _approval,
     m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
+    m.ToolsChanged: _tools_changed,
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
@@ -139,9 +149,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
     p.MakeContext: lambda it: f"for {it.profile}, delegation {it.delegation} of {it.parent}",
-    p.ContextMade: lambda it: (
-        f"{it.status}, for {it.profile}: {it.detail or prompt_text(it.content, _CHARS_MAX)}"
-    ),
+    p.ContextMade: _context,
     p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",

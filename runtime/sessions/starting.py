@@ -62,6 +62,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
+from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
@@ -240,7 +241,7 @@ class SessionStarter:
 
     def _session(self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps) -> Session:
         """Build a session without live parts."""
-        return Session(
+        session = Session(
             name,
             Rest(self._rounds, partial(self._wake, found, deps)),
             self.life,
@@ -250,6 +251,8 @@ class SessionStarter:
             self.checker.refuse_broken,
             found.unpriced,
         )
+        session.tools = SessionTools(found.agents)
+        return session
 
     def _connect(self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps) -> Board:
         """Give a session its live parts, before its first event in this process. Return its board."""
@@ -263,7 +266,7 @@ class SessionStarter:
         models = ModelPort(board, found.models, hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, hub.on_progress)
+        board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         board.ports[CONTEXT] = ContextPort(board, found.agents)

@@ -5,10 +5,13 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, Generic
 
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
@@ -18,6 +21,8 @@ if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by
     from typing import Any
 
     from typing_extensions import TypeVar
+
+    from callboard.runtime.tools.tool import Tool
 
     Deps = TypeVar("Deps", default=Any)
 else:
@@ -39,7 +44,8 @@ class ToolContext(Generic[Deps]):
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
-    shared: the shared state, for a context that you make yourself.
+    shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
+    tools_change: the change that the call makes, None for none.
     timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
     All methods may be called from any thread. To test a tool of your own, make a context yourself:
@@ -57,8 +63,10 @@ class ToolContext(Generic[Deps]):
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None
+    toolbox: Callable[[Sequence["Tool | str"], str], ToolsChange] | None = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
+    tools_change: ToolsChange | None = field(default=None, init=False)
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
@@ -88,6 +96,24 @@ class ToolContext(Generic[Deps]):
         the wrong type, or too many updates.
         """
         self._shared.update(key, value)
+
+    def set_tools(self, tools: "Sequence[Tool | str]", *, agent: str = "") -> None:
+        """Set the tools that the agent of this call has from its next new request on: all of them.
+
+        tools: tools, or names of the agent's `tools` and `later_tools`. agent: the name of a profile, to set
+        the tools of all its agents instead, also of later ones. The change counts once the call has returned
+        without an error; the last of several counts. Calls in flight run as they were started.
+
+        Raises UnknownName for an unknown agent or tool, MisuseError for two tools of one name.
+        """
+        if self.toolbox is None:
+            raise MisuseError("this context belongs to no session: pass ToolContext(toolbox=...) in a test")
+        self.tools_change = self.toolbox(tools, agent)
+
+    @property
+    def state_used(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
+        """Return the updates of the shared state that this call makes, and the keys that it has read."""
+        return self._shared.taken()
 
     @property
     def is_cancelled(self) -> bool:

@@ -26,7 +26,6 @@ from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.shared_state import StateAccess
 from tests.crash.points import patch
 
 
@@ -70,8 +69,8 @@ def _commits_late() -> None:
 def _new_keys() -> None:
     context = ToolPort._context
 
-    def keyed(self: ToolPort, request: Event, call: CallTool, shared: StateAccess) -> ToolContext:
-        made = context(self, request, call, shared)
+    def keyed(self: ToolPort, request: Event, call: CallTool, profile: str) -> ToolContext:
+        made = context(self, request, call, profile)
         made.idempotency_key += f"/{os.getpid()}"
         return made
 

@@ -8,11 +8,12 @@ import msgspec
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import calls, report, task
-from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
 from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, by_place, race, script
 
 KEYS: Final = (
@@ -76,3 +77,46 @@ def contexts() -> Scenario:
     ]
     chosen = faults("crash", "detach", "unmade", "twice", "cancel", "unchecked", "crashes", fault_mixes=15)
     return Scenario(people, policy, [ask(), ask(request_id="r2")], context=last_words, faults=chosen)
+
+
+MORE: Final = ToolsChange((tool_spec("look"), tool_spec("save", "write", "always")), profile="kid")
+ASKED: Final = ToolsChange(
+    (tool_spec("look", "write", "before"), tool_spec("put", "idempotent")), profile="kid"
+)
+NONE: Final = ToolsChange((), address="host.1")
+HOST: Final = ToolsChange((tool_spec("look"), tool_spec("find")), address="host")
+WIDER: Final = ToolsChange((tool_spec("look", "read", "always"), tool_spec("save", "write")), profile="host")
+
+
+def setting(who: str, call: CallTool) -> ToolReturned:
+    """Return a result; a `put` call sets the tools of its own agent, and a `find` those of all kids."""
+    change = {"put": ToolsChange((tool_spec("look"), tool_spec("late")), address=who), "find": ASKED}
+    tools = change.get(call.tool)
+    return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"), tools=tools)
+
+
+def _changing(*, inline_tools: bool, changes: list[ToolsChange]) -> Scenario:
+    turns = [calls(LOOK, SAVE), calls(LOOK, PUT), Reply("", stop_reason="pause_turn"), calls(LOOK), DONE]
+    policy = script(
+        host=[calls(task("kid"), task("kid"), LOOK), calls(LOOK, ("find", {})), calls(task("kid"))],
+        kid=[by_place(*turns[:2]), by_place(*turns[2:4]), calls(LOOK, ("late", {})), DONE],
+    )
+    people = [
+        profile("host", ["kid"], ["look"], inline_tools=inline_tools),
+        profile("kid", [], ["look"], repeats=["put"], asks=["save"], inline_tools=inline_tools),
+    ]
+    chosen = faults(
+        "crash", "detach", "cancel", "overloaded", "crashes", "ignored", "unstarted", "jump", fault_mixes=15
+    )
+    asked = [ask(), ask(request_id="r2"), ask(request_id="r3", schema={"type": "object"})]
+    return Scenario(people, policy, asked, tool=setting, changes=changes, faults=chosen)
+
+
+def changing_tools() -> Scenario:
+    """Build agents whose tools the client and their own calls change, told in messages."""
+    return _changing(inline_tools=True, changes=[MORE, HOST, ASKED])
+
+
+def other_tools() -> Scenario:
+    """Build the same for a model that is sent other tools instead."""
+    return _changing(inline_tools=False, changes=[WIDER, NONE, MORE])

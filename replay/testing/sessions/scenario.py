@@ -26,7 +26,15 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.profiles import (
+    Approval,
+    Effect,
+    ModelSpec,
+    Prices,
+    Profile,
+    ToolsChange,
+    ToolSpec,
+)
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.session.contexts import ContextRequest
@@ -116,6 +124,7 @@ def profile(
     context: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
+    inline_tools: bool = False,
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
@@ -137,7 +146,7 @@ def profile(
         agents=tuple(agents),
         schema=NULL if schema is None else Json(msgspec.json.encode(schema)),
         limits=limits,
-        model=ModelSpec("scripted", max_tokens, prices=prices),
+        model=ModelSpec("scripted", max_tokens, prices=prices, inline_tools=inline_tools),
         output_type=output_type,
         context=context,
     )
@@ -159,6 +168,7 @@ class Scenario:
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
     faults: Faults = NO_FAULTS
+    changes: Sequence[ToolsChange] = ()  # tools that the client sets, at any time
     state: Sequence[StateKey] = ()  # the keys of the shared state
     stateful: StatefulTool | None = None  # instead of `tool`
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits

@@ -8,7 +8,16 @@ from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
+from callboard.actors.protocol.messages import (
+    RULES,
+    AnyMessage,
+    Ask,
+    AskEnded,
+    Close,
+    Resumed,
+    SessionClosed,
+    ToolsChanged,
+)
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
@@ -26,6 +35,9 @@ from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import FaultMix
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
+
+SETS_TOOLS: Final = "client sets tools"
+"""The client's move that changes tools, at any time."""
 
 REOPENS: Final = "client reopens"
 """The client's move that opens a closed session again."""
@@ -58,6 +70,9 @@ class ScriptedSession(Board):
         self._told = 0
         self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
+        self._changes: list[AnyMessage] = [ToolsChanged(change) for change in scenario.changes]
+        self._to_change = self._changes[::-1]
+        self._offer_change()
         if self._to_say:
             self.speak()
 
@@ -127,6 +142,16 @@ class ScriptedSession(Board):
             self.running = body.request_id
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
 
+    def set_tools(self) -> None:
+        """Let the client change tools."""
+        self.offers.pop(SETS_TOOLS, None)
+        self.say(self._to_change.pop())
+        self._offer_change()
+
+    def _offer_change(self) -> None:
+        if self._to_change and not self.is_closed:
+            self.offer(SETS_TOOLS, CLIENT, "client", "the client sets tools")
+
     def tell(self, event: Event) -> None:
         """Deliver an event to the client, which may continue its list once an ask has ended."""
         body = event.body
@@ -134,6 +159,7 @@ class ScriptedSession(Board):
             self.running = ""
         elif isinstance(body, SessionClosed):
             self.is_closed = True
+            self.offers.pop(SETS_TOOLS, None)
         self._told = event.seq
         self._offer_client()
 
@@ -165,6 +191,8 @@ class ScriptedSession(Board):
         self.running = running
         self.is_closed = is_closed(self.log)
         self._told = 0
+        self._to_change = [body for body in self._changes if id(body) not in said][::-1]
+        self._offer_change()
         self._offer_client()
 
 

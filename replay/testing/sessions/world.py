@@ -42,7 +42,7 @@ from callboard.replay.testing.sessions.injection import (
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import REOPENS, ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import REOPENS, SETS_TOOLS, ScriptedSession
 from callboard.replay.testing.world import Move, Step
 
 M = TypeVar("M", bound=Message)
@@ -130,6 +130,8 @@ class SessionWorld(ScriptedSession):
     def _go_on(self, strand: str) -> None:
         if strand == CLIENT:
             self.speak()
+        elif strand == SETS_TOOLS:
+            self.set_tools()
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))

@@ -6,7 +6,8 @@ from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import MakeContext
 from callboard.actors.session.contexts import ContextRequest, delegate_of, view_of
 from tests.actors.harness import AgentHarness
-from tests.actors.supervisor.test_contexts import delegate, knowing, made
+from tests.actors.supervisor.test_contexts import knowing, made
+from tests.actors.supervisor.test_delegating import delegate
 
 WANTED = MakeContext("host.1", 1, "kid", 9)
 
