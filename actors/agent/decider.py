@@ -53,6 +53,7 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
     ToolsChanged,
+    ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -232,8 +233,8 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     return state, told + posts
 
 
-def _on_tools_changed(state: AgentState, seq: int, changed: ToolsChanged) -> Decision:
-    return keep_change(state, seq, changed.change.tools), ()
+def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
+    return keep_change(state, seq, given.tools), ()
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
@@ -342,7 +343,7 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ApprovalGiven: _on_approval,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
-    ToolsChanged: _on_tools_changed,
+    ToolsGiven: _on_tools_given,
 }
 """The handling of each kind of message to an agent."""
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop, ToolsChanged
+from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop, ToolsGiven
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
 Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "failed", "stopping", "idle"]
@@ -31,20 +31,20 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
         "thinking": {
             ModelReplied: ("thinking", "acting", "judging", "idle"),
-            ToolsChanged: ("thinking",),
+            ToolsGiven: ("thinking",),
             Stop: ("stopping", "idle"),
         },
         "acting": {
             ToolReturned: ("acting", "thinking", "judging", "idle"),
             ApprovalGiven: ("acting", "thinking", "judging", "idle"),
             ToolStarted: ("acting",),
-            ToolsChanged: ("acting",),
+            ToolsGiven: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
             Stop: ("stopping", "idle"),
         },
         "judging": {
             ReportJudged: ("judging", "thinking", "idle"),
-            ToolsChanged: ("judging",),
+            ToolsGiven: ("judging",),
             Stop: ("idle",),
         },
         "failed": {

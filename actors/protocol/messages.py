@@ -1,7 +1,7 @@
 """All kinds of messages, by sender and recipient.
 
     client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  ToolsChanged  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded  ToolsChanged
+    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded  ToolsGiven
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
                                ToolsChanged
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
@@ -35,7 +35,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
@@ -128,10 +128,7 @@ class Close(Message, frozen=True):
 
 @final
 class ToolsChanged(Message, frozen=True):
-    """Other tools for an agent or a profile. The supervisor passes it on to the agents that it is for.
-
-    An agent posts it, too, for a tool that has set tools. It holds from the next new request on.
-    """
+    """Other tools for an agent or a profile, from the client, or from an agent whose tool has set tools."""
 
     change: ToolsChange
 
@@ -154,6 +151,13 @@ class Begin(RichMessage, frozen=True):
     depth: int = 0
     roster: tuple[tuple[str, str], ...] = ()
     context: Json = NULL
+
+
+@final
+class ToolsGiven(Message, frozen=True):
+    """The tools that the agent has from its next new request on: all of them, apart from callboard's own."""
+
+    tools: tuple[ToolSpec, ...]
 
 
 @final
@@ -321,13 +325,13 @@ AgentInput: TypeAlias = (
     | Stop
     | ReportJudged
     | DelegationEnded
-    | ToolsChanged
+    | ToolsGiven
     | ModelReplied
     | ToolStarted
     | ToolReturned
     | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped | ToolsChanged
+FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )

@@ -194,7 +194,7 @@ class SchemaChecked(Message, frozen=True):
 
 
 @final
-class MakeContext(Message, frozen=True):
+class MakeContext(RichMessage, frozen=True):
     """A question: what do agents of this profile get to know, before the prompt of this delegation?
 
     parent, delegation: the agent that delegates, and the ordinal of its delegation's first agent. request:

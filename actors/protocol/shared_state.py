@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.immutable import NULL, Json, Value, keep_default
+from callboard.actors.protocol.immutable import NULL, Json, Part
 
 Reducer: TypeAlias = Literal["replace", "append", "add"]
 """How an update changes the value of a key."""
@@ -29,25 +29,19 @@ _WORDS: Final = {
 }  # fmt: skip
 
 
-class StateKey(Value, frozen=True):
+class StateKey(Part, frozen=True):
     """A key of the shared state. first: its value before the first update."""
 
     name: str
     reducer: Reducer = "replace"
     first: Json = NULL
 
-    def __post_init__(self) -> None:
-        keep_default(self, "first", NULL)
 
-
-class StateUpdate(Value, frozen=True):
+class StateUpdate(Part, frozen=True):
     """An update of one key by a tool call."""
 
     key: str
     value: Json = NULL
-
-    def __post_init__(self) -> None:
-        keep_default(self, "value", NULL)
 
 
 def why_refused(key: StateKey, value: Json) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import CLIENT, HOST
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import ToolsChanged
+from callboard.actors.protocol.messages import ToolsChanged, ToolsGiven
 from callboard.actors.protocol.profiles import Profile, ToolSpec
 from callboard.actors.supervisor.state import Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -31,7 +31,7 @@ def on_tools_changed(work: UnitOfWork, sender: str, changed: ToolsChanged) -> No
             work.update_session(host_tools=change.tools)
         record = work.record(change.address)
         if record is not None and record.is_running:
-            work.post(record.address, changed)
+            work.post(record.address, ToolsGiven(change.tools))
         return
     known = work.state.profiles.get(change.profile)
     if known is None:
@@ -43,7 +43,7 @@ def on_tools_changed(work: UnitOfWork, sender: str, changed: ToolsChanged) -> No
         work.update_session(host_tools=None)
     for record in _running(work):
         if record.profile.name == change.profile:
-            work.post(record.address, changed)
+            work.post(record.address, ToolsGiven(change.tools))
 
 
 def changed_profile(profile: Profile, tools: tuple[ToolSpec, ...]) -> tuple[Profile, Json]:

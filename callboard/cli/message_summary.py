@@ -9,6 +9,7 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
@@ -86,9 +87,8 @@ def _context(body: p.ContextMade) -> str:
     return f"{body.status}, for {body.profile}: {body.detail or prompt_text(body.content, _CHARS_MAX)}"
 
 
-def _tools_changed(body: m.ToolsChanged) -> str:
-    names = ", ".join(tool.name for tool in body.change.tools) or "none"
-    return f"{body.change.address or body.change.profile} has {names}"
+def _tool_names(tools: tuple[ToolSpec, ...]) -> str:
+    return ", ".join(tool.name for tool in tools) or "no tools"
 
 
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
@@ -129,7 +129,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
     p.ApprovalGiven: _approval,
     m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
-    m.ToolsChanged: _tools_changed,
+    m.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
+    m.ToolsGiven: lambda it: _tool_names(it.tools),
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"

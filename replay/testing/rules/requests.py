@@ -23,7 +23,7 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     ReportJudged,
     Stopped,
-    ToolsChanged,
+    ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
@@ -234,7 +234,7 @@ PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     ],
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],
-    ToolsChanged: lambda body: [],  # compared by the rule of tools
+    ToolsGiven: lambda body: [],  # compared by the rule of tools
     ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
     DelegationEnded: lambda body: [("user", encode(prompts.delegation_result(body)[0]))],
     ReportJudged: lambda body: [("user", encode(prompts.judged_result(body)[0]))],

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin, ToolsChanged, TurnRequested
+from callboard.actors.protocol.messages import Begin, ToolsGiven, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Profile, ToolSpec
 
@@ -34,8 +33,8 @@ class ToolsInForce:
         if isinstance(body, Begin):
             self._profiles[who] = msgspec.json.decode(body.profile, type=Profile)
             self._changes.pop(who, None)
-        elif isinstance(body, ToolsChanged) and is_agent(who):
-            self._changes.setdefault(who, []).append((event.seq, body.change.tools))
+        elif isinstance(body, ToolsGiven):
+            self._changes.setdefault(who, []).append((event.seq, body.tools))
         elif isinstance(body, ToolReturned) and body.tools is not None and body.status == "ok":
             profile = self._profiles.get(who)
             if who == body.tools.address or (profile and profile.name == body.tools.profile):

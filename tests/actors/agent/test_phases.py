@@ -11,7 +11,14 @@ import pytest
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AgentInput, Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    Begin,
+    DelegationEnded,
+    ReportJudged,
+    Stop,
+    ToolsGiven,
+)
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
@@ -241,6 +248,8 @@ ROWS = [
     Row("idle", judged("accepted"), "idle"),
     Row("idle", lambda agent: ToolStarted(1, 0), "idle"),
     Row("idle", given("approved"), "idle"),
+    #
+    *(Row(phase, lambda agent: ToolsGiven(()), phase) for phase in get_args(Phase)),
 ]
 
 
