@@ -85,6 +85,7 @@ ASKED: Final = ToolsChange(
 )
 NONE: Final = ToolsChange((), address="host.1")
 HOST: Final = ToolsChange((tool_spec("look"), tool_spec("find")), address="host")
+PLAIN: Final = ToolsChange((tool_spec("look"),), address="host")
 WIDER: Final = ToolsChange((tool_spec("look", "read", "always"), tool_spec("save", "write")), profile="host")
 
 
@@ -114,9 +115,9 @@ def _changing(*, inline_tools: bool, changes: list[ToolsChange]) -> Scenario:
 
 def changing_tools() -> Scenario:
     """Build agents whose tools the client and their own calls change, told in messages."""
-    return _changing(inline_tools=True, changes=[MORE, HOST, ASKED])
+    return _changing(inline_tools=True, changes=[MORE, HOST, ASKED, PLAIN])
 
 
 def other_tools() -> Scenario:
     """Build the same for a model that is sent other tools instead."""
-    return _changing(inline_tools=False, changes=[WIDER, NONE, MORE])
+    return _changing(inline_tools=False, changes=[HOST, WIDER, NONE, MORE])

@@ -12,6 +12,7 @@ from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
+from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 
 PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
@@ -30,6 +31,9 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "What requests name": NEW,
     "One after the other": SECOND,
     "Polite ends": DETACHING,
+    "Shared state": STATE,
+    "Contexts": CONTEXT,
+    "Tools that change": TOOLS,
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

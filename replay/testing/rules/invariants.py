@@ -26,6 +26,7 @@ from callboard.replay.testing.rules import (
     reports,
     shared_state,
     stops,
+    tool_changes,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -72,6 +73,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     capacity.Places,
     shared_state.StateUpdates,
     contexts.Contexts,
+    tool_changes.ToolsPassedOn,
 )
 """All that a log alone can show."""
 

@@ -1,6 +1,7 @@
 """The tools that a request offers: those of its `tools`, and the messages that change them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,13 +14,17 @@ from callboard.actors.protocol.request import ModelRequest
 
 def offered(request: ModelRequest) -> dict[str, Any]:
     """Return the definition of each tool that a model knows at the end of a request, by name."""
+    changes = tuple(bytes(message) for message in request.messages if _is_about_tools(message))
+    return _offered(tuple(map(bytes, request.tools)), changes)
+
+
+@lru_cache(maxsize=1_024)
+def _offered(fixed: tuple[bytes, ...], changes: tuple[bytes, ...]) -> dict[str, Any]:
     tools = {}
-    for raw in request.tools:
+    for raw in fixed:
         tool = msgspec.json.decode(raw)
         tools[tool.get("name", tool.get("type"))] = tool
-    for message in request.messages:
-        if not _is_about_tools(message):
-            continue
+    for message in changes:
         for block in msgspec.json.decode(message)["content"]:
             if block["type"] == "tool_removal":
                 del tools[block["tool"]["name"]]

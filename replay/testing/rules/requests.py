@@ -30,7 +30,11 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, Mo
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.rules.offered_tools import not_about_tools, why_other_tools
+from callboard.replay.testing.rules.offered_tools import (
+    not_about_tools,
+    offered,
+    why_other_tools,
+)
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 REQUEST_RULES: Final = {
@@ -120,11 +124,14 @@ class _Checker:
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
         self._tools = ToolsInForce()
+        self._setters: set[int] = set()  # the events that may change tools
 
     def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
         """Record a wish or content for an agent, or check the request that a grant sends."""
         body = event.body
         self._tools.hear(event)
+        if isinstance(body, ToolsGiven | Begin) or (isinstance(body, ToolReturned) and body.tools):
+            self._setters.add(event.seq)
         if isinstance(body, TurnRequested):
             self._agents[event.sender].wish = body
             self._agents[event.sender].is_anew |= body.breaks_cache
@@ -173,6 +180,8 @@ class _Checker:
         who, start = request.address, len(not_about_tools(agent.last)) if agent.last else 0
         is_forgetful = who in self._forgetful
         named, agent.named = agent.named, []
+        if _changes_tools(agent.last, request) and not self._setters.intersection(named):
+            self._broken("new", seq, f"{who} is offered other tools by no event in `new`")
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
         for index, message in enumerate(not_about_tools(request)[start:], start):
             for part in _parts_in(message):
@@ -268,6 +277,17 @@ def _split(content: bytes) -> list[bytes]:
     blocks = [(raw, msgspec.json.decode(raw, type=_Block)) for raw in raws]
     parts = {"tool_result": "content", "text": "text"}
     return [bytes(getattr(block, parts[block.type]) if block.type in parts else raw) for raw, block in blocks]
+
+
+def _changes_tools(before: ModelRequest | None, request: ModelRequest) -> bool:
+    """Return whether a request offers other tools than the one before."""
+    if before is None or (before.tools == request.tools and _told(before) == _told(request)):
+        return False
+    return offered(before) != offered(request)
+
+
+def _told(request: ModelRequest) -> int:
+    return request.length - len(not_about_tools(request))
 
 
 def _is_phrase(part: Part) -> bool:

@@ -124,7 +124,7 @@ class ScriptedSession(Board):
         """Run a tool, with its effect; return its answer."""
         self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
         shared = self.gate.state_for(event)
-        if shared:
+        if self.scenario.state:
             self.states_given.append((event.seq, shared.values()))
         return ports.returned(self.scenario, event, call, shared)
 

@@ -21,7 +21,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
+from callboard.actors.protocol.profiles import Profile, ToolsChange, ToolSpec
 from callboard.replay.testing.rules.offered_tools import offered
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
@@ -37,8 +37,8 @@ def agent(*, inline_tools: bool = True, begins: bool = True) -> AgentHarness:
     return made
 
 
-def who(inline_tools: bool, *asks: str) -> "object":
-    return profile("worker", [], ["look"], writes=["save"], asks=asks, inline_tools=inline_tools)
+def who(inline_tools: bool) -> Profile:
+    return profile("worker", [], ["look"], writes=["save"], inline_tools=inline_tools)
 
 
 def gives(one: AgentHarness, *tools: ToolSpec) -> list[AnyMessage]:
