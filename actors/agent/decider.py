@@ -15,6 +15,8 @@ Rules
   - The calls of one reply run in parallel, and their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
   - A stopped agent starts nothing. It waits for the answers that ports owe it, then posts `Stopped`.
+  - A turn that was never granted is taken back at the stop. So no model reads what an ended ask still wanted
+    to say, and `TurnRequested.new` of the granted turns names each event once.
   - A table (`phases.AGENT`) lists the messages that have a meaning in each phase. All others change nothing.
 """
 
@@ -31,7 +33,15 @@ from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
 from callboard.actors.agent.tool_changes import begin_with, is_for, keep_change
-from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
+from callboard.actors.agent.turns import (
+    Decision,
+    ask_turn,
+    ask_turn_if_left,
+    drain,
+    finish,
+    finish_invalid,
+    take_back,
+)
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import (
@@ -83,8 +93,8 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    state = begin_with(replace(state, model=begin.model), prefix_for(begin))
-    prompt = user_message((*state.carry, *blocks_of(begin.context)), begin.prompt)
+    state, carry = begin_with(replace(state, model=begin.model), prefix_for(begin)), state.carry
+    prompt = user_message((*carry, *blocks_of(begin.context)), begin.prompt)
     state = replace(
         state,
         limits=begin.limits,
@@ -97,7 +107,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_accepted=False,
         carry=(),
     )
-    return ask_turn(state, None, prompt, len(prompt), (seq,))
+    return ask_turn(state, None, prompt, len(prompt), carry, begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -243,6 +253,10 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
+        name, known = state.uses[given.call].name, prefix_of(state).effects
+        if name not in known:  # its tool has vanished while the question waited
+            told = text_json(prompts.unknown_tool(name, tuple(known)))
+            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
@@ -309,6 +323,8 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
 def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    if may_be_out and state.attempt == 1 and not is_model_out:
+        state = take_back(state)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
 
 

@@ -25,6 +25,22 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
 
 
+class Unsent(msgspec.Struct, frozen=True, gc=False):
+    """The conversation without the message of a turn, to return to if that turn is never granted.
+
+    fresh: the seqs of the events whose content no request holds then. carry: the results in the message.
+    prefix, is_anew: as they were before a change of the tools that came with the message.
+    """
+
+    history: IntMap[Json]
+    digest: str
+    context_tokens: int
+    fresh: tuple[int, ...]
+    carry: tuple[Json, ...]
+    prefix: RequestPrefix | None = None
+    is_anew: bool = False
+
+
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
 NO_CALLS: Final[IntMap[bool]] = IntMap()
 """A set of calls, by index: the keys of the map. Every value is True."""
@@ -55,6 +71,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     next_tools, next_tools_seq: the tools from the next new request on, None for no change; the event that
         brought them, 0 if that is named anyway.
     is_anew: True if the next request does not begin with the one before.
+    unsent: the conversation before the latest turn.
     """
 
     address: str
@@ -91,6 +108,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     next_tools: tuple[ToolSpec, ...] | None = None
     next_tools_seq: int = 0
     is_anew: bool = False
+    unsent: Unsent | None = None
 
 
 def initial_agent(address: str) -> AgentState:

@@ -4,7 +4,14 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.state import (
+    NO_ANSWERS,
+    NO_CALLS,
+    AgentState,
+    Unsent,
+    has_turns_left,
+    refusals,
+)
 from callboard.actors.agent.tool_changes import NOTHING_SENT, take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -25,12 +32,18 @@ def ask_turn(
     settled: Settled | None = None,
     said: Json | None = None,
     tokens: int = 0,
+    results: tuple[Json, ...] = (),
     seqs: tuple[int, ...] = (),
+    begun: tuple[int, ...] = (),
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
 
-    said: the message. tokens: its bound. seqs: of the events that brought it.
+    said: the message. tokens: its bound.
+    results: the results in it. seqs: of the events that brought them.
+    begun: the seq of the `Begin` that brought its prompt, if any.
     """
+    fresh, before = state.fresh + seqs, (state.history, state.digest, state.context_tokens)
+    unsent = Unsent(*before, fresh, results, state.prefix, state.is_anew)
     # Without a message it continues a paused turn, which a change of the tools must not join.
     state, change = take_change(state) if said is not None else (state, NOTHING_SENT)
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
@@ -38,7 +51,7 @@ def ask_turn(
         if message is not None:
             history, digest = history.append(message), rolled(digest, message)
     tokens += len(change.message or b"")
-    need, new = bound(tokens, state.model.max_tokens, state.model.prices), state.fresh + seqs + change.seqs
+    need, new = bound(tokens, state.model.max_tokens, state.model.prices), fresh + begun + change.seqs
     request = TurnRequested(turn, 1, need, digest, new, settled=settled, breaks_cache=state.is_anew)
     # One copy of the state for the message and the request.
     state = replace(
@@ -58,8 +71,30 @@ def ask_turn(
         unanswered=0,
         reports=(),
         is_anew=False,
+        unsent=unsent,
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def take_back(state: AgentState) -> AgentState:
+    """Return to the conversation before a turn that was never granted.
+
+    The next ask sends its results. Its prompt is forgotten, since it belongs to an ask that has ended.
+    """
+    # Otherwise the next ask would send words that were refused, in a second user message in a row.
+    unsent = state.unsent
+    assert unsent is not None
+    return replace(
+        state,
+        history=unsent.history,
+        digest=unsent.digest,
+        context_tokens=unsent.context_tokens,
+        fresh=unsent.fresh,
+        carry=unsent.carry,
+        prefix=unsent.prefix,
+        is_anew=unsent.is_anew,
+        unsent=None,
+    )
 
 
 def finish(
@@ -110,6 +145,7 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        unsent=None,
     )
 
 

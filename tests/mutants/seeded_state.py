@@ -82,8 +82,8 @@ CONTEXT: Final = (
         "context-not-handed-over",
         "The child does not read its context.",
         "agent.decider",
-        "user_message((*state.carry, *blocks_of(begin.context)), begin.prompt)",
-        "user_message(state.carry, begin.prompt)",
+        "user_message((*carry, *blocks_of(begin.context)), begin.prompt)",
+        "user_message(carry, begin.prompt)",
     ),
     Mutant(
         "context-of-another-delegate",

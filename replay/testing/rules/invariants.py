@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     ends,
     isolation,
     reports,
+    reserves,
     shared_state,
     stops,
     tool_changes,
@@ -74,6 +75,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     shared_state.StateUpdates,
     contexts.Contexts,
     tool_changes.ToolsPassedOn,
+    reserves.Rooms,
+    reserves.ReserveHolds,
 )
 """All that a log alone can show."""
 
