@@ -253,10 +253,6 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
-        name, known = state.uses[given.call].name, prefix_of(state).effects
-        if name not in known:  # its tool has vanished while the question waited
-            told = text_json(prompts.unknown_tool(name, tuple(known)))
-            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
