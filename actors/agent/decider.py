@@ -234,13 +234,19 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
             return state, (question, *posts)
-    told: tuple[Post, ...] = ()
-    if returned.tools is not None and returned.status == "ok" and state.phase == "acting":
-        # Here and not by way of the supervisor only, so that the next request of this agent has them.
-        told = (Post(SUPERVISOR, ToolsChanged(returned.tools)),)
-        state = keep_change(state, 0, returned.tools.tools) if is_for(state, returned.tools) else state
+    state, told = _set_tools(state, returned)
     state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
     return state, told + posts
+
+
+def _set_tools(state: AgentState, returned: ToolReturned) -> Decision:
+    """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
+    change = returned.tools
+    if change is None or returned.status != "ok" or state.phase != "acting":
+        return state, ()
+    # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
+    state = keep_change(state, 0, change.tools) if is_for(state, change) else state
+    return state, (Post(SUPERVISOR, ToolsChanged(change)),)
 
 
 def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:

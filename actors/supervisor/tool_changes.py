@@ -16,7 +16,7 @@ from callboard.actors.protocol.addresses import CLIENT, HOST
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import ToolsChanged, ToolsGiven
-from callboard.actors.protocol.profiles import Profile, ToolSpec
+from callboard.actors.protocol.profiles import Profile, ToolsChange, ToolSpec
 from callboard.actors.supervisor.state import Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -27,22 +27,26 @@ def on_tools_changed(work: UnitOfWork, sender: str, changed: ToolsChanged) -> No
     if sender != CLIENT and (maker is None or not maker.is_running):
         return
     if change.address:
-        if change.address == HOST:
-            work.update_session(host_tools=change.tools)
-        record = work.record(change.address)
-        if record is not None and record.is_running:
-            work.post(record.address, ToolsGiven(change.tools))
-        return
-    known = work.state.profiles.get(change.profile)
-    if known is None:
-        return
-    work.update_session(
-        profiles={**work.state.profiles, change.profile: changed_profile(known[0], change.tools)}
-    )
-    if change.profile == work.state.host_name:
+        _set_for_one(work, change)
+    elif change.profile in work.state.profiles:
+        _set_for_profile(work, change)
+
+
+def _set_for_one(work: UnitOfWork, change: ToolsChange) -> None:
+    if change.address == HOST:
+        work.update_session(host_tools=change.tools)
+    record = work.record(change.address)
+    if record is not None and record.is_running:
+        work.post(record.address, ToolsGiven(change.tools))
+
+
+def _set_for_profile(work: UnitOfWork, change: ToolsChange) -> None:
+    name, known = change.profile, work.state.profiles[change.profile][0]
+    work.update_session(profiles={**work.state.profiles, name: changed_profile(known, change.tools)})
+    if name == work.state.host_name:
         work.update_session(host_tools=None)
     for record in _running(work):
-        if record.profile.name == change.profile:
+        if record.profile.name == name:
             work.post(record.address, ToolsGiven(change.tools))
 
 

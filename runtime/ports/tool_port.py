@@ -16,7 +16,6 @@ from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome, failed
 from callboard.runtime.tools.shared_state import StateAccess
-from callboard.runtime.tools.tool import Tool
 
 _CUT: Final = ("cancelled", "interrupted")
 
@@ -99,7 +98,7 @@ class ToolPort:
             toolbox=partial(self._change, sender, profile),
         )
 
-    def _change(self, sender: str, profile: str, tools: Sequence[Tool | str], agent: str) -> ToolsChange:
+    def _change(self, sender: str, profile: str, tools: Sequence[object], agent: str) -> ToolsChange:
         """Return the change that a tool makes: for its own agent, or for all agents of a profile."""
         return self._tools.change(tools, address="" if agent else sender, agent=agent, of=profile)
 

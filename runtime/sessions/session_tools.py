@@ -26,7 +26,7 @@ class SessionTools:
         return found or (_known(agent).get(name) if agent else None)
 
     def change(
-        self, tools: Sequence[Tool | str], *, address: str = "", agent: str = "", of: str = ""
+        self, tools: Sequence[object], *, address: str = "", agent: str = "", of: str = ""
     ) -> ToolsChange:
         """Return the change that gives these tools to an agent, or to all agents of a profile.
 
@@ -35,10 +35,7 @@ class SessionTools:
 
         Raises UnknownName for an unknown profile or name, MisuseError for tools that cannot work together.
         """
-        if bool(address) == bool(agent):
-            raise MisuseError("set_tools needs either address= of one agent, or agent= for a profile")
-        if agent and agent not in self._agents:
-            raise UnknownName(f"there is no agent {agent!r:.80}; there are: {', '.join(self._agents)}")
+        self._refuse_target(address, agent)
         known = self._agents.get(agent or of)
         chosen = [self._chosen(one, known) for one in tools]
         names = [tool.name for tool in chosen]
@@ -46,6 +43,12 @@ class SessionTools:
             raise MisuseError(f"set_tools got two tools named {twice!r}; rename one")
         self._set.update({(address or f"profile {agent}", tool.name): tool for tool in chosen})
         return ToolsChange(tuple(tool.spec() for tool in chosen), address, agent)
+
+    def _refuse_target(self, address: str, agent: str) -> None:
+        if bool(address) == bool(agent):
+            raise MisuseError("set_tools needs either address= of one agent, or agent= for a profile")
+        if agent and agent not in self._agents:
+            raise UnknownName(f"there is no agent {agent!r:.80}; there are: {', '.join(self._agents)}")
 
     def _chosen(self, one: object, known: Agent | None) -> Tool:
         if isinstance(one, Tool):

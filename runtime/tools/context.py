@@ -7,10 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
@@ -22,8 +22,6 @@ if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by
 
     from typing_extensions import TypeVar
 
-    from callboard.runtime.tools.tool import Tool
-
     Deps = TypeVar("Deps", default=Any)
 else:
     from typing import TypeVar
@@ -33,6 +31,16 @@ else:
 MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer one is cut
 _LOG = logging.getLogger("callboard.tools")
 _PROGRESS: Final = threading.Lock()  # one for all calls: few report progress, and it is held for a moment
+
+
+class NamedTool(Protocol):
+    """A tool: made by `@tool`, or a `Tool`."""
+
+    name: str
+
+    def spec(self) -> ToolSpec:
+        """Return the tool's description for the log and the model."""
+        ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,7 +71,7 @@ class ToolContext(Generic[Deps]):
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None
-    toolbox: Callable[[Sequence["Tool | str"], str], ToolsChange] | None = None
+    toolbox: Callable[[Sequence[NamedTool | str], str], ToolsChange] | None = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)
@@ -97,7 +105,7 @@ class ToolContext(Generic[Deps]):
         """
         self._shared.update(key, value)
 
-    def set_tools(self, tools: "Sequence[Tool | str]", *, agent: str = "") -> None:
+    def set_tools(self, tools: Sequence[NamedTool | str], *, agent: str = "") -> None:
         """Set the tools that the agent of this call has from its next new request on: all of them.
 
         tools: tools, or names of the agent's `tools` and `later_tools`. agent: the name of a profile, to set

@@ -99,14 +99,14 @@ TOOLS: Final = (
         "tools-of-the-living-only",
         "Later agents of a profile begin with its old tools.",
         "supervisor.tool_changes",
-        "change.profile: changed_profile(known[0], change.tools)}",
-        "change.profile: known}",
+        "name: changed_profile(known, change.tools)}",
+        "name: work.state.profiles[name]}",
     ),
     Mutant(
         "tools-of-the-later-only",
         "Living agents of a profile keep their tools.",
         "supervisor.tool_changes",
-        "if record.profile.name == change.profile:",
+        "if record.profile.name == name:",
         "if False:",
     ),
     Mutant(
@@ -120,7 +120,7 @@ TOOLS: Final = (
         "old-tools-after-the-profile",
         "The tools of the host alone stay when its profile is changed later.",
         "supervisor.tool_changes",
-        "    if change.profile == work.state.host_name:\n        work.update_session(host_tools=None)\n",
+        "    if name == work.state.host_name:\n        work.update_session(host_tools=None)\n",
         "",
     ),
     Mutant(
@@ -177,7 +177,7 @@ TOOLS: Final = (
         "change-of-another-agent",
         "A tool that sets tools of another agent changes its own agent, too.",
         "agent.decider",
-        "if is_for(state, returned.tools) else state",
+        "if is_for(state, change) else state",
         "if True else state",
     ),
 )

@@ -182,8 +182,7 @@ class _Checker:
         who, start = request.address, len(not_about_tools(agent.last)) if agent.last else 0
         is_forgetful = who in self._forgetful
         named, agent.named = agent.named, []
-        if _changes_tools(agent.last, request) and not self._setters.intersection(named):
-            self._broken("new", seq, f"{who} is offered other tools by no event in `new`")
+        self._check_setters(seq, agent, request, named)
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
         for index, message in enumerate(not_about_tools(request)[start:], start):
             for part in _parts_in(message):
@@ -197,6 +196,11 @@ class _Checker:
                     self._broken("new", seq, f"message {index} of {who} has content of no event in `new`")
         if expected and not is_forgetful:
             self._broken("new", seq, f"{who} names event {expected[0][0]}, which adds nothing here")
+
+    def _check_setters(self, seq: int, agent: _Agent, request: ModelRequest, named: list[int]) -> None:
+        """Check that a request with other tools names the event that set them."""
+        if _changes_tools(agent.last, request) and not self._setters.intersection(named):
+            self._broken("new", seq, f"{request.address} is offered other tools by no event in `new`")
 
     def _broken(self, name: str, seq: int, detail: str) -> None:
         self.found.append(Breach(name, REQUEST_RULES[name], seq, detail))

@@ -35,14 +35,21 @@ class ToolsInForce:
             self._changes.pop(who, None)
         elif isinstance(body, ToolsGiven):
             self._changes.setdefault(who, []).append((event.seq, body.tools))
-        elif isinstance(body, ToolReturned) and body.tools is not None and body.status == "ok":
-            profile = self._profiles.get(who)
-            if who == body.tools.address or (profile and profile.name == body.tools.profile):
-                self._changes.setdefault(who, []).append((event.seq, body.tools.tools))
+        elif isinstance(body, ToolReturned):
+            self._take_own(event, body)
         elif isinstance(body, ModelReplied) and body.stop_reason == "pause_turn":
             self._pauses.add((who, event.seq))
         elif isinstance(body, TurnRequested) and body.attempt == 1:
             self._form(event.sender, event.cause)
+
+    def _take_own(self, event: Event, returned: ToolReturned) -> None:
+        """Take the tools that a tool has set for its own agent."""
+        change, who = returned.tools, event.recipient
+        if change is None or returned.status != "ok":
+            return
+        profile = self._profiles.get(who)
+        if who == change.address or (profile is not None and profile.name == change.profile):
+            self._changes.setdefault(who, []).append((event.seq, change.tools))
 
     def _form(self, who: str, cause: int) -> None:
         """Apply the changes that an agent had heard when it formed a new request."""
