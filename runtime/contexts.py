@@ -41,7 +41,7 @@ def function_name(function: ContextFunction | None) -> str:
 
 def content_json(value: object) -> Json:
     """Encode a context for the log, null for an empty one. Raises InvalidPrompt with the reason."""
-    if value is None or value == "" or value == []:
+    if value in (None, "", []):
         return NULL
     is_blocks = isinstance(value, list | tuple) and all(_is_block(one) for one in value)
     if not isinstance(value, str) and not is_blocks:

@@ -21,7 +21,7 @@ from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.conversation import SYSTEM_START, rolled, system_message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
 
 
 class Sent(NamedTuple):
@@ -64,15 +64,19 @@ def take_change(state: AgentState) -> tuple[AgentState, Sent]:
 def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Return the state of an agent that begins with this prefix, after its earlier conversation."""
     before, state = state.prefix, replace(state, next_tools=None, next_tools_seq=0)
-    if before is None or (before.system, before.others) != (prefix.system, prefix.others):
-        return _anew(state, prefix)
-    if before.is_changed and not state.model.inline_tools:
+    if before is None or not _may_stay(before, prefix, state.model):
         return _anew(state, prefix)
     if before.profile.tools == prefix.profile.tools:
         return replace(state, prefix=replace(before, profile=prefix.profile))
     # Only the tools differ: that is a change like any other.
     kept = replace(before, profile=replace(prefix.profile, tools=before.profile.tools))
     return keep_change(replace(state, prefix=kept), 0, prefix.profile.tools)
+
+
+def _may_stay(before: RequestPrefix, now: RequestPrefix, model: ModelSpec) -> bool:
+    """Return True if what was sent stays: only the tools differ, and the model reads what changed them."""
+    is_readable = model.inline_tools or not before.is_changed
+    return is_readable and (before.system, before.others) == (now.system, now.others)
 
 
 def _anew(state: AgentState, prefix: RequestPrefix) -> AgentState:

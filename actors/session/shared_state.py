@@ -111,12 +111,18 @@ NO_STATE: Final = SharedState()
 
 
 def _cell(key: StateKey) -> Cell:
-    items: IntMap[Json] = IntMap()
     if key.reducer == "append":
-        for item in items_of(key.first) or ():
-            items = items.append(item)
-    total = integer_of(key.first) or 0 if key.reducer == "add" else 0
-    return Cell(key, key.first, items, total)
+        return Cell(key, key.first, _list_of(items_of(key.first) or ()))
+    if key.reducer == "add":
+        return Cell(key, key.first, total=integer_of(key.first) or 0)
+    return Cell(key, key.first)
+
+
+def _list_of(items: Iterable[Json]) -> IntMap[Json]:
+    found: IntMap[Json] = IntMap()
+    for item in items:
+        found = found.append(item)
+    return found
 
 
 def folded(events: Iterable[Event]) -> SharedState:

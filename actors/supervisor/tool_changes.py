@@ -23,13 +23,18 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 def on_tools_changed(work: UnitOfWork, sender: str, changed: ToolsChanged) -> None:
     """Keep a change, and pass it on. That of an agent that has ended counts no more."""
-    change, maker = changed.change, work.record(sender)
-    if sender != CLIENT and (maker is None or not maker.is_running):
+    change = changed.change
+    if not _may_set(work, sender):
         return
     if change.address:
         _set_for_one(work, change)
     elif change.profile in work.state.profiles:
         _set_for_profile(work, change)
+
+
+def _may_set(work: UnitOfWork, sender: str) -> bool:
+    maker = work.record(sender)
+    return sender == CLIENT or (maker is not None and maker.is_running)
 
 
 def _set_for_one(work: UnitOfWork, change: ToolsChange) -> None:

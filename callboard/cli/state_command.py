@@ -68,7 +68,7 @@ def _emit_states(recording: Recording, at: int, *, as_json: bool) -> None:
     emit_lines(table([(name, summary(one)) for name, one in known.items()], ("ACTOR", "STATE")))
     if shared:
         emit("")
-        emit_lines(table([_shared_row(cell) for cell in shared.cells.values()], _SHARED))
+        emit_lines(table(list(map(_shared_row, shared.cells.values())), _SHARED))
 
 
 _SHARED = ("KEY", "REDUCER", "VALUE", "WRITTEN BY")

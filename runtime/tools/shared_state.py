@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.runtime.sanitize import to_json
@@ -103,7 +102,7 @@ class StateAccess:
     def update(self, key: str, value: object) -> None:
         """Add an update. Raises InvalidState for one that cannot be posted."""
         try:
-            given = value if isinstance(value, Json) else to_json(value, max_bytes=UPDATE_BYTES_MAX)
+            given = to_json(value, max_bytes=UPDATE_BYTES_MAX)
         except InvalidPrompt as error:
             raise InvalidState(f"the state key {str(key)!r:.80} cannot take this update: {error}") from None
         update = StateUpdate(str(key), given)

@@ -37,8 +37,8 @@ STATE: Final = (
         "first-value-of-a-sum-lost",
         "A key that adds begins with 1.",
         "session.shared_state",
-        "total = integer_of(key.first) or 0",
-        "total = 1 + (integer_of(key.first) or 0)",
+        "total=integer_of(key.first) or 0)",
+        "total=1 + (integer_of(key.first) or 0))",
     ),
     Mutant(
         "only-the-first-update",

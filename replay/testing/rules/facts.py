@@ -175,11 +175,11 @@ class Facts(msgspec.Struct, eq=False):
         """Record the tools that later agents begin with."""
         if change.address == HOST:
             self.host_tools = change.tools
-        known = None if change.address else self.profiles.get(change.profile)
+        known = self.profiles.get(change.profile)
         if known is not None:
             self.profiles[change.profile] = self.with_tools(known[0], change.tools)
-            if self.opened is not None and change.profile == self.opened.host:
-                self.host_tools = None
+        if self.opened is not None and change.profile == self.opened.host:
+            self.host_tools = None
 
     @staticmethod
     def with_tools(profile: Profile, tools: tuple[ToolSpec, ...]) -> tuple[Profile, bytes]:

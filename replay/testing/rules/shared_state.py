@@ -52,6 +52,14 @@ class Naive:
             else:
                 self.values[update.key] = value + self.values[update.key] if reducer == "add" else value
 
+    def hear(self, event: Event) -> None:
+        """Take in the next event of the log."""
+        body = event.body
+        if isinstance(body, SessionOpened | Resumed):
+            self.declare(body.state)
+        elif isinstance(body, ToolReturned) and body.status == "ok":
+            self.take(body)
+
     def copy(self) -> dict[str, Any]:
         """Return the values as they are now."""
         return dict(self.values)
@@ -94,9 +102,5 @@ def states_at(events: Iterable[Event], wanted: Iterable[int]) -> dict[int, dict[
     for event in events:
         if event.seq in seqs:
             found[event.seq] = naive.copy()
-        body = event.body
-        if isinstance(body, SessionOpened | Resumed):
-            naive.declare(body.state)
-        elif isinstance(body, ToolReturned) and body.status == "ok":
-            naive.take(body)
+        naive.hear(event)
     return found

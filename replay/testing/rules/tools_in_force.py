@@ -45,10 +45,10 @@ class ToolsInForce:
     def _take_own(self, event: Event, returned: ToolReturned) -> None:
         """Take the tools that a tool has set for its own agent."""
         change, who = returned.tools, event.recipient
-        if change is None or returned.status != "ok":
-            return
         profile = self._profiles.get(who)
-        if who == change.address or (profile is not None and profile.name == change.profile):
+        if change is None or profile is None or returned.status != "ok":
+            return
+        if change.address == who or change.profile == profile.name:
             self._changes.setdefault(who, []).append((event.seq, change.tools))
 
     def _form(self, who: str, cause: int) -> None:

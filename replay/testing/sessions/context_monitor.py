@@ -19,17 +19,18 @@ FROM_LOG: Final = "A context is made of the parent's state as of its `Delegate`,
 def other_context(scenario: Scenario, log: list[Event]) -> str:
     """Return the first context that its function would not make of the log; empty if there is none."""
     made = [event for event in log if isinstance(event.body, ContextMade) and event.body.status == "ok"]
-    if not made:
-        return ""
-    parents = _parents(log)
+    parents = _parents(log) if made else {}
     for event in made:
-        wanted, content = log[event.cause - 1].body, event.body
+        wanted = log[event.cause - 1].body
         assert isinstance(wanted, MakeContext)
-        assert isinstance(content, ContextMade)
-        expected = scenario.context(_view(log, parents, wanted))
-        if bytes(content.content) != encode(expected):
+        if _content(event) != encode(scenario.context(_view(log, parents, wanted))):
             return f"event {event.seq} is not made of the state at event {wanted.request}"
     return ""
+
+
+def _content(made: Event) -> bytes:
+    assert isinstance(made.body, ContextMade)
+    return bytes(made.body.content)
 
 
 def _view(
