@@ -25,6 +25,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         small.approvals,
         small.one_crash_after_the_other, small.polite_ends, small.answers_of_people,
         state.shared_states, state.contexts, state.changing_tools, state.other_tools,
+        small.reopened, small.closed, small.resumed_with_limits, small.resumed_with_small_limits,
+        small.resumed_with_wide_limits, small.resumed_with_time,
     )
 } | {f"plan {seed}": Plan(seed).scenario() for seed in PLANS}  # fmt: skip
 """By name, in the order in which runs are made."""

@@ -10,6 +10,7 @@ from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
@@ -31,7 +32,8 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One case of calls": CALLS,
     "What requests name": NEW,
     "One after the other": SECOND,
-    "Polite ends": DETACHING,
+    "Polite ends": (*DETACHING, *LEAVING),
+    "Going on": REOPENING,
     "Shared state": STATE,
     "Contexts": CONTEXT,
     "Tools that change": TOOLS,

@@ -27,6 +27,7 @@ from callboard.replay.testing.rules import (
     reserves,
     shared_state,
     stops,
+    times,
     tool_changes,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -75,6 +76,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     shared_state.StateUpdates,
     contexts.Contexts,
     tool_changes.ToolsPassedOn,
+    times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,
 )

@@ -17,7 +17,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, SessionOpened
+from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -47,6 +47,7 @@ START_MS = 1_767_225_600_000
 """When every simulated session starts: the first moment of 2026, UTC."""
 
 NO_LIMITS = Limits()
+RESUMED = Resumed(RULES)
 SCRIPTED = ModelSpec("scripted")
 ANY_OBJECT = Json(b'{"type":"object"}')
 
@@ -167,6 +168,7 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
+    resumed: Resumed = RESUMED  # what each further process says: new limits, more time
     faults: Faults = NO_FAULTS
     changes: Sequence[ToolsChange] = ()  # tools that the client sets, at any time
     state: Sequence[StateKey] = ()  # the keys of the shared state

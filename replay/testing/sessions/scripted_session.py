@@ -6,15 +6,15 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post, is_closed_after
 from callboard.actors.protocol.messages import (
-    RULES,
     AnyMessage,
     Ask,
     AskEnded,
     Close,
-    Resumed,
     SessionClosed,
     ToolsChanged,
 )
@@ -177,7 +177,7 @@ class ScriptedSession(Board):
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
-        first = Resumed(RULES, reopens=reopens) if log else self.scenario.first
+        first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
         self.states_given = [given for given in self.states_given if given[0] <= len(log)]
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
