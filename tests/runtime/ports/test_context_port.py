@@ -22,8 +22,6 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply
 
-LIMITS = Limits(schema_timeout_s=0.2)
-
 
 def policy(request: ModelRequest) -> Reply | Call:
     """Delegate once, and repeat what the child read, or what its delegation came to."""
@@ -34,11 +32,12 @@ def policy(request: ModelRequest) -> Reply | Call:
     return say(str(request.conversation[-1]["content"]))
 
 
-def run(function: ContextFunction) -> str:
+def run(function: ContextFunction, limit_s: float = 10.0) -> str:
+    limits = Limits(schema_timeout_s=limit_s)
     host = Agent("host", agents=[Agent("kid", context=function)])
 
     async def inside() -> str:
-        async with Runtime(":memory:", model=ScriptedModel(policy), limits=LIMITS) as runtime:
+        async with Runtime(":memory:", model=ScriptedModel(policy), limits=limits) as runtime:
             return (await runtime.run(host, "go")).text
 
     return asyncio.run(asyncio.wait_for(inside(), 20))
@@ -120,7 +119,7 @@ def test_a_function_that_blocks_its_thread_costs_its_time_limit_and_nothing_more
     released = threading.Event()
     started = time.monotonic()
     try:
-        said = run(lambda view: str(released.wait(30)))
+        said = run(lambda view: str(released.wait(30)), 0.2)
     finally:
         released.set()
     assert "it took longer than 0.2 s" in said
@@ -133,7 +132,7 @@ def test_an_async_function_that_swallows_its_cancellation_is_closed() -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(30)
 
-    assert "it took longer than 0.2 s" in run(stubborn)
+    assert "it took longer than 0.2 s" in run(stubborn, 0.2)
 
 
 def test_what_is_no_function_is_refused_when_the_agent_is_made() -> None:
