@@ -21,6 +21,7 @@ _HOMES = {
         "InvalidAgent",
         "InvalidPrompt",
         "InvalidSchema",
+        "InvalidState",
         "MissingDeps",
         "MissingExtra",
         "MissingKey",
@@ -53,6 +54,7 @@ _HOMES = {
     "actors.protocol.request": ("ModelRequest",),
     "actors.protocol.usage": ("Usage",),
     "actors.protocol.value_types": ("ModelFailure",),
+    "actors.session.contexts": ("ContextRequest",),
     "actors.session.capacity": ("Capacity",),
     "actors.session.permissions": ("Permission",),
     "replay.divergence": ("Divergence",),
@@ -98,6 +100,7 @@ _HOMES = {
     "runtime.sessions.streaming": ("SessionStream",),
     "runtime.tools.context": ("ToolContext",),
     "runtime.tools.output": ("Blocks",),
+    "runtime.tools.shared_state": ("SharedKey",),
     "runtime.tools.tool": ("Tool", "tool"),
 }
 

@@ -11,6 +11,7 @@ from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
+from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
@@ -44,6 +45,7 @@ from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
 from callboard.actors.session.capacity import Capacity as Capacity
+from callboard.actors.session.contexts import ContextRequest as ContextRequest
 from callboard.actors.session.permissions import Permission as Permission
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
@@ -98,6 +100,7 @@ from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
+from callboard.runtime.tools.shared_state import SharedKey as SharedKey
 from callboard.runtime.tools.tool import Tool as Tool
 from callboard.runtime.tools.tool import tool as tool
 
@@ -121,6 +124,7 @@ __all__ = [
     "Capacity",
     "CapacityReport",
     "CommitStats",
+    "ContextRequest",
     "CorruptLog",
     "DelegationOutcome",
     "Diverged",
@@ -133,6 +137,7 @@ __all__ = [
     "InvalidAgent",
     "InvalidPrompt",
     "InvalidSchema",
+    "InvalidState",
     "Limits",
     "MemoryLog",
     "MissingDeps",
@@ -174,6 +179,7 @@ __all__ = [
     "SessionRow",
     "SessionStatus",
     "SessionStream",
+    "SharedKey",
     "Snapshot",
     "Status",
     "StoreError",

@@ -12,10 +12,12 @@ from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, Misuse
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import OnFinish, Profile
+from callboard.runtime.contexts import ContextFunction, checked_function, function_name
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.shared_state import state_keys
 from callboard.runtime.tools.tool import Tool
 
 T = TypeVar("T", Tool, "Agent")
@@ -39,6 +41,11 @@ class Agent:
     server_tools: tools that the model's service runs.
     background: True lets its model start sub-agents that work while it goes on.
     on_finish: "wait" if its last word waits for these sub-agents, "cancel" if it ends them.
+    state: keys of the session's shared state that its tools use: a `SharedKey`, or a first value, by name
+        (docs/shared-state.md). The agents of a session declare its keys together.
+    context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
+        content blocks that it returns stand before the prompt (docs/context.md).
+    later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -61,6 +68,9 @@ class Agent:
         server_tools: Sequence[Mapping[str, object]] = (),
         background: bool = False,
         on_finish: OnFinish = "wait",
+        state: Mapping[str, object] | None = None,
+        context: ContextFunction | None = None,
+        later_tools: Sequence[Tool] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -72,6 +82,11 @@ class Agent:
         self.name = name
         self.description = clean_text(description)
         self.tools = _by_name(name, "tool", tools, Tool, "decorate the function with @tool")
+        self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
+        if both := self.tools.keys() & self.later_tools.keys():
+            raise InvalidAgent(
+                f"agent {name!r}: {min(both)!r} is in tools and in later_tools; leave it out of one"
+            )
         self.agents = _agents(name, agents)
         self.model = _model(name, model)
         self.limits = limits or Limits()
@@ -85,6 +100,9 @@ class Agent:
         for each in server_tools:
             _check(name, "a server tool", each, Mapping)
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
+        _check(name, "state", state, Mapping | None)
+        self.state = state_keys(name, state or {})
+        self.context = checked_function(name, context)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -104,6 +122,7 @@ class Agent:
             self.output_type.name,
             self.background,
             self.on_finish,
+            function_name(self.context),
         )
 
     def may_delegate_to(self, *agents: "Agent") -> None:

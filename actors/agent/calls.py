@@ -33,6 +33,7 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import Settled
 
@@ -41,7 +42,9 @@ _NO_TEXT: Final = text_json("")
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most = state.limits.max_tool_calls or 1
+    most, specs = state.limits.max_tool_calls or 1, prefix_of(state).specs
+    # The tools of the agent may change while a call waits: it keeps the effect and the approval it has now.
+    uses = tuple(replace(use, spec=specs[use.name]) if use.name in specs else use for use in uses)
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
     posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
@@ -130,20 +133,18 @@ def _sort_calls(
 
 def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
-    effect = prefix.effects.get(use.name)
-    if effect is not None:
-        if prefix.approvals.get(use.name) in ("before", "always"):
-            return _question(state, call, use)
-        return call_tool(state, call, use)
+    if use.spec is not None:
+        if use.spec.approval in ("before", "always"):
+            return _question(state, call, use, use.spec)
+        return call_tool(state, call, use, use.spec)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
-    return prompts.unknown_tool(use.name, tuple(prefix.effects))
+    return prompts.unknown_tool(use.name, tuple(prefix.specs))
 
 
-def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
-    """Return the request to run one of the profile's tools for this call."""
-    effect = prefix_of(state).effects[use.name]
-    return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+def call_tool(state: AgentState, call: int, use: ToolUse, spec: ToolSpec) -> Post:
+    """Return the request to run one of the agent's tools for this call."""
+    return Post(TOOLS, CallTool(state.turn, call, use.name, spec.effect, use.input, use.id))
 
 
 def start_next_tool(state: AgentState) -> Decision:
@@ -153,25 +154,26 @@ def start_next_tool(state: AgentState) -> Decision:
     if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
         return state, ()
     call, _ = first
+    use, spec = state.uses[call], state.uses[call].spec
+    assert spec is not None  # only calls of tools wait
     state = replace(state, waiting=state.waiting.drop(call), tools_out=state.tools_out + 1)
-    return state, (call_tool(state, call, state.uses[call]),)
+    return state, (call_tool(state, call, use, spec),)
 
 
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:
     """Return the question if an interrupted call may run again; None if its tool wants no such question."""
     use = state.uses[call]
-    is_asked = prefix_of(state).approvals.get(use.name) in ("interrupted", "always")
-    return _question(state, call, use, is_repeat=True) if is_asked else None
+    if use.spec is None or use.spec.approval not in ("interrupted", "always"):
+        return None
+    return _question(state, call, use, use.spec, is_repeat=True)
 
 
-def _question(state: AgentState, call: int, use: ToolUse, *, is_repeat: bool = False) -> Post:
+def _question(state: AgentState, call: int, use: ToolUse, spec: ToolSpec, *, is_repeat: bool = False) -> Post:
     """Return the question to a person about a call."""
-    prefix, limit = prefix_of(state), millis(state.limits.approval_timeout_s)
-    effect, profile = prefix.effects[use.name], prefix.profile.name
-    own = next(spec.approval_timeout_ms for spec in prefix.profile.tools if spec.name == use.name)
-    timeout_ms = min(own or limit, limit or own)
-    body = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms)
-    return Post(APPROVALS, body)
+    own, limit = spec.approval_timeout_ms, millis(state.limits.approval_timeout_s)
+    profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)
+    wanted = (use.name, spec.effect, use.input)
+    return Post(APPROVALS, RequestApproval(state.turn, call, *wanted, is_repeat, profile, timeout_ms))
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
@@ -182,8 +184,9 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
     mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
-    room = state.limits.max_result_chars or 0
-    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, room=room, mode=mode)
+    room, length = state.limits.max_result_chars or 0, len(state.history)
+    told = (task.prompt, task.output_schema)
+    body = Delegate(state.turn, call, names, *told, room=room, mode=mode, messages=length)
     return Post(SUPERVISOR, body)
 
 

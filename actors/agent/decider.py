@@ -41,6 +41,7 @@ from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
 from callboard.actors.agent.tasks import Background
+from callboard.actors.agent.tool_changes import begin_with, is_for, keep_change
 from callboard.actors.agent.turns import (
     Decision,
     ask_new_turn,
@@ -52,7 +53,7 @@ from callboard.actors.agent.turns import (
 )
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
@@ -65,6 +66,8 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
     Told,
+    ToolsChanged,
+    ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -94,19 +97,10 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    prefix = prefix_for(begin)
-    digest, tokens = state.digest, state.context_tokens
-    if state.prefix is None or state.prefix.digest != prefix.digest:
-        digest = rolled(prefix.digest, *state.history.values())
-        tokens += prefix.tokens
-    carry = state.carry
+    state, carry = begin_with(replace(state, model=begin.model), prefix_for(begin)), state.carry
     state = replace(
         state,
-        prefix=prefix,
-        model=begin.model,
         limits=begin.limits,
-        digest=digest,
-        context_tokens=tokens,
         turns_used=0,
         is_told_to_report=False,
         is_forced=False,
@@ -117,7 +111,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         carry=(),
         background=Background(words=state.background.words),
     )
-    return ask_new_turn(state, None, carry, prompt=begin.prompt, begun=(seq,))
+    return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -245,7 +239,23 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
             return state, (question, *posts)
-    return _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    state, told = _set_tools(state, returned)
+    state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    return state, told + posts
+
+
+def _set_tools(state: AgentState, returned: ToolReturned) -> Decision:
+    """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
+    change = returned.tools
+    if change is None or returned.status != "ok" or state.phase != "acting":
+        return state, ()
+    # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
+    state = keep_change(state, 0, change.tools) if is_for(state, change) else state
+    return state, (Post(SUPERVISOR, ToolsChanged(change)),)
+
+
+def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
+    return keep_change(state, seq, given.tools), ()
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
@@ -254,10 +264,6 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
-        name, known = state.uses[given.call].name, prefix_of(state).effects
-        if name not in known:  # its tool has vanished while the question waited
-            told = text_json(prompts.unknown_tool(name, tuple(known)))
-            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
@@ -378,6 +384,7 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     Delegated: _on_delegated,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
+    ToolsGiven: _on_tools_given,
 }
 """The handling of each kind of message to an agent."""
 

@@ -26,6 +26,7 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stop,
     Told,
+    ToolsGiven,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
@@ -42,6 +43,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             ModelReplied: ("thinking", "acting", "judging", "parked", "idle"),
             DelegationEnded: ("thinking",),
             Told: ("thinking",),
+            ToolsGiven: ("thinking",),
             Stop: ("stopping", "idle"),
         },
         "acting": {
@@ -49,6 +51,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             ApprovalGiven: ("acting", "thinking", "judging", "idle"),
             ToolStarted: ("acting",),
             Delegated: ("acting", "thinking", "judging", "idle"),
+            ToolsGiven: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
             Told: ("acting", "thinking", "judging", "idle"),
             Stop: ("stopping", "idle"),
@@ -57,11 +60,13 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             ReportJudged: ("judging", "thinking", "idle"),
             DelegationEnded: ("judging",),
             Told: ("judging",),
+            ToolsGiven: ("judging",),
             Stop: ("idle",),
         },
         "parked": {
             DelegationEnded: ("parked", "thinking"),
             Told: ("parked", "thinking"),
+            ToolsGiven: ("parked",),
             Stop: ("idle",),
         },
         "failed": {

@@ -13,7 +13,7 @@ from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need, bound
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
@@ -31,6 +31,7 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
 
     fresh: the seqs of the events whose content no request holds then.
     carry, words: the results and the words in the message.
+    prefix, is_anew: as they were before a change of the tools that came with the message.
     """
 
     history: IntMap[Json]
@@ -39,6 +40,8 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     fresh: tuple[int, ...]
     carry: tuple[Json, ...] = ()
     words: IntMap[Word] = NO_WORDS
+    prefix: RequestPrefix | None = None
+    is_anew: bool = False
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
@@ -67,6 +70,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         is still to be posted.
     carry: results that stand before the next prompt.
     background: its background tasks, the calls that wait for them, and the words it has not heard.
+    next_tools, next_tools_seq: the tools from the next new request on, None for no change; the event that
+        brought them, 0 if that is named anyway.
+    is_anew: True if the next request does not begin with the one before.
     unsent: the conversation before the latest turn.
     """
 
@@ -102,6 +108,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
     background: Background = NO_BACKGROUND
+    next_tools: tuple[ToolSpec, ...] | None = None
+    next_tools_seq: int = 0
+    is_anew: bool = False
     unsent: Unsent | None = None
 
 

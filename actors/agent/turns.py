@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
+from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
@@ -46,17 +47,22 @@ def ask_turn(
     otherwise: Literal["", "answered"] = "",
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
-    turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens
-    if new is None:
-        unsent = Unsent(history, digest, tokens, state.fresh)
+    history, digest, tokens = state.history, state.digest, state.context_tokens
+    if new is None:  # it continues a paused turn, which a change of the tools must not join
+        unsent = Unsent(history, digest, tokens, state.fresh, prefix=state.prefix, is_anew=state.is_anew)
         names, told, ends = state.fresh, 0, 0
     else:
-        fresh = state.fresh + new.seqs
-        unsent = Unsent(history, digest, tokens, fresh, new.results, new.words)
-        names, told, ends = fresh + new.others, new.told, new.ends
-        history, digest, tokens = history.append(new.said), rolled(digest, new.said), tokens + new.tokens
-    need = bound(tokens, state.model.max_tokens, state.model.prices)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise)
+        fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
+        unsent = Unsent(history, digest, tokens, fresh, new.results, new.words, state.prefix, state.is_anew)
+        state, change = take_change(state)
+        history, digest = state.history.append(new.said), rolled(state.digest, new.said)
+        tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
+        if change.message is not None:
+            history, digest = history.append(change.message), rolled(digest, change.message)
+            tokens += len(change.message)
+    turn, need = state.turn + 1, bound(tokens, state.model.max_tokens, state.model.prices)
+    heard = (told, ends, otherwise)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, breaks_cache=state.is_anew)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -74,6 +80,7 @@ def ask_turn(
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
+        is_anew=False,
         unsent=unsent,
     )
     return state, (Post(SUPERVISOR, request),)
@@ -132,6 +139,8 @@ def take_back(state: AgentState) -> AgentState:
         fresh=unsent.fresh,
         carry=unsent.carry,
         background=background,
+        prefix=unsent.prefix,
+        is_anew=unsent.is_anew,
         unsent=None,
     )
 

@@ -54,6 +54,34 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
+SYSTEM_START: Final = b'{"role":"system"'
+"""The beginning of each message that `system_message` builds, and of no other."""
+
+
+def system_message(blocks: tuple[Json, ...]) -> Json:
+    """Build a message about the conversation itself, such as one that changes the tools."""
+    return Json(b"".join((SYSTEM_START, b',"content":[', b",".join(blocks), b"]}")))
+
+
+_BLOCKS: Final = msgspec.json.Decoder(tuple[Json, ...])
+
+
+def blocks_of(content: Json) -> tuple[Json, ...]:
+    """Return the blocks of a content: those of a list, one for a text, none for null."""
+    if content == NULL:
+        return ()
+    if bytes(content).lstrip().startswith(b"["):
+        return _BLOCKS.decode(content)
+    return (Json(b"".join((b'{"type":"text","text":', content, b"}"))),)
+
+
+def joined(first: Json, second: Json) -> Json:
+    """Return one content with the blocks of two. Null has none."""
+    if first == NULL:
+        return second
+    return Json(b"".join((b"[", b",".join((*blocks_of(first), *blocks_of(second))), b"]")))
+
+
 # Copied for each digest: a new hash object costs as much as hashing a message.
 _FRESH: Final = blake2b(digest_size=16, person=b"callboard/req")
 

@@ -3,6 +3,7 @@
     CallboardError
       MisuseError                 a wrong argument or a wrong moment, which the caller can change
         InvalidAgent              an agent, tool or roster that cannot work
+        InvalidState              an update of the shared state that does not fit its declaration
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
@@ -52,6 +53,10 @@ class MisuseError(CallboardError):
 
 class InvalidAgent(MisuseError, ValueError):
     """An agent, tool or roster that cannot work."""
+
+
+class InvalidState(MisuseError, ValueError):
+    """An update of the shared state that does not fit its declaration."""
 
 
 class InvalidPrompt(MisuseError, ValueError):

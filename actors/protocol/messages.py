@@ -1,14 +1,17 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded
+    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  ToolsChanged
+                               Close
+    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ReportBack  Finished  Stopped
+                               ToolsChanged
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
+    supervisor <-> context     MakeContext  ContextMade   (for agents that want to know more than a prompt)
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
     supervisor -> client       TellEnded  AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
@@ -25,6 +28,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CapacityGiven,
+    ContextMade,
     ModelReplied,
     PortInput,
     SchemaChecked,
@@ -32,7 +36,8 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
 
@@ -49,6 +54,7 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
+    state: the keys of the shared state.
     """
 
     rules: int
@@ -59,6 +65,7 @@ class SessionOpened(RichMessage, frozen=True):
     tags: tuple[str, ...] = ()
     metadata: Json = NULL
     capacity: tuple[str, ...] = ()
+    state: tuple[StateKey, ...] = ()
 
 
 @final
@@ -69,7 +76,7 @@ class Resumed(RichMessage, frozen=True):
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
-    reopens: continues a closed session.
+    reopens: continues a closed session. state: further keys of the shared state.
     """
 
     rules: int
@@ -81,6 +88,7 @@ class Resumed(RichMessage, frozen=True):
     from_next_ask: bool = False
     capacity: tuple[str, ...] | None = None
     reopens: bool = False
+    state: tuple[StateKey, ...] = ()
 
 
 @final
@@ -128,12 +136,22 @@ class Close(Message, frozen=True):
     """A wish to end the session."""
 
 
+@final
+class ToolsChanged(Message, frozen=True):
+    """Other tools for an agent or a profile, from the client, or from an agent whose tool has set tools."""
+
+    change: ToolsChange
+
+
 # --- supervisor -> agent ----------------------------------------------------------
 
 
 @final
 class Begin(RichMessage, frozen=True):
-    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated."""
+    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
+
+    context: a text or content blocks that stand before the prompt, null for none.
+    """
 
     profile: Json
     prompt: Json
@@ -142,6 +160,14 @@ class Begin(RichMessage, frozen=True):
     schema: Json = NULL
     depth: int = 0
     roster: tuple[tuple[str, str], ...] = ()
+    context: Json = NULL
+
+
+@final
+class ToolsGiven(Message, frozen=True):
+    """The tools that the agent has from its next new request on: all of them, apart from callboard's own."""
+
+    tools: tuple[ToolSpec, ...]
 
 
 @final
@@ -214,6 +240,8 @@ class TurnRequested(RichMessage, frozen=True):
     told: the number of the last `Told` in this request that was in none before; 0 for none.
     ends: the number of ends of background delegations in it that were in none before.
     otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
+    breaks_cache: the request does not begin with the one before it, since its tools or its schema have
+        changed.
     """
 
     turn: int
@@ -226,6 +254,7 @@ class TurnRequested(RichMessage, frozen=True):
     told: int = 0
     ends: int = 0
     otherwise: Literal["", "answered"] = ""
+    breaks_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.need == NOTHING:
@@ -253,6 +282,7 @@ class Delegate(RichMessage, frozen=True):
     room: the most bytes of the result that the parent's model reads, 0 for all of it; a report is never cut.
     delegations: the number of delegations in that reply, this one included.
     mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
+    messages: the length of the parent's conversation, up to that reply.
     """
 
     turn: int
@@ -266,6 +296,7 @@ class Delegate(RichMessage, frozen=True):
     limits: Limits = Limits()
     mode: Literal["await", "background"] = "await"
     settled: Settled | None = None
+    messages: int = 0
 
 
 @final
@@ -352,7 +383,9 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | Close
+ClientInput: TypeAlias = (
+    SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | ToolsChanged | Close
+)
 AgentInput: TypeAlias = (
     Begin
     | Told
@@ -360,6 +393,7 @@ AgentInput: TypeAlias = (
     | ReportJudged
     | Delegated
     | DelegationEnded
+    | ToolsGiven
     | ModelReplied
     | ToolStarted
     | ToolReturned
@@ -367,7 +401,7 @@ AgentInput: TypeAlias = (
 )
 FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | CancelTask | ReportBack | Finished | Stopped
 SupervisorInput: TypeAlias = (
-    ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
+    ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )
 ClientOutput: TypeAlias = TellEnded | AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

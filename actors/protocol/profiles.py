@@ -34,6 +34,17 @@ class ToolSpec(Part, frozen=True):
     approval_timeout_ms: int = 0
 
 
+class ToolsChange(Part, frozen=True):
+    """Other tools for one agent, or for every agent of a profile. tools: all that it has from then on.
+
+    address: of the agent; profile: the name of the profile. One of them is empty.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    address: str = ""
+    profile: str = ""
+
+
 FREE: Final = Dollars()
 
 
@@ -59,13 +70,15 @@ class ModelSpec(Part, frozen=True):
     """A model and the parameters of its calls.
 
     name: by which the runtime finds it. max_tokens: the most that one answer may have.
-    params: further parameters of a call, a JSON object. prices: None if they are unknown.
+    params: further parameters of a call, a JSON object. prices: None if they are unknown. inline_tools: True
+    if a conversation may hold messages that change the tools.
     """
 
     name: str
     max_tokens: int = 8_192
     params: Json = NULL
     prices: Prices | None = None
+    inline_tools: bool = False
 
 
 class Profile(Part, frozen=True):
@@ -75,7 +88,8 @@ class Profile(Part, frozen=True):
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
     of, empty for none. background: True if it may delegate work that runs while it goes on. on_finish: `wait`
-    if its last word waits for the ends of that work, `cancel` if it ends that work.
+    if its last word waits for the ends of that work, `cancel` if it ends that work. context: the name of the
+    function that makes the context of its delegations, empty for none.
     """
 
     name: str
@@ -90,3 +104,4 @@ class Profile(Part, frozen=True):
     output_type: str = ""
     background: bool = False
     on_finish: OnFinish = "wait"
+    context: str = ""

@@ -36,6 +36,7 @@ REPORT_NOTE: Final = (
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
+CONTEXT_UNWANTED: Final = "the delegation has ended"
 TRUNCATED: Final = (
     "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
 )

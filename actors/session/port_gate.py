@@ -19,6 +19,7 @@ Rules
     is `interrupted` instead.
   - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
     and so do approvals, before a person sees them. With strict spending model calls wait too.
+  - A tool is given the shared state as of its request, also when the request is made again.
   - A place of the capacity port belongs to this process. It is free when the call has its answer, or when its
     agent is stopped before the call.
 """
@@ -31,7 +32,15 @@ import msgspec
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import Begin, RevokePermission, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.messages import (
+    Begin,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    Stop,
+    Stopped,
+    TurnRequested,
+)
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
@@ -48,6 +57,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
+from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -109,6 +119,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
     is_unwanted: True if its agent was stopped after it.
+    shared: of a tool call, the shared state as of its event.
     """
 
     event: Event
@@ -117,6 +128,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: bool = False
     is_repeated: bool = False
     is_unwanted: bool = False
+    shared: SharedState = NO_STATE
 
 
 class PortGate:
@@ -127,6 +139,7 @@ class PortGate:
     is_closed: True once the process detaches: no port may start anything any more.
     places: the agents that this process has given a place among the model calls of all sessions.
     permissions: the permissions for calls that would need an approval.
+    shared: the shared state after the events so far.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -140,6 +153,7 @@ class PortGate:
         self.is_closed = False
         self.places: set[str] = set()
         self.permissions = Permissions()
+        self.shared = NO_STATE
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -224,6 +238,10 @@ class PortGate:
             self.open[request.seq].is_repeated = True
         return self.start_of(request)
 
+    def state_for(self, request: Event) -> SharedState:
+        """Return the shared state as of an open tool call. Raises KeyError for a call that has its answer."""
+        return self.open[request.seq].shared
+
     def without_false_claim(self, request: Event, answer: Post) -> Post:
         """Return a port's answer, with `interrupted` in place of a `cancelled` that the port cannot know."""
         # A port sees only its own process. An earlier one may have started a call that is made again.
@@ -249,6 +267,8 @@ class PortGate:
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if self._interrupted and type(body) is CallTool:
             opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
+        if self.shared.cells and type(body) is CallTool:
+            opened.shared = self.shared
         if owner in self._stopped:
             answer = self.without_false_claim(event, self.cancelled(event))
             actions.append(Refuse(event, event.recipient, answer))
@@ -281,6 +301,16 @@ class PortGate:
         elif self.places and type(body) is ModelReplied and event.recipient in self.places:
             self.places.remove(event.recipient)
             actions.append(GiveBack(event.recipient, body.usage))
+
+    def _returned(self, event: Event, actions: list[Action]) -> None:
+        body = event.body
+        assert isinstance(body, ToolReturned)
+        if body.state_update:
+            self.shared = self.shared.after(event)
+        self._answer(event, actions)
+
+    def _declare(self, event: Event, actions: list[Action]) -> None:
+        self.shared = self.shared.after(event)
 
     def _placed(self, event: Event, actions: list[Action]) -> None:
         body, request = event.body, self.open.get(event.cause)
@@ -343,6 +373,9 @@ _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
     CapacityGiven: PortGate._placed,
+    ToolReturned: PortGate._returned,
+    SessionOpened: PortGate._declare,
+    Resumed: PortGate._declare,
     ApprovalGiven: PortGate._approval,
     RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,

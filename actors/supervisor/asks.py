@@ -27,6 +27,7 @@ from callboard.actors.supervisor.state import (
     SupervisorState,
     Timer,
 )
+from callboard.actors.supervisor.tool_changes import changed_profile
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 _HOST_ORDINAL: Final = 0
@@ -61,7 +62,7 @@ def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | N
 def take_agents(work: UnitOfWork, agents: Agents) -> None:
     """Let the session have these agents from now on. Living ones stay as they are."""
     model = agents.model or work.state.model
-    work.update_session(host_name=agents.host_name, profiles=agents.profiles, model=model)
+    work.update_session(host_name=agents.host_name, profiles=agents.profiles, model=model, host_tools=None)
 
 
 # --- the start of an ask ----------------------------------------------------------
@@ -128,6 +129,8 @@ def begin_host(work: UnitOfWork) -> None:
     ask, state, former = work.state.ask, work.state, work.record(HOST)
     assert ask is not None
     profile, raw = state.profiles[state.host_name]
+    if state.host_tools is not None:
+        profile, raw = changed_profile(profile, state.host_tools)
     record = Record(
         HOST,
         _HOST_ORDINAL,

@@ -4,6 +4,8 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
 
     Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
+    ToolsChanged    keep other tools for later agents, pass them to living ones      (tool_changes)
+    ContextMade     begin a delegation whose contexts are made                        (contexts)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
@@ -45,12 +47,14 @@ from callboard.actors.protocol.messages import (
     Stopped,
     SupervisorInput,
     Tell,
+    ToolsChanged,
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
+from callboard.actors.supervisor.contexts import on_context_made
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
     cancel_delegation,
@@ -66,6 +70,7 @@ from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.telling import on_tell
+from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
     keep_closing,
     on_capacity_given,
@@ -192,6 +197,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
+    ToolsChanged: Handler(on_tools_changed),
     TurnRequested: Handler(on_turn_requested, settles=True),
     TurnSettled: Handler(keep_closing, settles=True),
     Delegate: Handler(on_delegate, settles=True),
@@ -200,6 +206,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
+    ContextMade: Handler(lambda work, sender, body: on_context_made(work, body)),
     CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),

@@ -3,26 +3,28 @@
 One delegation takes these steps:
 
     on_delegate        deny it if a limit, a budget or the parent's profile forbids it
-    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known
-    begin              post `Begin` to each racer, now or when `SchemaChecked` accepts the schema
+    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known, and
+                       the context port if a profile wants a context
+    begin              post `Begin` to each racer, now or when both have answered
 
 Rules
   - Ordinals and agent slots are taken when `Delegate` is handled, and a denied delegation takes an ordinal
     too. So an address never depends on the order in which ports answer.
   - A delegation with several racers is denied as a whole or begins as a whole.
-  - A delegation whose parent ends during the schema check never begins.
-  - A child starts with its own profile's instructions and the prompt, and no other part of the parent's
-    conversation. Its limits are the narrowest of its parent's, its profile's and its call's.
+  - A delegation whose parent ends before those answers never begins.
+  - A child starts with its own profile's instructions, its context if there is one, and the prompt, and no
+    other part of the parent's conversation. Its limits are the narrowest of its parent's, its profile's and
+    its call's.
 """
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
+from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
-from callboard.actors.protocol.port_messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, kept_above
@@ -97,13 +99,23 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
     )
     work.update_session(agents=work.state.agents + count)
     verdict = work.schema_verdict(schema) if schema != NULL else None
-    if schema == NULL or (verdict is not None and verdict.is_good):
+    is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
+    wanted = contexts_wanted(work.state, request)
+    if not is_unchecked and not wanted:
         begin(work, parent.address, delegation)
         return
-    delegation = replace(delegation, is_checking=True)
+    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(wanted))
     work.put_delegation(parent.address, delegation)
-    if verdict is None or not _join_check(work, parent.address, delegation, verdict):
+    if is_unchecked and (verdict is None or not _join_check(work, parent.address, delegation, verdict)):
         ask_schema(work, parent.address, delegation, parent.address, "accept")
+    for name in wanted:
+        timeout = _timeout_ms(work, parent.address)
+        work.post(CONTEXT, MakeContext(parent.address, delegation.key, name, work.seq, timeout))
+
+
+def contexts_wanted(state: SupervisorState, request: Delegate) -> tuple[str, ...]:
+    """Return the profiles of a delegation whose agents begin with a context, each once."""
+    return tuple(name for name in dict.fromkeys(request.profiles) if state.profiles[name][0].context)
 
 
 def why_denied(
@@ -211,7 +223,7 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
     parent: the agent that delegated.
     """
-    request, record = delegation.request, work.record(parent)
+    request, record, contexts = delegation.request, work.record(parent), dict(delegation.contexts)
     assert request is not None
     assert record is not None
     for ordinal, name in zip(delegation.racers, request.profiles, strict=True):
@@ -226,12 +238,14 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
             delegation.schema,
             child.depth,
             roster,
+            contexts.get(name, NULL),
         )
         work.post(child.address, start)
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
         work.post(parent, Delegated(delegation.turn, delegation.call, address))
-    begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
+    running = len(delegation.racers)
+    begun = replace(delegation, request=None, is_checking=False, contexts=(), running=running)
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))
 

@@ -18,7 +18,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import Delegate, TurnRequested
-from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason
 
@@ -52,6 +52,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     """A delegation, or an ask, that has not ended.
 
     racers: the ordinals of the agents that work on it.
+    is_checking: True until it has begun. waits: the number of answers it waits for then, of the schema port
+        and of the context port. contexts: those that were made, by profile.
     output_type: the name of the Python type that its schema was made of, empty for none.
     running: the number of racers that have not ended.
     reports: the number of reports so far.
@@ -70,6 +72,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     request: Delegate | None = None
     running: int = 0
     is_checking: bool = False
+    waits: int = 0
+    contexts: tuple[tuple[str, Json], ...] = ()
     reports: int = 0
     pending: IntMap[Pending] = IntMap()
     reasons: IntMap[Reason] = IntMap()
@@ -229,6 +233,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
+    host_tools: the tools of the host alone, None for those of its profile.
     """
 
     phase: SessionPhase = "new"
@@ -251,3 +256,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     schemas: IntMap[SchemaVerdict] = IntMap()
     ask: AskState | None = None
     later: Agents | None = None
+    host_tools: tuple[ToolSpec, ...] | None = None

@@ -9,6 +9,7 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
@@ -82,6 +83,14 @@ def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
     return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
 
 
+def _context(body: p.ContextMade) -> str:
+    return f"{body.status}, for {body.profile}: {body.detail or prompt_text(body.content, _CHARS_MAX)}"
+
+
+def _tool_names(tools: tuple[ToolSpec, ...]) -> str:
+    return ", ".join(tool.name for tool in tools) or "no tools"
+
+
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
     return "".join(f"; {one.path or '/'}: {one.message}" for one in problems)
 
@@ -128,6 +137,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
     p.ApprovalGiven: _approval,
     m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
+    m.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
+    m.ToolsGiven: lambda it: _tool_names(it.tools),
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
@@ -149,6 +160,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
+    p.MakeContext: lambda it: f"for {it.profile}, delegation {it.delegation} of {it.parent}",
+    p.ContextMade: _context,
     p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",

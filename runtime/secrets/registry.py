@@ -162,7 +162,8 @@ def _opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
     profiles = tuple(
         _profile(redactor, raw) if redactor.json(raw) is not raw else raw for raw in body.profiles
     )
-    return msgspec.structs.replace(body, profiles=profiles)
+    state = tuple(_clean(redactor, key) for key in body.state)
+    return msgspec.structs.replace(body, profiles=profiles, state=state)
 
 
 def _profile(redactor: Redactor, raw: Json) -> Json:

@@ -1,6 +1,6 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
     TellEnded,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
@@ -42,7 +43,7 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
+    host, profiles, model, capacity, state: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
     did not. tells: the ends of words for agents, by request id; None for those without one.
@@ -56,6 +57,7 @@ class RecordedSession(NamedTuple):
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
     capacity: tuple[str, ...] = ()
+    state: Mapping[str, StateKey] = {}
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -155,6 +157,10 @@ def _spoken_for(
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
+    if body.state:
+        # A key that is declared again keeps its first declaration, as in the shared state itself.
+        keys = {key.name: key for key in body.state}
+        recorded = recorded._replace(state={**keys, **recorded.state})
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     if body.model is not None:
@@ -227,13 +233,21 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
     """Return the changes of the agents since the session was last opened or resumed, in words."""
     if not recorded.profiles:
         return ()
-    was = recorded.host, recorded.model, recorded.profiles
+    keys, was = _changed_keys(recorded, now), (recorded.host, recorded.model, recorded.profiles)
     if was == (now.host, now.model, now.profiles):  # nearly always: no profile needs to be read
-        return ()
+        return tuple(keys)
     found = differences(recorded.profiles, now.profiles, recorded.model, now.model)
     if recorded.host != now.host:
         found = (f"the host was {recorded.host}, is {now.host}", *found)
-    return found
+    return (*found, *keys)
+
+
+def _changed_keys(recorded: RecordedSession, now: SessionOpened) -> Iterator[str]:
+    """Yield the keys of the shared state that are updated in another way now; new keys are no change."""
+    for key in now.state:
+        was = recorded.state.get(key.name, key)
+        if was.reducer != key.reducer:
+            yield f"state key {key.name}: its reducer was {was.reducer}, is {key.reducer}"
 
 
 def continuation(
@@ -253,8 +267,11 @@ def continuation(
         return now
     limits, reopens = now.limits if has_limits else None, recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
+    state = tuple(key for key in now.state if key.name not in recorded.state)
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens)
+        return Resumed(
+            RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens, state=state
+        )
     return Resumed(
         RULES,
         now.host,
@@ -265,6 +282,7 @@ def continuation(
         from_next_ask=policy == "next_ask" and bool(recorded.running),
         capacity=capacity,
         reopens=reopens,
+        state=state,
     )
 
 

@@ -92,6 +92,14 @@ class Session(SessionTells, SessionApprovals):
         opened = self._live.board.gate.open.values() if self._live else ()
         return (one.event.recipient for one in opened)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """Return the shared state as of the latest event, as new Python values by key.
+
+        That event may not be on disk yet.
+        """
+        return (self._live.board.gate.shared if self._live else self.slept.shared).values()
+
     # --- asking -------------------------------------------------------------------
 
     @overload

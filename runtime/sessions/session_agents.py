@@ -12,6 +12,7 @@ from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.tools.shared_state import declared
 
 
 class SessionAgents(NamedTuple):
@@ -51,7 +52,10 @@ def agents_of_session(
     secrets.learn_early(models.values())
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
-    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited))
+    state = declared({name: other.state for name, other in agents.items()})
+    opened = secrets.admitted(
+        SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited, state=state)
+    )
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced)
 

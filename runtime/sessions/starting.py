@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import (
+    APPROVALS,
+    CAPACITY,
+    CONTEXT,
+    MODEL,
+    SCHEMA,
+    SUPERVISOR,
+    TOOLS,
+)
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.messages import Resumed, SessionOpened
@@ -26,6 +34,7 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
+from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
@@ -53,6 +62,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
+from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
@@ -233,7 +243,7 @@ class SessionStarter:
 
     def _session(self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps) -> Session:
         """Build a session without live parts."""
-        return Session(
+        session = Session(
             name,
             Rest(self._rounds, partial(self._wake, found, deps)),
             self.life,
@@ -243,6 +253,8 @@ class SessionStarter:
             self.checker.refuse_broken,
             found.unpriced,
         )
+        session.tools = SessionTools(found.agents)
+        return session
 
     def _connect(self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps) -> Board:
         """Give a session its live parts, before its first event in this process. Return its board."""
@@ -256,9 +268,10 @@ class SessionStarter:
         models = ModelPort(board, found.models, hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, hub.on_progress)
+        board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
+        board.ports[CONTEXT] = ContextPort(board, found.agents)
         board.clock = ClockPort(board)
         self.live.add(session)
         return board

@@ -18,7 +18,7 @@ import contextvars
 import inspect
 import threading
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -115,7 +115,7 @@ class _Call(NamedTuple):
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
-                return await _driven(coroutine, waiting, self.ctx, self.grace_s)
+                return await driven(coroutine, waiting, self.ctx.cancel, self.grace_s)
         except Exception as error:
             if limit.expired():
                 raise self._timed_out() from error
@@ -218,13 +218,18 @@ async def _awaited(value: object) -> object:
 
 
 @types.coroutine
-def _driven(
-    coroutine: Coroutine[object, None, object], waiting: object, ctx: ToolContext, grace_s: float
+def driven(
+    coroutine: Coroutine[object, None, object],
+    waiting: object,
+    on_cancel: Callable[[], object],
+    grace_s: float,
 ) -> Generator[object, None, object]:
     """Drive a coroutine that has begun, as `await` does, but close it some time after a cancellation.
 
     The first cancellation reaches the coroutine and starts its grace. The second one, from the grace's timer
     or from outside, closes it: a tool that swallows cancellations cannot hold its agent forever.
+
+    on_cancel: called at each cancellation.
     """
     patience: _Patience | None = None
     try:
@@ -232,7 +237,7 @@ def _driven(
             try:
                 yield waiting
             except asyncio.CancelledError as error:
-                ctx.cancel()
+                on_cancel()
                 if patience is not None:
                     patience.settle()
                     raise

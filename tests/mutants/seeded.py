@@ -15,6 +15,7 @@ from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
+from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 
 PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
@@ -34,6 +35,9 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One after the other": SECOND,
     "Polite ends": (*DETACHING, *LEAVING),
     "Going on": REOPENING,
+    "Shared state": STATE,
+    "Contexts": CONTEXT,
+    "Tools that change": TOOLS,
     "Rooms for results": ROOMS,
     "Turns taken back": TAKING_BACK,
 }

@@ -34,9 +34,8 @@ class Approvals(Invariant):
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a call which needs an approval has one."""
-        life, key = self.facts.lives.get(event.sender), (event.sender, call.turn, call.call)
-        wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
-        if wanted.get(call.tool) in ("before", "always"):
+        spec, key = self.facts.tools.of(event.sender).get(call.tool), (event.sender, call.turn, call.call)
+        if spec is not None and spec.approval in ("before", "always"):
             self._approved[key] -= 1
             if self._approved[key] < 0:
                 self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")

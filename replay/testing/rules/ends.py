@@ -22,7 +22,7 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TellEnded,
 )
-from callboard.actors.protocol.port_messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind
@@ -69,19 +69,20 @@ class OneAnswer(Invariant):
         """Record a request."""
         self._open[event.seq] = event
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_MakeContext = on_CallModel
 
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
 
-    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_SchemaChecked = on_ModelReplied
+    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
+    on_SchemaChecked = on_ContextMade = on_ModelReplied
 
     def quiet(self, seq: int) -> None:
         """Report requests without an answer; a check may outlive its agents."""
         for request in self._open.values():
-            if not isinstance(request.body, CheckSchema) and request.seq not in self._left:
+            if not isinstance(request.body, CheckSchema | MakeContext) and request.seq not in self._left:
                 self.broken(seq, f"the {request.kind} of event {request.seq} has no answer")
 
 

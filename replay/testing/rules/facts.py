@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar, get_args
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -29,10 +30,18 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stop,
     Stopped,
+    ToolsChanged,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CUT_OFF, CheckSchema, ModelReplied, SchemaChecked
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.port_messages import (
+    CUT_OFF,
+    CheckSchema,
+    MakeContext,
+    ModelReplied,
+    SchemaChecked,
+)
+from callboard.actors.protocol.profiles import Profile, ToolsChange, ToolSpec
+from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 T = TypeVar("T")
 
@@ -75,6 +84,8 @@ class Facts(msgspec.Struct, eq=False):
     replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
+    tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
+    host_tools: tuple[ToolSpec, ...] | None = None  # those of the host alone, from its next Begin on
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
     _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
     _looked_at: dict[int, bytes] = {}
@@ -101,7 +112,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-        if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+        if any(isinstance(one.body, Begin | CheckSchema | MakeContext) for one in outputs):
             return True
         call = self._waiting.get(event.seq)
         ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]
@@ -154,7 +165,27 @@ class Facts(msgspec.Struct, eq=False):
             self._looked_at.pop(body.check, None)
         elif isinstance(body, Delegate) and self._is_looked_at(body):
             self._waiting[event.seq] = (event.sender, body.turn, body.call)
+        elif isinstance(body, ToolsChanged) and not self.closed_by:
+            life = self.lives.get(event.sender)
+            if event.sender == CLIENT or (life is not None and not life.ended_by):
+                self._set_tools(body.change)
         return event
+
+    def _set_tools(self, change: ToolsChange) -> None:
+        """Record the tools that later agents begin with."""
+        if change.address == HOST:
+            self.host_tools = change.tools
+        known = self.profiles.get(change.profile)
+        if known is not None:
+            self.profiles[change.profile] = self.with_tools(known[0], change.tools)
+        if self.opened is not None and change.profile == self.opened.host:
+            self.host_tools = None
+
+    @staticmethod
+    def with_tools(profile: Profile, tools: tuple[ToolSpec, ...]) -> tuple[Profile, bytes]:
+        """Return a profile with other tools, and its bytes."""
+        changed = msgspec.structs.replace(profile, tools=tools)
+        return changed, encode(changed)
 
     def _ended(self, who: str, by: int) -> None:
         if (life := self.lives.get(who)) is not None:
@@ -195,6 +226,7 @@ class Facts(msgspec.Struct, eq=False):
             self._outputs.append(event)
         if event.recipient == SUPERVISOR:
             self._inbox.append(event)
+        self.tools.hear(event)
         told = _TOLD.get(type(event.body))
         if told is not None:
             told(self, event, event.body)

@@ -21,12 +21,15 @@ from callboard.replay.testing.rules import (
     budgets,
     capacity,
     caps,
+    contexts,
     ends,
     isolation,
     reports,
     reserves,
+    shared_state,
     stops,
     times,
+    tool_changes,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -71,6 +74,9 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    shared_state.StateUpdates,
+    contexts.Contexts,
+    tool_changes.ToolsPassedOn,
     times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,

@@ -50,9 +50,8 @@ class Narrowing(Invariant):
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a called tool is in the agent's own profile."""
-        life = self.facts.lives.get(event.sender)
-        tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
-        if tools.get(call.tool) != call.effect:
+        spec = self.facts.tools.of(event.sender).get(call.tool)
+        if spec is None or spec.effect != call.effect:
             self.broken(event.seq, f"{event.sender} calls {call.tool}, which is not its {call.effect} tool")
 
 
@@ -81,6 +80,8 @@ class Isolation(Invariant):
         """Check that an agent is given its own task and nothing else."""
         who, life = event.recipient, self.facts.lives[event.recipient]
         known = self.facts.profiles.get(life.profile.name)
+        if who == HOST and known is not None and self.facts.host_tools is not None:
+            known = self.facts.with_tools(known[0], self.facts.host_tools)
         if known is None or known[1] != bytes(begin.profile):
             self.broken(event.seq, f"{who} begins with a profile that the session was not opened with")
         prompt, schema = self._given(life)

@@ -57,6 +57,7 @@ class Board:
         self._remember_decisions()
         self.core.mailboxes[CLIENT] = self.tell
         self.core.seq = 1
+        self.core.gate.on_events((event,))
         self.core.keep(SUPERVISOR, state)
         self.now = START_MS
         self.offers: dict[str, Move] = {}  # what can happen next, by strand

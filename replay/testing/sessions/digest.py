@@ -25,6 +25,7 @@ _SEQS: Final = frozenset(
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
         ("CallModel", "request"), ("Record", "wanted_at"), ("Word", "seq"), ("Unsent", "fresh"),
+        ("MakeContext", "request"), ("AgentState", "next_tools_seq"),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""
@@ -99,6 +100,7 @@ def digest_of(board: Board) -> bytes:
         "later": sorted(board.later.items()),
         "requests": sorted((one.strand, one.fault_mode, one.event.seq in board.aborted) for one in requests),
         "now": board.now,
+        "shared": {name: cell.json() for name, cell in sorted(board.gate.shared.cells.items())},
         "failure": type(board.failure).__name__,
     }
     return blake2b(_ENCODER.encode(parts), digest_size=16).digest()

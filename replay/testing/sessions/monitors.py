@@ -26,6 +26,8 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
+from callboard.replay.testing.rules.shared_state import FOLD, states_at
+from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
@@ -209,6 +211,16 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
     return left
 
 
+def _other_state(world: SessionWorld) -> str:
+    """Return the first call whose tool was given another state than the log folds to."""
+    given = world.states_given
+    folded = states_at(world.log, [seq for seq, _ in given])
+    wrong = (f"event {seq}: {values}, not {folded.get(seq)}" for seq, values in given)
+    return next(
+        (how for (seq, values), how in zip(given, wrong, strict=True) if values != folded.get(seq)), ""
+    )
+
+
 def _opened_again(world: SessionWorld) -> str:
     """Return how a session is open that its log says is closed."""
     is_open = is_closed(world.log) and world.supervisor.phase != "closed" and world.down is None
@@ -344,6 +356,10 @@ EFFECTS: Final = SessionMonitor(
 FAILS_BY_FAULT: Final = SessionMonitor(
     "fails-by-fault", "A session fails only where the store does.", _own_failure
 )
+STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
+CONTEXT_FROM_LOG: Final = SessionMonitor(
+    "context-from-log", FROM_LOG, lambda world: other_context(world.scenario, world.log)
+)
 GIVEN_UP: Final = StepMonitor(
     "given-up",
     "When an agent is stopped, every call in progress for it is given up.",
@@ -364,8 +380,18 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, STAYS_CLOSED, EFFECTS, FAILS_BY_FAULT, Requests()]
-    at_rest.append(SameOutcomes())
+    at_rest = [
+        LogRules(),
+        NOTHING_LEFT,
+        NO_RESCUE,
+        STAYS_CLOSED,
+        EFFECTS,
+        FAILS_BY_FAULT,
+        STATE_IS_FOLD,
+        CONTEXT_FROM_LOG,
+        Requests(),
+        SameOutcomes(),
+    ]
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

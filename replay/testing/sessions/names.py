@@ -30,6 +30,8 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     CapacityGiven,
     CheckSchema,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     RequestApproval,
     RequestCapacity,
@@ -50,6 +52,7 @@ _CALLS: Final = (
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
     **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
+    **dict.fromkeys((MakeContext, ContextMade), attrgetter("parent", "delegation", "profile")),
     **dict.fromkeys(_PLACES, attrgetter("agent", "turn", "attempt")),
     Ask: lambda ask: (ask.request_id,),
     **dict.fromkeys((Tell, TellEnded), lambda one: (one.request_id,)),
@@ -127,6 +130,8 @@ def answer_name(
             return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
         case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
             return f"capacity {agent}/{turn_name(turn, attempt)}", "gives a place"
+        case MakeContext(parent=parent, delegation=number, profile=name):
+            return f"context {parent}.{number}/{name}", "is made"
         case CheckSchema(check=number):
             return _check_strand(state, number, log), "answers"
         case _:

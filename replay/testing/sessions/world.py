@@ -43,7 +43,12 @@ from callboard.replay.testing.sessions.injection import (
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import REOPENS, TELLS, ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import (
+    REOPENS,
+    SETS_TOOLS,
+    TELLS,
+    ScriptedSession,
+)
 from callboard.replay.testing.world import Move, Step, run_to_rest
 
 M = TypeVar("M", bound=Message)
@@ -133,6 +138,8 @@ class SessionWorld(ScriptedSession):
             self.speak()
         elif strand.startswith(TELLS):
             self.tell_agent(strand)
+        elif strand == SETS_TOOLS:
+            self.set_tools()
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))

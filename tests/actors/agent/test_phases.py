@@ -19,6 +19,7 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stop,
     Told,
+    ToolsGiven,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
@@ -340,6 +341,8 @@ ROWS = [
     Row("idle", given("approved"), "idle"),
     Row("idle", begun, "idle"),
     Row("idle", told, "idle"),
+    #
+    *(Row(phase, lambda agent: ToolsGiven(()), phase) for phase in get_args(Phase)),
 ]
 
 

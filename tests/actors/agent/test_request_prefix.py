@@ -46,7 +46,8 @@ def test_tools_come_in_one_order_own_then_the_services_then_task_then_report() -
 
 def test_without_roster_and_schema_only_its_own_tools_are_offered() -> None:
     fixed = begun(profile("a", ["b"], ["look"]))
-    assert (names(fixed), fixed.reports, fixed.effects) == (["look"], False, {"look": "read"})
+    effects = {name: spec.effect for name, spec in fixed.specs.items()}
+    assert (names(fixed), fixed.reports, effects) == (["look"], False, {"look": "read"})
     assert bytes(fixed.system) == b'"You are a."'
 
 

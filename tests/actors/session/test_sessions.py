@@ -34,6 +34,7 @@ from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.actors.harness import SessionHarness
+from tests.mutants.scenarios_state import changing_tools, contexts, other_tools, shared_states
 from tests.session_plans import Plan, play
 from tools.supervisor_phases import (
     AGENT_MOVES,
@@ -116,8 +117,11 @@ class Explored:
 @pytest.fixture(scope="module")
 def explored() -> Explored:
     found = Explored()
-    for seed in range(WILD):
-        world = Watched(Plan(seed).scenario())
+    of_its_own = (contexts, changing_tools, other_tools, shared_states)
+    scenarios = [Plan(seed).scenario() for seed in range(WILD)]
+    scenarios += [of_its_own[seed % len(of_its_own)]() for seed in range(WILD // 10)]
+    for seed, scenario in enumerate(scenarios):
+        world = Watched(scenario)
         try:
             world.run(in_random_order(seed))
         except Exception:

@@ -27,11 +27,12 @@ from callboard.actors.protocol.messages import (
     Stopped,
     SupervisorInput,
     Tell,
+    ToolsChanged,
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from tests.actors.harness import NEED, SCHEMA, SessionHarness, said
@@ -45,6 +46,8 @@ SAMPLES: dict[type, SupervisorInput] = {
     Resumed: Resumed(1, extend_ms=5),
     Ask: Ask("r2", PROMPT),
     Cancel: Cancel("enough"),
+    ToolsChanged: ToolsChanged(ToolsChange((), address="host")),
+    ContextMade: ContextMade("host", 1, "kid"),
     RevokePermission: RevokePermission(7, "ann"),
     Tell: Tell("t1", "host.7", "hurry"),
     Close: Close(),
