@@ -223,7 +223,9 @@ def _other_state(world: SessionWorld) -> str:
 
 def _opened_again(world: SessionWorld) -> str:
     """Return how a session is open that its log says is closed."""
-    is_open = is_closed(world.log) and world.supervisor.phase != "closed" and world.down is None
+    if world.failure is not None or world.down is not None:  # its actors have handled what the log has not
+        return ""
+    is_open = is_closed(world.log) and world.supervisor.phase != "closed"
     return (
         f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
     )
