@@ -149,7 +149,7 @@ def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
         if isinstance(post.body, Delegate):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
-    return (*posts, Post(SUPERVISOR, TurnSettled(settled)))
+    return (*posts, Post(SUPERVISOR, TurnSettled(settled.usage, settled.text)))
 
 
 # --- when the last answer is there ------------------------------------------------

@@ -201,9 +201,18 @@ class TurnRequested(RichMessage, frozen=True):
 
 @final
 class TurnSettled(Message, frozen=True):
-    """The end of a grant, in a decision that posts nothing else to the supervisor."""
+    """The end of a grant, in a decision that posts nothing else to the supervisor.
 
-    settled: Settled
+    usage, text: those of `Settled`. Not one field of that type: this message is posted every turn.
+    """
+
+    usage: Usage | None = None
+    text: str = ""
+
+    @property
+    def settled(self) -> Settled:
+        """Return the settlement, as other messages carry it."""
+        return Settled(self.usage, self.text)
 
 
 @final

@@ -121,9 +121,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ApprovalGiven: _approval,
     m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
     m.TurnRequested: _turn_requested,
-    m.TurnSettled: lambda it: (
-        f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
-    ),
+    m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",
     m.Delegate: lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}",
     m.ReportBack: lambda it: _json(it.value),
     m.Finished: _ended,

@@ -46,7 +46,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     RevokePermission: RevokePermission(7, "ann"),
     Close: Close(),
     TurnRequested: TurnRequested(2, 1, NEED, "d", settled=USED),
-    TurnSettled: TurnSettled(USED),
+    TurnSettled: TurnSettled(USED.usage, USED.text),
     Delegate: Delegate(1, 0, ("kid",), PROMPT, settled=USED),
     ReportBack: ReportBack(1, 0, Json(b"1"), USED),
     Finished: Finished("answered", "done", settled=USED),
