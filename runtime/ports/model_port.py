@@ -25,6 +25,7 @@ from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
+from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53  # a count from here on is a mistake; other languages cannot read it exactly
@@ -65,6 +66,7 @@ class ModelPort:
         self._tasks = Tasks(self._lost, self._expired)
         self._waiting: dict[int, ModelReplied] = {}
         self._live: dict[int, LiveAnswer] = {}
+        self._buffer_of = self._text_buffer  # one object for all calls
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
@@ -78,8 +80,7 @@ class ModelPort:
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        show = partial(self._texts.on_text, request.seq, asked.address, asked.turn, asked.attempt)
-        live = LiveAnswer(self._board.secrets.stream(show))
+        live = LiveAnswer(self._buffer_of, request.seq, asked)
         answer = self._call(asked, live)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             self._live[request.seq] = live
@@ -113,6 +114,11 @@ class ModelPort:
         """Cancel all calls."""
         self._waiting.clear()
         await self._tasks.aclose()
+
+    def _text_buffer(self, grant: int, asked: ModelRequest) -> StreamBuffer:
+        """Return the buffer for the live text of a call. grant: the seq of its `CallModel`."""
+        show = partial(self._texts.on_text, grant, asked.address, asked.turn, asked.attempt)
+        return self._board.secrets.stream(show)
 
     def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         model = self._models.get(asked.model.name)
