@@ -4,6 +4,7 @@ The supervisor takes an ordinal when it handles the delegation, so addresses nev
 """
 
 from functools import lru_cache
+from sys import intern
 from typing import Final
 
 SUPERVISOR: Final = "supervisor"
@@ -62,7 +63,7 @@ def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     while address != HOST:
         parent, ordinal = place_of(address)
         steps.append((address, ordinal))
-        address = parent
+        address = intern(parent)  # one object for the paths of all its children
     return tuple(reversed(steps))
 
 
