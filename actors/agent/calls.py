@@ -5,6 +5,8 @@ A call becomes a request to the tools, to a person or to the supervisor, or an e
 answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
 """
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from callboard.actors.agent.arguments import read_task, unwrapped
@@ -16,7 +18,6 @@ from callboard.actors.agent.state import (
     AgentState,
     Answer,
     has_turns_left,
-    need_of,
     prefix_of,
     refusals,
 )
@@ -30,7 +31,10 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
+from callboard.actors.protocol.usage import bound
 from callboard.actors.protocol.value_types import Settled
+
+_NO_TEXT: Final = text_json("")
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
@@ -61,7 +65,25 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         changed=NO_CALLS,
         reports=reports,
     )
-    return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
+    return (
+        (state, settled_in(_with_reserve(state, posts), settled)) if posts else all_answered(state, settled)
+    )
+
+
+def _with_reserve(state: AgentState, posts: list[Post]) -> list[Post]:
+    """Let each delegation of a reply state the need of the next turn, as far as it is known now."""
+    calls = [post.body.call for post in posts if isinstance(post.body, Delegate)]
+    if not calls:
+        return posts
+    known = state.context_tokens + sum(map(len, results(state)[0]))
+    known += sum(len(tool_result(state.uses[call].id, _NO_TEXT, is_error=True)) for call in calls)
+    closing = bound(known, state.model.max_tokens, state.model.prices)
+    return [
+        Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(calls)))
+        if isinstance(post.body, Delegate)
+        else post
+        for post in posts
+    ]
 
 
 def _sort_calls(
@@ -139,8 +161,8 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
-    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
-    return Post(SUPERVISOR, body)
+    room = state.limits.max_result_chars or 0
+    return Post(SUPERVISOR, Delegate(state.turn, call, names, task.prompt, task.output_schema, room=room))
 
 
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
@@ -175,7 +197,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
     size = sum(map(len, blocks))
-    return ask_turn(state, settled, user_message(blocks), size, seqs)
+    return ask_turn(state, settled, user_message(blocks), size, blocks, seqs)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:

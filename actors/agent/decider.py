@@ -15,6 +15,8 @@ Rules
   - The calls of one reply run in parallel, and their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
   - A stopped agent starts nothing. It waits for the answers that ports owe it, then posts `Stopped`.
+  - A turn that was never granted is taken back at the stop. So no model reads what an ended ask still wanted
+    to say, and `TurnRequested.new` of the granted turns names each event once.
   - A table (`phases.AGENT`) lists the messages that have a meaning in each phase. All others change nothing.
 """
 
@@ -30,7 +32,15 @@ from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
-from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
+from callboard.actors.agent.turns import (
+    Decision,
+    ask_turn,
+    ask_turn_if_left,
+    drain,
+    finish,
+    finish_invalid,
+    take_back,
+)
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
@@ -78,7 +88,8 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     if state.prefix is None or state.prefix.digest != prefix.digest:
         digest = rolled(prefix.digest, *state.history.values())
         tokens += prefix.tokens
-    prompt = user_message(state.carry, begin.prompt)
+    carry = state.carry
+    prompt = user_message(carry, begin.prompt)
     state = replace(
         state,
         prefix=prefix,
@@ -95,7 +106,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_accepted=False,
         carry=(),
     )
-    return ask_turn(state, None, prompt, len(prompt), (seq,))
+    return ask_turn(state, None, prompt, len(prompt), carry, begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -231,6 +242,10 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
+        name, known = state.uses[given.call].name, prefix_of(state).effects
+        if name not in known:  # its tool has vanished while the question waited
+            told = text_json(prompts.unknown_tool(name, tuple(known)))
+            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
@@ -297,6 +312,8 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
 def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    if may_be_out and state.attempt == 1 and not is_model_out:
+        state = take_back(state)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
 
 

@@ -25,6 +25,19 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
 
 
+class Unsent(msgspec.Struct, frozen=True, gc=False):
+    """The conversation without the message of a turn, to return to if that turn is never granted.
+
+    fresh: the seqs of the events whose content no request holds then. carry: the results in the message.
+    """
+
+    history: IntMap[Json]
+    digest: str
+    context_tokens: int
+    fresh: tuple[int, ...]
+    carry: tuple[Json, ...]
+
+
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
 NO_CALLS: Final[IntMap[bool]] = IntMap()
 """A set of calls, by index: the keys of the map. Every value is True."""
@@ -52,6 +65,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
+    unsent: the conversation before the latest turn.
     """
 
     address: str
@@ -85,6 +99,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     reports: tuple[int, ...] = ()
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
+    unsent: Unsent | None = None
 
 
 def initial_agent(address: str) -> AgentState:

@@ -4,7 +4,14 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.state import (
+    NO_ANSWERS,
+    NO_CALLS,
+    AgentState,
+    Unsent,
+    has_turns_left,
+    refusals,
+)
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result
@@ -24,17 +31,23 @@ def ask_turn(
     settled: Settled | None = None,
     said: Json | None = None,
     tokens: int = 0,
+    results: tuple[Json, ...] = (),
     seqs: tuple[int, ...] = (),
+    begun: tuple[int, ...] = (),
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
 
-    said: the message. tokens: its bound. seqs: of the events that brought it.
+    said: the message. tokens: its bound.
+    results: the results in it. seqs: of the events that brought them.
+    begun: the seq of the `Begin` that brought its prompt, if any.
     """
+    fresh = state.fresh + seqs
+    unsent = Unsent(state.history, state.digest, state.context_tokens, fresh, results)
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
     if said is not None:
         history, digest = history.append(said), rolled(digest, said)
     need = bound(tokens, state.model.max_tokens, state.model.prices)
-    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
+    request = TurnRequested(turn, 1, need, digest, fresh + begun, settled=settled)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -52,8 +65,28 @@ def ask_turn(
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
+        unsent=unsent,
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def take_back(state: AgentState) -> AgentState:
+    """Return to the conversation before a turn that was never granted.
+
+    The next ask sends its results. Its prompt is forgotten, since it belongs to an ask that has ended.
+    """
+    # Otherwise the next ask would send words that were refused, in a second user message in a row.
+    unsent = state.unsent
+    assert unsent is not None
+    return replace(
+        state,
+        history=unsent.history,
+        digest=unsent.digest,
+        context_tokens=unsent.context_tokens,
+        fresh=unsent.fresh,
+        carry=unsent.carry,
+        unsent=None,
+    )
 
 
 def finish(
@@ -104,6 +137,7 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        unsent=None,
     )
 
 

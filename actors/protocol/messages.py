@@ -159,7 +159,7 @@ class DelegationEnded(RichMessage, frozen=True):
 
     address: of its first agent; empty if its sender had ended. by: the seq of the event that ended it.
     reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
-    answer.
+    answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
     """
 
     turn: int
@@ -173,6 +173,7 @@ class DelegationEnded(RichMessage, frozen=True):
     unsettled: Need = Need()
     by: int = 0
     reasons: tuple[Reason, ...] = ()
+    room: int = 0
 
 
 # --- agent -> supervisor ----------------------------------------------------------
@@ -219,7 +220,10 @@ class TurnSettled(Message, frozen=True):
 class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
-    closing: the most that the parent's next turn can use. Its children must leave that.
+    closing: the most that the parent's next turn can use, without the results of its delegations. Its
+    children must leave that, and a room for each result.
+    room: the most bytes of the result that the parent's model reads, 0 for all of it; a report is never cut.
+    delegations: the number of delegations in that reply, this one included.
     """
 
     turn: int
@@ -228,6 +232,8 @@ class Delegate(RichMessage, frozen=True):
     prompt: Json
     schema: Json = NULL
     closing: Need = Need()
+    room: int = 0
+    delegations: int = 1
     limits: Limits = Limits()
     mode: Literal["await"] = "await"
     settled: Settled | None = None

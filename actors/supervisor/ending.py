@@ -29,6 +29,7 @@ from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
+from callboard.actors.supervisor.rooms import with_result
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -179,10 +180,14 @@ def end_delegation(
     if parent == CLIENT and ask is not None:
         work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
         return
-    record = work.record(parent)
-    if record is not None:
-        work.update_record(parent, delegations=record.delegations.drop(delegation.key))
-    work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
+    end = _ended(work, parent, delegation, kind, value, text, detail)
+    ancestry = work.ancestry(parent)
+    if ancestry is not None:
+        delegations = ancestry[-1].delegations.drop(delegation.key)
+        is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
+        budget = with_result(ancestry, end) if is_counted else ancestry[-1].budget
+        work.update_record(parent, delegations=delegations, budget=budget)
+    work.post(parent, end)
 
 
 def _ended(
@@ -210,6 +215,7 @@ def _ended(
         unsettled,
         work.seq,
         tuple(delegation.reasons.values()) if has_reasons else (),
+        delegation.room,
     )
 
 

@@ -27,12 +27,14 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
     """The budget of a subtree.
 
     tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
-    closing: the need of its agent's next turn, which its children must leave free.
+    closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
+    rooms: the part of it for the results of delegations.
     """
 
     tokens: int | None = None
     micro_usd: int | None = None
     closing: Need = NOTHING
+    rooms: Need = NOTHING
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +56,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     pending: the reports that wait for their judgement, by number. The first is being checked.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
+    room: the bytes of its result that the parent's model reads, 0 for all of it.
     """
 
     key: int
@@ -70,6 +73,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     used: Usage = ZERO
     output_type: str = ""
+    room: int = 0
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

@@ -41,9 +41,9 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    if request.attempt == 1 and record.turn_children:
+    if request.attempt == 1 and (record.turn_children or record.budget.closing is not NOTHING):
         # This turn is the one for which the delegations of the last one left room.
-        budget = replace(record.budget, closing=NOTHING)
+        budget = replace(record.budget, closing=NOTHING, rooms=NOTHING)
         record = ancestry[-1] = replace(record, turn_children=0, budget=budget)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)

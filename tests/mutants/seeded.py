@@ -11,6 +11,7 @@ from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_requests import NEW, SECOND
+from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 
@@ -30,6 +31,8 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "What requests name": NEW,
     "One after the other": SECOND,
     "Polite ends": DETACHING,
+    "Rooms for results": ROOMS,
+    "Turns taken back": TAKING_BACK,
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

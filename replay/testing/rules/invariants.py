@@ -23,6 +23,7 @@ from callboard.replay.testing.rules import (
     ends,
     isolation,
     reports,
+    reserves,
     stops,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -68,6 +69,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    reserves.Rooms,
+    reserves.ReserveHolds,
 )
 """All that a log alone can show."""
 

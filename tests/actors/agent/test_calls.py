@@ -5,9 +5,16 @@ import pytest
 
 from callboard.actors.agent.arguments import COPIES_MAX
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import (
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    TurnRequested,
+    TurnSettled,
+)
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls, task
@@ -128,7 +135,9 @@ def test_a_task_goes_to_the_supervisor_with_the_need_of_the_parents_next_turn() 
     assert isinstance(body, Delegate)
     assert (body.turn, body.call, body.profiles, body.settled) == (1, 0, ("helper",), Settled(USED))
     assert (bytes(body.prompt), bytes(body.schema)) == (b'"dig"', b'{"z":1,"a":2}')
-    assert body.closing.tokens == USED.tokens + 100
+    frame = tool_result("c1.0", text_json(""), is_error=True)
+    assert body.closing.tokens == USED.tokens + len(frame) + 100
+    assert (body.room, body.delegations) == (8_000, 1)
 
 
 def test_several_tasks_of_a_turn_run_in_parallel_with_tools() -> None:
@@ -219,3 +228,25 @@ def test_a_turn_of_a_thousand_calls_is_answered_in_order() -> None:
         agent.hears(agent.returned(call, str(call)))
     assert [one["content"] for one in results(agent)] == [str(n) for n in range(1_000)]
     assert agent.state.phase == "thinking"
+
+
+def test_the_closing_turn_of_each_delegation_holds_the_frames_of_all_and_the_errors_of_the_reply() -> None:
+    agent = begun()
+    said = agent.calls("task", "nonsense", "task", "look")
+    delegates = [one for one in said if isinstance(one, Delegate)]
+    frames = [tool_result(f"c1.{call}", text_json(""), is_error=True) for call in (0, 2)]
+    error = agent.state.answers.get(1)
+    assert error is not None
+    known = USED.tokens + sum(map(len, frames)) + len(error.block)
+    assert [one.closing.tokens for one in delegates] == [known + 100] * 2
+    assert [one.delegations for one in delegates] == [2, 2]
+
+
+def test_the_next_turn_needs_no_more_than_its_delegations_left_room_for() -> None:
+    agent = begun()
+    (body,) = agent.calls("task")
+    assert isinstance(body, Delegate)
+    text = 'é\n"' * 2_000
+    (wish,) = agent.hears(DelegationEnded(1, 0, "answered", "host.1.1", text=text, room=700))
+    assert isinstance(wish, TurnRequested)
+    assert body.closing.tokens + 670 < wish.need.tokens <= body.closing.tokens + 700
