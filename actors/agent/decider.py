@@ -26,15 +26,24 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.background import (
+    after_silence,
+    take_end,
+    take_refusal,
+    take_start,
+    take_told,
+    wake_if_due,
+)
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
+from callboard.actors.agent.tasks import Background
 from callboard.actors.agent.turns import (
     Decision,
-    ask_turn,
+    ask_new_turn,
     ask_turn_if_left,
     drain,
     finish,
@@ -43,17 +52,19 @@ from callboard.actors.agent.turns import (
 )
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AgentInput,
     Begin,
+    Delegated,
     DelegationEnded,
     ReportJudged,
     Stop,
     Stopped,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -89,7 +100,6 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         digest = rolled(prefix.digest, *state.history.values())
         tokens += prefix.tokens
     carry = state.carry
-    prompt = user_message(carry, begin.prompt)
     state = replace(
         state,
         prefix=prefix,
@@ -105,8 +115,9 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         is_accepted=False,
         carry=(),
+        background=Background(words=state.background.words),
     )
-    return ask_turn(state, None, prompt, len(prompt), carry, begun=(seq,))
+    return ask_new_turn(state, None, carry, prompt=begin.prompt, begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -188,6 +199,8 @@ def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) 
 
 def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     """Handle a reply without calls: it is the agent's answer, unless the agent owes a report."""
+    if (waits := after_silence(state, settled)) is not None:
+        return waits
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
     if not prefix_of(state).reports:
         if not said.text:
@@ -195,9 +208,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
         return finish(state, "answered", settled, detail)
     if state.is_told_to_report or not has_turns_left(state):
         return finish(state, "no_report", settled, detail)
-    told = user_message((), text_json(prompts.REPORT_NOW))
     state = replace(state, is_told_to_report=True, is_forced=True)
-    return ask_turn(state, settled, told, len(told))
+    return ask_new_turn(state, settled, prompt=text_json(prompts.REPORT_NOW))
 
 
 # --- results ----------------------------------------------------------------------
@@ -279,9 +291,25 @@ def _go_on(state: AgentState) -> Decision:
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
     if not _is_open(state, end.turn, end.call):
-        return state, ()
+        return _after_word(take_end(state, seq, end))
     text, is_error = prompts.delegation_result(end)
-    return _go_on(_answered(state, seq, end.call, text_json(text), is_error))
+    state = _answered(state, seq, end.call, text_json(text), is_error)
+    return _go_on(take_refusal(state, end.call))
+
+
+def _on_delegated(state: AgentState, seq: int, start: Delegated) -> Decision:
+    if not _is_open(state, start.turn, start.call):
+        return state, ()
+    return _go_on(take_start(state, seq, start))
+
+
+def _on_told(state: AgentState, seq: int, told: Told) -> Decision:
+    return _after_word(take_told(state, seq, told))
+
+
+def _after_word(state: AgentState) -> Decision:
+    """Go on after words: they may wake a parked agent, or have answered the last open call."""
+    return wake_if_due(state) if state.phase == "parked" else _go_on(state)
 
 
 def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
@@ -346,6 +374,8 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ToolStarted: lambda state, seq, started: (state, ()),
     ToolReturned: _on_tool,
     ApprovalGiven: _on_approval,
+    Told: _on_told,
+    Delegated: _on_delegated,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
 }

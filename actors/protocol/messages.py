@@ -1,8 +1,8 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
-    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
+    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  Close
+    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded
+    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
@@ -10,7 +10,7 @@
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
-    supervisor -> client       AskEnded  SessionClosed
+    supervisor -> client       TellEnded  AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
 
 A message names a call by `turn` and `call`: the number of the turn in its agent's life, from 1, and the index
@@ -100,6 +100,15 @@ class Ask(RichMessage, frozen=True):
 
 
 @final
+class Tell(Message, frozen=True):
+    """A text for a running agent. It comes into the agent's next new request."""
+
+    request_id: str
+    address: str
+    text: str
+
+
+@final
 class Cancel(Message, frozen=True):
     """A wish to stop the running ask and all agents below it."""
 
@@ -144,6 +153,14 @@ class Stop(RichMessage, frozen=True):
 
 
 @final
+class Told(Message, frozen=True):
+    """The text of a `Tell`. number: of the `Tell` in this life of the agent, from 1."""
+
+    number: int
+    text: str
+
+
+@final
 class ReportJudged(Message, frozen=True):
     """The judgement of a report. problems: the reasons why an invalid one does not match."""
 
@@ -151,6 +168,15 @@ class ReportJudged(Message, frozen=True):
     call: int
     verdict: Literal["accepted", "invalid", "late"]
     problems: tuple[SchemaProblem, ...] = ()
+
+
+@final
+class Delegated(Message, frozen=True):
+    """The start of a background delegation, which answers its call. address: of its first agent."""
+
+    turn: int
+    call: int
+    address: str
 
 
 @final
@@ -185,6 +211,9 @@ class TurnRequested(RichMessage, frozen=True):
 
     new: the seqs of the events whose content is in this request and was in none before; the content
     itself stands in those events and nowhere twice. after_ms: back-off before a retry.
+    told: the number of the last `Told` in this request that was in none before; 0 for none.
+    ends: the number of ends of background delegations in it that were in none before.
+    otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
     """
 
     turn: int
@@ -194,6 +223,9 @@ class TurnRequested(RichMessage, frozen=True):
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
+    told: int = 0
+    ends: int = 0
+    otherwise: Literal["", "answered"] = ""
 
     def __post_init__(self) -> None:
         if self.need == NOTHING:
@@ -201,14 +233,21 @@ class TurnRequested(RichMessage, frozen=True):
 
 
 @final
-class TurnSettled(Message, frozen=True):
-    """The end of a grant, in a decision that posts nothing else to the supervisor.
+class TurnSettled(RichMessage, frozen=True):
+    """The end of a grant, in a decision that posts no other message that can carry it.
 
     usage, text: those of `Settled`. Not one field of that type: this message is posted every turn.
+    closing: the most that the agent's next turn can use, stated while background delegations run: they must
+    leave that.
     """
 
     usage: Usage | None = None
     text: str = ""
+    closing: Need = NOTHING
+
+    def __post_init__(self) -> None:
+        if self.closing == NOTHING:
+            keep_default(self, "closing", NOTHING)
 
     @property
     def settled(self) -> Settled:
@@ -221,9 +260,10 @@ class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
     closing: the most that the parent's next turn can use, without the results of its delegations. Its
-    children must leave that, and a room for each result.
+        children must leave that, and a room for each result.
     room: the most bytes of the result that the parent's model reads, 0 for all of it; a report is never cut.
     delegations: the number of delegations in that reply, this one included.
+    mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
     """
 
     turn: int
@@ -235,8 +275,16 @@ class Delegate(RichMessage, frozen=True):
     room: int = 0
     delegations: int = 1
     limits: Limits = Limits()
-    mode: Literal["await"] = "await"
+    mode: Literal["await", "background"] = "await"
     settled: Settled | None = None
+
+
+@final
+class CancelTask(Message, frozen=True):
+    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
+
+    turn: int
+    call: int
 
 
 @final
@@ -267,6 +315,16 @@ class Stopped(Message, frozen=True):
 
 
 # --- supervisor -> client; runtime ------------------------------------------------
+
+
+@final
+class TellEnded(Message, frozen=True):
+    """The one end of a `Tell`. turn: the number of the agent's turn that heard it. detail: why not."""
+
+    request_id: str
+    status: Literal["heard", "refused"]
+    turn: int = 0
+    detail: str = ""
 
 
 @final
@@ -305,13 +363,22 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
+ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | Close
 AgentInput: TypeAlias = (
-    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
+    Begin
+    | Told
+    | Stop
+    | ReportJudged
+    | Delegated
+    | DelegationEnded
+    | ModelReplied
+    | ToolStarted
+    | ToolReturned
+    | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
+FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | CancelTask | ReportBack | Finished | Stopped
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
 )
-ClientOutput: TypeAlias = AskEnded | SessionClosed
+ClientOutput: TypeAlias = TellEnded | AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

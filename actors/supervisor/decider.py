@@ -7,6 +7,8 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
+    CancelTask      end one delegation of the sender as cancelled             (ending)
+    Tell            pass words on to a running agent, or refuse them          (telling)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
     Stopped         take a drained agent out of the tree                              (ending)
@@ -31,6 +33,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     Ask,
     Cancel,
+    CancelTask,
     Close,
     DeciderFailed,
     Delegate,
@@ -41,6 +44,7 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stopped,
     SupervisorInput,
+    Tell,
     TurnRequested,
     TurnSettled,
 )
@@ -49,6 +53,7 @@ from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
+    cancel_delegation,
     end_agent,
     end_crashed,
     leave_tree,
@@ -60,7 +65,9 @@ from callboard.actors.supervisor.ending import (
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.telling import on_tell
 from callboard.actors.supervisor.turns import (
+    keep_closing,
     on_capacity_given,
     on_turn_requested,
     on_turn_timer,
@@ -72,10 +79,10 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-_AFTER_THE_END: Final = frozenset({Ask, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
-"""The messages that a closed session still handles: an ask is refused, and a resume opens it again. For a
-session that is opened again, agents that had not drained leave the books, and answers of ports are taken:
-they come only once. Of all other messages only the settlement counts."""
+_AFTER_THE_END: Final = frozenset({Ask, Tell, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
+"""The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
+For a session that is opened again, agents that had not drained leave the books, and answers of ports are
+taken: they come only once. Of all other messages only the settlement counts."""
 
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
@@ -181,12 +188,14 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     SessionOpened: Handler(lambda work, sender, body: asks.on_opened(work, body)),
     Resumed: Handler(lambda work, sender, body: on_resumed(work, body)),
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
+    Tell: Handler(lambda work, sender, body: on_tell(work, body)),
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
     TurnRequested: Handler(on_turn_requested, settles=True),
-    TurnSettled: Handler(lambda work, sender, body: None, settles=True),
+    TurnSettled: Handler(keep_closing, settles=True),
     Delegate: Handler(on_delegate, settles=True),
+    CancelTask: Handler(lambda work, sender, body: cancel_delegation(work, sender, body.turn, body.call)),
     ReportBack: Handler(on_report, settles=True),
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),

@@ -21,12 +21,12 @@ from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, kept_above
-from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result
+from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     Budget,
     Check,
@@ -63,7 +63,10 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
             work.update_record(sender, budget=with_result(ancestry, end))
         work.post(sender, end)
         return
-    work.update_record(sender, budget=with_closing(parent.budget, request.closing, needed))
+    budget = with_closing(parent.budget, request.closing, needed)
+    if request.mode == "background":
+        budget = with_task(ancestry, budget, room, child_of(sender, first))
+    work.update_record(sender, budget=budget)
     _open_delegation(work, parent, first, request, room)
 
 
@@ -75,10 +78,23 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         profile = work.state.profiles[request.profiles[0]][0]
         schema, output_type = profile.schema, profile.output_type
     racers = tuple(range(first, first + count))
+    is_background = request.mode == "background"
     delegation = Delegation(
-        first, request.turn, request.call, racers, schema, request, output_type=output_type, room=room
+        first,
+        request.turn,
+        request.call,
+        racers,
+        schema,
+        request,
+        output_type=output_type,
+        room=room,
+        is_background=is_background,
     )
-    work.update_record(parent.address, turn_children=parent.turn_children + count)
+    work.update_record(
+        parent.address,
+        turn_children=parent.turn_children + count,
+        background=parent.background + count * is_background,
+    )
     work.update_session(agents=work.state.agents + count)
     verdict = work.schema_verdict(schema) if schema != NULL else None
     if schema == NULL or (verdict is not None and verdict.is_good):
@@ -107,7 +123,8 @@ def why_denied(
         if name not in parent.profile.agents or name not in state.profiles:
             return "denied", f"there is no agent '{name[:100]}' to delegate to"
     if parent.turn_children + count > (limits.max_children or 0):
-        return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
+        counted = "racers counted singly" + (", with those in the background" if parent.background else "")
+        return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
     if state.agents + count > (limits.max_agents or 0):
         return "denied", f"at most {limits.max_agents} agents in one session"
     return _over_budget(ancestry, request, room) or _unpriced(state, ancestry, request)
@@ -211,6 +228,9 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
             roster,
         )
         work.post(child.address, start)
+    if delegation.is_background:
+        address = child_of(parent, delegation.racers[0])
+        work.post(parent, Delegated(delegation.turn, delegation.call, address))
     begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))

@@ -28,13 +28,15 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
 
     tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
     closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
-    rooms: the part of it for the results of delegations.
+    rooms: the part of it for the results of delegations. tasks: the part of rooms for background delegations
+        whose ends no request of its agent holds.
     """
 
     tokens: int | None = None
     micro_usd: int | None = None
     closing: Need = NOTHING
     rooms: Need = NOTHING
+    tasks: Need = NOTHING
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +59,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
     room: the bytes of its result that the parent's model reads, 0 for all of it.
+    is_background: True if its parent goes on while it runs.
     """
 
     key: int
@@ -74,6 +77,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     used: Usage = ZERO
     output_type: str = ""
     room: int = 0
+    is_background: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +92,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
+    turn_children: the copies that its latest turn has delegated to, and those of background delegations that
+        were open before. background: the copies of its open background delegations.
+    ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
+        by number.
+    told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
+        holds, by number.
     """
 
     address: str
@@ -115,6 +125,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     deadline_timer: int = 0
     turn_timer: int = 0
     turn_children: int = 0
+    background: int = 0
+    ends: int = 0
+    ended: IntMap[Need] = IntMap()
+    told: int = 0
+    unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()

@@ -126,9 +126,9 @@ ENDINGS: Final = (
         "ended-twice",
         "A delegation stays in its parent's record after its end, unless a schema was asked for.",
         "supervisor.ending",
-        "    if ancestry is not None:\n        delegations",
+        "    if ancestry is not None:\n        _leave_parent",
         '    if ancestry is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
-        "        delegations",
+        "        _leave_parent",
     ),
 )
 

@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
 from callboard.replay.testing.rules import (
     admission,
     approvals,
+    background,
     budgets,
     capacity,
     caps,
@@ -25,6 +26,7 @@ from callboard.replay.testing.rules import (
     reports,
     reserves,
     stops,
+    times,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -69,8 +71,13 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,
+    background.OneTellEnd,
+    background.TasksHeard,
+    background.TasksEnd,
+    background.Waits,
 )
 """All that a log alone can show."""
 

@@ -6,29 +6,34 @@ which is what a budget can promise.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import msgspec
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
 from callboard.actors.protocol.messages import (
     Ask,
     Begin,
     Delegate,
+    Delegated,
     DelegationEnded,
     Finished,
+    Resumed,
     Stopped,
     TurnRequested,
+    TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.profiles import Prices
-from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
-from callboard.replay.testing.rules.facts import Facts
+from callboard.replay.testing.rules.facts import Call, Facts
 
 
 class Scope(msgspec.Struct, eq=False):
@@ -36,6 +41,7 @@ class Scope(msgspec.Struct, eq=False):
 
     closing: what its children must leave for its next turn. rooms: the part of that for their results.
     prices: of its own model. results: by open delegation, the bytes that its parent will read.
+    tasks: by open background delegation, the need of its end. ended: the same of ends that no request holds.
     """
 
     address: str
@@ -47,6 +53,8 @@ class Scope(msgspec.Struct, eq=False):
     rooms: Need = NOTHING
     prices: Prices | None = None
     results: dict[tuple[int, int], int] = {}
+    tasks: dict[tuple[int, int], Need] = {}
+    ended: list[Need] = []
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -76,8 +84,12 @@ class Ledger(msgspec.Struct, eq=False):
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    background: Counter[str] = msgspec.field(default_factory=Counter)  # open background copies, by parent
     has_budgets: bool = False  # whether some scope ever had a limit
     ask_spent: Usage = ZERO  # the charges when the running ask began
+    _started: set[Call] = set()  # the background delegations that have begun
+    _background: dict[Call, int] = {}  # the copies of each open background delegation
+    resumed: Limits | None = None  # of the session, if a resume has replaced those with which it was opened
     closing: Need = NOTHING  # what the children of the last `Delegate` must leave its sender
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
@@ -102,6 +114,11 @@ class Ledger(msgspec.Struct, eq=False):
                 self._take_on(event.sender, body)
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
+        elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
+            scope = self.scopes[event.sender]
+            scope.closing = add(body.closing, scope.rooms)
+        elif isinstance(body, Resumed) and body.limits is not None:
+            self._bound(body.limits)
         for output in outputs:
             self._posted(output)
             if isinstance(output.body, DelegationEnded):
@@ -112,7 +129,18 @@ class Ledger(msgspec.Struct, eq=False):
         if (scope := self.scopes.get(who)) is not None:
             self.wishes[who] = body.need
             if body.attempt == 1:
-                scope.closing = scope.rooms = NOTHING  # this is the turn that its delegations kept room for
+                self._new_turn(who, scope, body)
+
+    def _new_turn(self, who: str, scope: Scope, body: TurnRequested) -> None:
+        """Begin the turn that an agent's delegations kept room for; those in the background go on."""
+        del scope.ended[: body.ends]
+        self.children[who, body.turn] = self.background[who]
+        scope.rooms = reduce(add, (*scope.tasks.values(), *scope.ended), NOTHING)
+        scope.closing = NOTHING
+        if self.background[who]:
+            model = self.facts.lives[who].begin.model
+            reply = bound(body.need.tokens, model.max_tokens, model.prices)
+            scope.closing = add(reply, scope.rooms)
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):
@@ -125,6 +153,20 @@ class Ledger(msgspec.Struct, eq=False):
         if who in self.facts.lives:
             self.agents += len(body.profiles)
             self.children[who, body.turn] += len(body.profiles)
+            if body.mode == "background" and scope is not None:
+                self._take_task(who, scope, body)
+
+    def _take_task(self, who: str, scope: Scope, body: Delegate) -> None:
+        """Keep room for the answer to a background delegation, and for the block of its end."""
+        self._background[who, body.turn, body.call] = len(body.profiles)
+        self.background[who] += len(body.profiles)
+        room = scope.results[body.turn, body.call]
+        address = self.facts.copies[who, body.turn, body.call][0]
+        started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
+        frame = len(text_block(prompts.task_ended_with(address, "")))
+        task = scope.tasks[body.turn, body.call] = self.need_of(who, room + frame)
+        more = add(started, subtract(task, self.need_of(who, room)))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
 
     def _closing_for(self, who: str, body: Delegate) -> Need:
         """Return the need of the sender's next turn, with the results of its delegations and this one."""
@@ -164,6 +206,10 @@ class Ledger(msgspec.Struct, eq=False):
         if scope is None or delegate is None or not delegate.room or not end.address:
             return
         place = end.turn, end.call
+        task = scope.tasks.pop(place, None)
+        if task is not None and (who, *place) in self._started:
+            scope.ended.append(self._heard_task(who, scope, end, task))
+            return
         is_denied = place not in scope.results
         room = scope.results.pop(place, 0)
         if not is_denied and (end.kind != "reported" or not scope.results):
@@ -171,6 +217,16 @@ class Ledger(msgspec.Struct, eq=False):
         text, _ = prompts.delegation_result(end)
         more = self.need_of(who, max(0, len(encode(text)) - 2 - room))
         scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+
+    def _heard_task(self, who: str, scope: Scope, end: DelegationEnded, task: Need) -> Need:
+        """Return the room of the end of a background delegation, which is kept until it is heard."""
+        room = scope.results.pop((end.turn, end.call), 0)
+        if room and end.kind != "reported":
+            return task
+        over = prompts.json_bytes(prompts.delegation_result(end)[0]) - room
+        more = self.need_of(who, max(0, over))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+        return add(task, more)
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
@@ -194,12 +250,24 @@ class Ledger(msgspec.Struct, eq=False):
             for scope in self.above(who):
                 scope.reserved = subtract(scope.reserved, grant.need)
 
+    def _bound(self, limits: Limits) -> None:
+        """Let these limits hold for the session from now on, also for the running ask."""
+        self.resumed = limits
+        host = self.scopes.get(HOST)
+        if host is not None and self.facts.running is not None:
+            bounds = self._host_scope()
+            host.tokens, host.micro_usd = bounds.tokens, bounds.micro_usd
+            self._note_budget(host)
+
+    def _note_budget(self, scope: Scope) -> None:
+        self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+
     def _posted(self, output: Event) -> None:
         """Open a scope, or reserve a grant."""
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
-            self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+            self._note_budget(scope)
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
             self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
@@ -207,6 +275,11 @@ class Ledger(msgspec.Struct, eq=False):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):
                 self.places.add(body.agent)
+        elif isinstance(body, Delegated):
+            self._started.add((output.recipient, body.turn, body.call))
+        elif isinstance(body, DelegationEnded):
+            call = (output.recipient, body.turn, body.call)
+            self.background[output.recipient] -= self._background.pop(call, 0)
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""
@@ -229,14 +302,18 @@ class Ledger(msgspec.Struct, eq=False):
         if who != HOST:
             limits, prices = begin.limits, begin.model.prices
             return Scope(who, limits.tokens, micro(limits.cost_usd), prices=prices)
+        return self._host_scope()
+
+    def _host_scope(self) -> Scope:
         own = self.facts.lives[HOST].profile.limits
         opened, running = self.facts.opened, self.facts.running
-        session = narrow(fill(opened.limits if opened else Limits()), own)
+        whole = self.resumed or (opened.limits if opened else Limits())
+        session = narrow(fill(whole), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
-        cost = _least(micro(session.cost_usd), cost)
-        return Scope(who, _least(session.tokens, tokens), cost, self.spent, prices=begin.model.prices)
+        cost, prices = _least(micro(session.cost_usd), cost), self.facts.lives[HOST].begin.model.prices
+        return Scope(HOST, _least(session.tokens, tokens), cost, self.spent, prices=prices)
 
 
 def _least(*bounds: int | None) -> int | None:

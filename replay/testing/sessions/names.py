@@ -13,10 +13,15 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
+    CancelTask,
     Delegate,
+    Delegated,
     DelegationEnded,
     ReportBack,
     ReportJudged,
+    Tell,
+    TellEnded,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -40,13 +45,15 @@ _TURNS: Final = (TurnRequested, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
     CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
-    Delegate, DelegationEnded, ReportBack, ReportJudged,
+    Delegate, Delegated, CancelTask, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
     **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
     **dict.fromkeys(_PLACES, attrgetter("agent", "turn", "attempt")),
     Ask: lambda ask: (ask.request_id,),
+    **dict.fromkeys((Tell, TellEnded), lambda one: (one.request_id,)),
+    Told: lambda told: (told.number,),
 }
 """Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
 

@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, SessionOpened
+from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -26,7 +27,15 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.profiles import (
+    Approval,
+    Effect,
+    ModelSpec,
+    OnFinish,
+    Prices,
+    Profile,
+    ToolSpec,
+)
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
@@ -37,6 +46,7 @@ START_MS = 1_767_225_600_000
 """When every simulated session starts: the first moment of 2026, UTC."""
 
 NO_LIMITS = Limits()
+RESUMED = Resumed(RULES)
 SCRIPTED = ModelSpec("scripted")
 ANY_OBJECT = Json(b'{"type":"object"}')
 
@@ -84,6 +94,11 @@ def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, r
     return Ask(request_id, text_json(prompt), raw, limits)
 
 
+def tell(text: str = "hurry", address: str = HOST, request_id: str = "t1") -> Tell:
+    """Make words of the client for an agent."""
+    return Tell(request_id, address, text)
+
+
 def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") -> ToolSpec:
     """Describe a tool that takes any object."""
     return ToolSpec(name, name, ANY_OBJECT, effect, approval=approval)
@@ -102,6 +117,8 @@ def profile(
     output_type: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
+    background: bool = False,
+    on_finish: OnFinish = "wait",
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
@@ -123,6 +140,8 @@ def profile(
         limits=limits,
         model=ModelSpec("scripted", max_tokens, prices=prices),
         output_type=output_type,
+        background=background,
+        on_finish=on_finish,
     )
 
 
@@ -140,9 +159,13 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
+    resumed: Resumed = RESUMED  # what each further process says: new limits, more time
     faults: Faults = NO_FAULTS
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
+    tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
+    is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
+    expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
 
     @cached_property
     def names(self) -> Names:
