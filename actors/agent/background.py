@@ -106,4 +106,5 @@ def _wait(state: AgentState, settled: Settled) -> Decision:
         return finish(state, "no_report" if prefix_of(state).reports else "iteration_cap", settled)
     if not state.background.tasks.size or _can_hear_now(state):
         return ask_new_turn(state, settled)
-    return replace(state, phase="parked"), (Post(SUPERVISOR, TurnSettled(settled, need_of(state))),)
+    end = TurnSettled(settled.usage, settled.text, need_of(state))
+    return replace(state, phase="parked"), (Post(SUPERVISOR, end),)

@@ -197,7 +197,7 @@ def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
     closing = _closing(state, ()) if state.background.tasks.size else NOTHING
-    return (*posts, Post(SUPERVISOR, TurnSettled(settled, closing)))
+    return (*posts, Post(SUPERVISOR, TurnSettled(settled.usage, settled.text, closing)))
 
 
 # --- when the last answer is there ------------------------------------------------

@@ -63,6 +63,12 @@ def place_of(address: str) -> tuple[str, int]:
     return parent, int(ordinal)
 
 
+@lru_cache(maxsize=8_192)
+def _shared(address: str) -> str:
+    """Return one object for all equal addresses, so that the paths of an agent's children hold it once."""
+    return address
+
+
 @lru_cache(maxsize=65_536)
 def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     """Return the agents from the host's child down to this one, each with its ordinal; None for no agent.
@@ -76,7 +82,7 @@ def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     while address != HOST:
         parent, ordinal = place_of(address)
         steps.append((address, ordinal))
-        address = parent
+        address = _shared(parent)
     return tuple(reversed(steps))
 
 

@@ -265,12 +265,23 @@ class TurnRequested(RichMessage, frozen=True):
 class TurnSettled(RichMessage, frozen=True):
     """The end of a grant, in a decision that posts no other message that can carry it.
 
+    usage, text: those of `Settled`. Not one field of that type: this message is posted every turn.
     closing: the most that the agent's next turn can use, stated while background delegations run: they must
     leave that.
     """
 
-    settled: Settled
+    usage: Usage | None = None
+    text: str = ""
     closing: Need = NOTHING
+
+    def __post_init__(self) -> None:
+        if self.closing == NOTHING:
+            keep_default(self, "closing", NOTHING)
+
+    @property
+    def settled(self) -> Settled:
+        """Return the settlement, as other messages carry it."""
+        return Settled(self.usage, self.text)
 
 
 @final

@@ -36,6 +36,7 @@ class ModelReplied(RichMessage, frozen=True):
 
     usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
     process was ended politely before; `usage` is what the model had reported by then.
+    model: the name of the model that answered; empty if it is the one that was asked, or not known.
     """
 
     turn: int

@@ -140,9 +140,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
     m.ToolsGiven: lambda it: _tool_names(it.tools),
     m.TurnRequested: _turn_requested,
-    m.TurnSettled: lambda it: (
-        f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
-    ),
+    m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",
     m.Delegate: lambda it: (
         f"to {', '.join(it.profiles)}{' in the background' * (it.mode == 'background')}: {_prompt(it)}"
     ),

@@ -69,9 +69,9 @@ class Board:
         self._epoch = epoch
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
-        in_context = contextvars.copy_context().run
-        self._deliver_in_context = partial(in_context, self._deliver)
-        self._publish_in_context = partial(in_context, self._publish)
+        self._deliver_later = self._deliver  # one object for all calls
+        # Ports call models and tools, which see the context variables of the session's start.
+        self._publish_in_context = partial(contextvars.copy_context().run, self._publish)
         self._at_end = self._run_queue.at_end
         self._submitted: list[PostGroup] = []
         self._is_foreign = False
@@ -101,7 +101,7 @@ class Board:
         """Submit the posts of one decision or port answer, to be posted in the order of submission."""
         if self.error is None and not self.is_cut_off:
             if not self._submitted:
-                self._at_end(self._deliver_in_context)
+                self._at_end(self._deliver_later)
             self._submitted.append((sender, cause, posts))
             if sender in PORTS:
                 self._is_foreign = True

@@ -30,8 +30,8 @@ TASKS: Final = (
         "reserve-not-restated",
         "A parked agent does not restate the need of its next turn.",
         "agent.background",
-        "Post(SUPERVISOR, TurnSettled(settled, need_of(state)))",
-        "Post(SUPERVISOR, TurnSettled(settled))",
+        "TurnSettled(settled.usage, settled.text, need_of(state))",
+        "TurnSettled(settled.usage, settled.text)",
     ),
     Mutant(
         "budget-for-last-words",

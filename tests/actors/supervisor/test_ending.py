@@ -112,7 +112,7 @@ def test_an_end_carries_the_usage_of_the_whole_subtree_and_open_reservations() -
     delegate(head)
     delegate(head, "host.1")
     head.wants("host.1.1", 40)
-    head.hears("host.1.1", TurnSettled(Settled(Usage(10), "thought of the grandkid")))
+    head.hears("host.1.1", TurnSettled(Usage(10), "thought of the grandkid"))
     head.wants("host.1.1", 70, turn=2)
     below, end = ends(head.hears("host.1", BOOM))
     assert (below.usage, below.unsettled) == (Usage(10, calls=1), Need(70))

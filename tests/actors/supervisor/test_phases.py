@@ -52,7 +52,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     Tell: Tell("t1", "host.7", "hurry"),
     Close: Close(),
     TurnRequested: TurnRequested(2, 1, NEED, "d", settled=USED),
-    TurnSettled: TurnSettled(USED),
+    TurnSettled: TurnSettled(USED.usage, USED.text),
     Delegate: Delegate(1, 0, ("kid",), PROMPT, settled=USED),
     CancelTask: CancelTask(1, 0),
     ReportBack: ReportBack(1, 0, Json(b"1"), USED),

@@ -30,7 +30,6 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -74,7 +73,7 @@ def started_for_the_stopped() -> Log:
 
 def settled_after_the_stop() -> Log:
     stop = find(CANCELLED, of_kind(Stop, "host"))
-    return appended(CANCELLED, "host", "supervisor", stop.seq, TurnSettled(Settled()))
+    return appended(CANCELLED, "host", "supervisor", stop.seq, TurnSettled())
 
 
 def parents_first() -> Log:
