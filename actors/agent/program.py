@@ -28,7 +28,7 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
-from callboard.actors.agent.turns import Decision, ask_turn, drain, finish, finish_invalid
+from callboard.actors.agent.turns import Decision, NewMessage, ask_turn, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import program_result, text_json, user_message
@@ -85,7 +85,7 @@ def _after_step(state: AgentState, posts: list[Post], settled: Settled) -> Decis
         state, ended = end(state, "crashed", settled, _STUCK)
         return state, (*posts, *ended)
     if not _books(state).heard.size:
-        return state, settled_in(posts, settled)
+        return state, settled_in(state, posts, settled)
     state, asked = _next_step(state, settled)
     return state, (*posts, *asked)
 
@@ -138,8 +138,11 @@ def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
     heard = tuple(_books(state).heard.values())
     state = replace(state, eager=replace(_books(state), heard=eager.EMPTY.heard))
     blocks = tuple(one.block for one in heard)
-    said = user_message(blocks) if blocks else None
-    return ask_turn(state, settled, said, sum(map(len, blocks)), tuple(one.seq for one in heard if one.seq))
+    if not blocks:
+        return ask_turn(state, settled)
+    # Not `results`: those would stand before the next prompt if the turn were taken back.
+    seqs = tuple(one.seq for one in heard if one.seq)
+    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), others=seqs))
 
 
 # --- answers ----------------------------------------------------------------------
@@ -255,7 +258,7 @@ def end(
     state = replace(state, phase="acting", eager=books)
     if not books.size:
         return _conclude(state, coming, settled)
-    return state, tuple(posts) if settled is None else settled_in(posts, settled)
+    return state, tuple(posts) if settled is None else settled_in(state, posts, settled)
 
 
 def _conclude(state: AgentState, coming: End, settled: Settled | None = None) -> Decision:

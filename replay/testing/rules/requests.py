@@ -34,7 +34,7 @@ REQUEST_RULES: Final = {
     "append-only": "Every request of an agent begins with its request before, byte for byte.",
     "sendable": "In every request each tool call is answered in the next message, in call order.",
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
-    "new": "An event that adds content to a request is named in `new` of one request of its agent, once.",
+    "new": "An event that adds content to a request is named in `new` of one granted request, once.",
     "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
 }
 
@@ -84,7 +84,7 @@ class _Agent(msgspec.Struct, eq=False):
     """The wish of an agent, the content it was told, and its last request."""
 
     wish: TurnRequested = TurnRequested(0)
-    named: list[int] = []  # events in `new` since its last request
+    named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
     life: int = 0  # its Begin
     last_life: int = 0
@@ -122,6 +122,8 @@ class _Checker:
         body = event.body
         if isinstance(body, TurnRequested):
             self._agents[event.sender].wish = body
+            if body.attempt == 1:  # an earlier turn that was never granted is taken back, its names too
+                self._agents[event.sender].named = []
             self._agents[event.sender].named += body.new
         elif isinstance(body, CallModel):
             self._check(event.seq, body.agent, requests.get(event.seq))
