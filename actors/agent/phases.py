@@ -106,7 +106,7 @@ PROGRAM: Final[Mapping[Phase, Row]] = MappingProxyType(
             ApprovalGiven: ("acting", "thinking", "judging", "idle"),
             ToolStarted: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
-            Woken: ("acting", "thinking", "idle"),
+            Woken: ("acting", "thinking"),
             Stop: ("stopping", "idle"),
         },
         "judging": {

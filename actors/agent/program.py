@@ -66,6 +66,8 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline."""
     if step.is_last:
         return end(state, "answered", settled, last=step)
+    if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
+        return _at_cap(state, settled)
     posts: list[Post] = []
     if step.cancels:
         wanted = set(step.cancels)
@@ -132,9 +134,7 @@ def _cancel(call: OpenCall) -> Post:
 
 
 def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Ask for the next step, with the answers that are there, or end at the limit."""
-    if not has_turns_left(state):
-        return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
+    """Ask for the next step, with the answers that are there."""
     heard = tuple(_books(state).heard.values())
     state = replace(state, eager=replace(_books(state), heard=eager.EMPTY.heard))
     blocks = tuple(one.block for one in heard)
@@ -143,6 +143,10 @@ def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
     # Not `results`: those would stand before the next prompt if the turn were taken back.
     seqs = tuple(one.seq for one in heard if one.seq)
     return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), others=seqs))
+
+
+def _at_cap(state: AgentState, settled: Settled) -> Decision:
+    return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
 
 
 # --- answers ----------------------------------------------------------------------
