@@ -251,7 +251,7 @@ def not_approved(given: ApprovalGiven) -> str:
 
 
 def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
-    """Return the problems of an agent's last invalid report in one line; '' if there are none."""
+    """Return the problems of an agent's last invalid report in one line; '' without any."""
     if not problems:
         return ""
     more = len(problems) - _PROBLEMS_TOLD

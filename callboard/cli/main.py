@@ -134,6 +134,7 @@ NO_COLOR turns colours off.
 \b
 Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
 )
+# The group itself does nothing: click prints its docstring as help, and each command does its own work.
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Run LLM agents, record every message, and look back at each step.

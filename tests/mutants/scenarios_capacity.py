@@ -30,7 +30,7 @@ def alone(given: Faults | None = None) -> Scenario:
     return Scenario([profile("host")], script(), [ask()], faults=given or Faults())
 
 
-def family(given: Faults | None = None, limits: Limits = Limits(), policy=KIDS) -> Scenario:  # type: ignore[no-untyped-def] # noqa: B008
+def family(given: Faults | None = None, limits: Limits = Limits(), policy=KIDS) -> Scenario:  # type: ignore[no-untyped-def]  # noqa: B008  # a policy of any kind; limits never change
     """Build a session with two children that want their calls at once."""
     return Scenario(PEOPLE, policy, [ask(limits=limits)], faults=given or Faults())
 

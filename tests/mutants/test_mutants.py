@@ -77,7 +77,7 @@ def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
 
 
 def test_a_mutant_is_refused_after_the_first_import() -> None:
-    import callboard.actors.session.port_gate  # noqa: F401
+    import callboard.actors.session.port_gate  # noqa: F401  # the import is the subject of this test
 
     with pytest.raises(RuntimeError, match="imported already"):
         install(next(iter(MUTANTS.values())))

@@ -114,7 +114,7 @@ class _Agent(msgspec.Struct, eq=False):
 
 
 class _Checker:
-    """Compares each granted request with the one before, and what it adds with the events it names.
+    """Compares each granted request with the one before, and its additions with the events it names.
     forgetful: agents that may have lost their conversation, and with it the events not named yet.
     """
 

@@ -50,7 +50,7 @@ class SessionMonitor:
     breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
-        """Begin a run; nothing is kept from the last."""
+        """Do nothing: the rule keeps nothing from one run to the next."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
@@ -148,7 +148,7 @@ def _first_divergence(world: SessionWorld) -> str:
 
 
 def _left(world: SessionWorld) -> str:
-    """Return a description of what is left at rest."""
+    """Describe work that is left at rest; '' without any."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.

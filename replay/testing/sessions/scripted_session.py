@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
-from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.events import Event, Post, is_closed_after
 from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -168,9 +168,7 @@ def _list_of(scenario: Scenario) -> list[AnyMessage]:
 
 def is_closed(log: Sequence[Event]) -> bool:
     """Return whether a log ends in a closed session."""
-    for event in reversed(log):
-        if isinstance(event.body, SessionClosed):
-            return True
-        if isinstance(event.body, Resumed) and event.body.reopens:
-            return False
-    return False
+    found = False
+    for event in log:
+        found = is_closed_after(event.body, was_closed=found)
+    return found

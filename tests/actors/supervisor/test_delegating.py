@@ -34,7 +34,7 @@ def session(
 def delegate(
     head: SessionHarness, *profiles: str, who: str = "host", call: int = 0, **more: object
 ) -> list[Post]:
-    return head.hears(who, Delegate(1, call, profiles or ("kid",), PROMPT, **more))  # type: ignore[arg-type]
+    return head.hears(who, Delegate(1, call, profiles or ("kid",), PROMPT, **more))  # type: ignore[arg-type]  # fields by name
 
 
 def denial(posts: list[Post]) -> str:
