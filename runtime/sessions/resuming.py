@@ -14,7 +14,15 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import (
+    RULES,
+    Ask,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+)
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
@@ -37,7 +45,8 @@ class RecordedSession(NamedTuple):
     host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
-    did not. is_closed: nothing is left to be done.
+    did not. tells: the ends of words for agents, by request id; None for those without one. is_closed:
+    nothing is left to be done.
     """
 
     events: tuple[Event, ...]
@@ -51,6 +60,7 @@ class RecordedSession(NamedTuple):
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
     is_closed: bool = False
+    tells: Mapping[str, TellEnded | None] = {}
 
     @property
     def running(self) -> str:
@@ -121,7 +131,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     ended: dict[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader = AskReader()
     events = tuple(map(partial(event_of, session_id), rows))
-    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader)
+    tells: dict[str, TellEnded | None] = {}
+    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader, tells=tells)
     for event, row in zip(events, rows, strict=True):
         body = event.body
         ask = reader.read(event)
@@ -132,6 +143,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
         elif isinstance(body, Ask):
             asks.append(body.request_id)
             recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
+        elif isinstance(body, Tell | TellEnded):
+            tells[body.request_id] = body if isinstance(body, TellEnded) else None
         elif ask is not None:
             ended.setdefault(ask.end.request_id, (ask, (row.seq, row.digest.hex())))
     return recorded

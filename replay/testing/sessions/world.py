@@ -6,6 +6,7 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
+    client tells t1          the client posts its words t1 for an agent
     client reopens           the client opens a closed session again, in a new process
     process ends             the process has detached the session, after a fault `detach`
     resume                   a new process continues the session, after a crash or a polite end
@@ -42,7 +43,7 @@ from callboard.replay.testing.sessions.injection import (
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import REOPENS, ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import REOPENS, TELLS, ScriptedSession
 from callboard.replay.testing.world import Move, Step, run_to_rest
 
 M = TypeVar("M", bound=Message)
@@ -130,6 +131,8 @@ class SessionWorld(ScriptedSession):
     def _go_on(self, strand: str) -> None:
         if strand == CLIENT:
             self.speak()
+        elif strand.startswith(TELLS):
+            self.tell_agent(strand)
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))
