@@ -110,6 +110,27 @@ class LiveCopies(_OfPrograms):
     on_Stopped = on_Finished
 
 
+class Questions(_OfPrograms):
+    """The questions of programs to models."""
+
+    name = "questions"
+    rule = (
+        "A question to a model has no tools and no agents, and one turn, or with a schema those of reports."
+    )
+
+    def on_Begin(self, event: Event, body: Begin) -> None:
+        """Check an agent that a question begins."""
+        who, life = event.recipient, self.facts.lives[event.recipient]
+        if not self.facts.is_implicit(life.call):
+            return
+        parent = self.facts.lives.get(parent_of(who))
+        reports = (parent.begin.limits.max_report_attempts if parent else None) or 1
+        if life.turns_max > (1 if body.schema == NULL else reports):
+            self.broken(event.seq, f"{who} answers a question, and has {life.turns_max} turns")
+        if life.profile.tools or life.profile.server_tools or body.roster:
+            self.broken(event.seq, f"{who} answers a question, and has tools or agents")
+
+
 class ToolLine(_OfPrograms):
     """The tools of programs."""
 
