@@ -227,6 +227,9 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
     """Return the changes of the agents since the session was last opened or resumed, in words."""
     if not recorded.profiles:
         return ()
+    was = recorded.host, recorded.model, recorded.profiles
+    if was == (now.host, now.model, now.profiles):  # nearly always: no profile needs to be read
+        return ()
     found = differences(recorded.profiles, now.profiles, recorded.model, now.model)
     if recorded.host != now.host:
         found = (f"the host was {recorded.host}, is {now.host}", *found)

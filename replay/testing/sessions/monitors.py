@@ -28,6 +28,7 @@ from callboard.replay.testing.rules.requests import check_requests
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
+from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
@@ -51,7 +52,7 @@ class SessionMonitor:
     breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
-        """Do nothing: the rule keeps nothing from one run to the next."""
+        """Begin a run; nothing is kept from the last."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
@@ -179,12 +180,12 @@ class SameOutcomes(SessionMonitor):
 
 
 def _left(world: SessionWorld) -> str:
-    """Describe work that is left at rest; '' without any."""
+    """Return a description of what is left at rest."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.
-    is_closed = world.supervisor.phase == "closed"
-    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_closed else set()
+    is_over = world.supervisor.phase == "closed"
+    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_over else set()
     busy = [who for who in world.agents() if who not in doubtful and world.agent(who).phase not in RESTING]
     left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
     if not doubtful:
@@ -206,6 +207,14 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
         left["reservations"] = int(host.reserved != NOTHING)
         left["children"] = host.children.size + host.delegations.size + host.waiting.size
     return left
+
+
+def _opened_again(world: SessionWorld) -> str:
+    """Return how a session is open that its log says is closed."""
+    is_open = is_closed(world.log) and world.supervisor.phase != "closed" and world.down is None
+    return (
+        f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
+    )
 
 
 def _own_failure(world: SessionWorld) -> str:
@@ -326,6 +335,9 @@ NO_RESCUE: Final = StepMonitor(
     lambda world: f"only {world.rescued!r} could end the remaining work" if world.rescued else "",
     is_broken=lambda world: bool(world.rescued),
 )
+STAYS_CLOSED: Final = SessionMonitor(
+    "stays-closed", "A closed session stays closed until a resume reopens it.", _opened_again
+)
 EFFECTS: Final = SessionMonitor(
     "effects", "No write tool runs twice for one call, or without its start in the log.", wrong_effect
 )
@@ -352,7 +364,8 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests(), SameOutcomes()]
+    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, STAYS_CLOSED, EFFECTS, FAILS_BY_FAULT, Requests()]
+    at_rest.append(SameOutcomes())
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 
