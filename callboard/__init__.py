@@ -41,6 +41,7 @@ _HOMES = {
         "StoreReadOnly",
         "StoreTooNew",
         "StoreUnreadable",
+        "TellRefused",
         "ToolError",
         "UnknownName",
         "WrongHead",

@@ -157,17 +157,17 @@ class Ledger(msgspec.Struct, eq=False):
             scope.results[body.turn, body.call] = room = self.room(who, body)
             scope.rooms = add(scope.rooms, self.need_of(who, room))
             scope.closing = self.closing
-            if body.mode == "background":
-                self._take_task(who, scope, body, room)
         if who in self.facts.lives:
             self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
-            if body.mode == "background":
-                self._background[who, body.turn, body.call] = len(body.profiles)
-                self.background[who] += len(body.profiles)
+            if body.mode == "background" and scope is not None:
+                self._take_task(who, scope, body)
 
-    def _take_task(self, who: str, scope: Scope, body: Delegate, room: int) -> None:
+    def _take_task(self, who: str, scope: Scope, body: Delegate) -> None:
         """Keep room for the answer to a background delegation, and for the block of its end."""
+        self._background[who, body.turn, body.call] = len(body.profiles)
+        self.background[who] += len(body.profiles)
+        room = scope.results[body.turn, body.call]
         address = self.facts.copies[who, body.turn, body.call][0]
         started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
         frame = len(text_block(prompts.task_ended_with(address, "")))

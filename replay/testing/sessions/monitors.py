@@ -147,7 +147,7 @@ def _first_divergence(world: SessionWorld) -> str:
 
 
 HARMLESS: Final = frozenset({"crash", "detach"})
-"""Faults that change no outcome of an uncontended scenario."""
+"""Faults that change no outcome of an uncontended scenario. But what they cut off costs tokens."""
 
 
 class SameOutcomes(SessionMonitor):
@@ -160,20 +160,19 @@ class SameOutcomes(SessionMonitor):
 
     def found(self, world: SessionWorld) -> list[Breach]:
         """Compare the outcomes with those of the first run."""
+        is_calm = world.failure is None and all(kind_of(strand) in HARMLESS for strand in world.injected)
+        has_paid_twice = world.is_continued and world.scenario.limits.tokens is not None
+        how = self._difference(world) if is_calm and not has_paid_twice else ""
+        return [Breach(self.name, self.rule, len(world.log), how)] if how else []
+
+    def _difference(self, world: SessionWorld) -> str:
         scenario = world.scenario
-        is_calm = all(kind_of(strand) in HARMLESS for strand in world.injected)
-        if not (is_calm and (scenario.is_uncontended or scenario.expects)) or world.failure is not None:
-            return []
         told = [(str(ended.kind), ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
         kinds = [kind for kind, _, _ in told]
-        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
         if scenario.expects and kinds != list(scenario.expects):
-            how = f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
-        elif told != first:
-            how = f"the asks end as {told}, and in the first run as {first}"
-        else:
-            return []
-        return [Breach(self.name, self.rule, len(world.log), how)]
+            return f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
+        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
+        return "" if told == first else f"the asks end as {told}, and in the first run as {first}"
 
 
 # --- at rest --------------------------------------------------------------------------
