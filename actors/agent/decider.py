@@ -38,8 +38,7 @@ from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, s
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.eager import EMPTY
 from callboard.actors.agent.phases import AGENT, PROGRAM
-from callboard.actors.agent.program import HANDLERS as OF_PROGRAMS
-from callboard.actors.agent.program import end, take_step
+from callboard.actors.agent.program import OF_PROGRAMS, end, take_step
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms, end_of

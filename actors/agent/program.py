@@ -282,7 +282,7 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
     return finish_invalid(replace(state, report_attempts=1, report_problems=judged.problems))
 
 
-HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = MappingProxyType(
+OF_PROGRAMS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = MappingProxyType(
     {
         ToolStarted: lambda state, seq, started: (state, ()),
         ToolReturned: _on_tool,

@@ -282,10 +282,7 @@ class Delegate(RichMessage, frozen=True):
 
 @final
 class Wake(Message, frozen=True):
-    """A program's earliest deadline, in place of the one before; None for none any more.
-
-    until: in milliseconds since 1970 UTC, of the session's clock.
-    """
+    """A program's earliest deadline instead of the one before, in milliseconds since 1970 UTC; None for none."""
 
     until: int | None = None
     settled: Settled | None = None
@@ -311,10 +308,7 @@ class ReportBack(Message, frozen=True):
 
 @final
 class Finished(RichMessage, frozen=True):
-    """The end of an agent that has nothing outstanding and asks for no further turn.
-
-    value: the value that a program returned, if it is no text; null otherwise.
-    """
+    """The end of an agent with nothing outstanding. value: what a program returned, null for a text."""
 
     kind: OutcomeKind
     text: str = ""

@@ -10,7 +10,7 @@ import pytest
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
-from callboard.actors.agent.program import HANDLERS as OF_PROGRAMS
+from callboard.actors.agent.program import OF_PROGRAMS
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AgentInput,
