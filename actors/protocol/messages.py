@@ -282,7 +282,7 @@ class Delegate(RichMessage, frozen=True):
 
 @final
 class Wake(Message, frozen=True):
-    """A program's earliest deadline instead of the one before, in milliseconds since 1970 UTC; None for none."""
+    """A program's earliest deadline now, in milliseconds since 1970 UTC; None for none."""
 
     until: int | None = None
     settled: Settled | None = None
