@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import read_task, unwrapped
+from callboard.actors.agent.arguments import read_question, read_task, unwrapped
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
@@ -26,14 +26,15 @@ from callboard.actors.agent.turns import Decision, ask_new_turn, finish_without_
 from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.limits import Limits, millis
+from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
-from callboard.actors.protocol.profiles import ToolSpec
+from callboard.actors.protocol.profiles import Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import Settled
 
@@ -42,9 +43,7 @@ _NO_TEXT: Final = text_json("")
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most, specs = state.limits.max_tool_calls or 1, prefix_of(state).specs
-    # The tools of the agent may change while a call waits: it keeps the effect and the approval it has now.
-    uses = tuple(replace(use, spec=specs[use.name]) if use.name in specs else use for use in uses)
+    most, uses = state.limits.max_tool_calls or 1, with_specs(state, uses)
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
     posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
@@ -123,7 +122,7 @@ def _sort_calls(
         if call != cut and prefix.background and use.name in OWN_CALLS:
             own.append(call)
             continue
-        request = prompts.TRUNCATED if call == cut else _request_for(state, prefix, call, use)
+        request = prompts.TRUNCATED if call == cut else request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
@@ -131,20 +130,35 @@ def _sort_calls(
     return requests, tuple(reports), own, answers
 
 
-def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+def with_specs(state: AgentState, uses: tuple[ToolUse, ...]) -> tuple[ToolUse, ...]:
+    """Return calls with their tools as these are now."""
+    # The tools of an agent may change while a call waits: it keeps the effect and the approval it has now.
+    specs = prefix_of(state).specs
+    return tuple(replace(use, spec=specs[use.name]) if use.name in specs else use for use in uses)
+
+
+def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
     if use.spec is not None:
         if use.spec.approval in ("before", "always"):
-            return _question(state, call, use, use.spec)
-        return call_tool(state, call, use, use.spec)
+            return _question(state, call, use)
+        return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
+    if use.name == prompts.ASK_MODEL and prefix.profile.is_eager:
+        return _ask_model(state, call, use)
     return prompts.unknown_tool(use.name, tuple(prefix.specs))
 
 
-def call_tool(state: AgentState, call: int, use: ToolUse, spec: ToolSpec) -> Post:
-    """Return the request to run one of the agent's tools for this call."""
-    return Post(TOOLS, CallTool(state.turn, call, use.name, spec.effect, use.input, use.id))
+def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
+    """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
+    effect = _spec_of(use).effect
+    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id))
+
+
+def _spec_of(use: ToolUse) -> ToolSpec:
+    assert use.spec is not None  # only calls of tools are asked about, wait, or run
+    return use.spec
 
 
 def start_next_tool(state: AgentState) -> Decision:
@@ -154,26 +168,27 @@ def start_next_tool(state: AgentState) -> Decision:
     if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
         return state, ()
     call, _ = first
-    use, spec = state.uses[call], state.uses[call].spec
-    assert spec is not None  # only calls of tools wait
     state = replace(state, waiting=state.waiting.drop(call), tools_out=state.tools_out + 1)
-    return state, (call_tool(state, call, use, spec),)
+    return state, (call_tool(state, call, state.uses[call]),)
 
 
-def ask_to_repeat(state: AgentState, call: int) -> Post | None:
-    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
-    use = state.uses[call]
+def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
+    """Return the question if an interrupted call may run again; None if its tool wants no such question.
+
+    turn: of the call, 0 for the last.
+    """
     if use.spec is None or use.spec.approval not in ("interrupted", "always"):
         return None
-    return _question(state, call, use, use.spec, is_repeat=True)
+    return _question(state, call, use, turn, is_repeat=True)
 
 
-def _question(state: AgentState, call: int, use: ToolUse, spec: ToolSpec, *, is_repeat: bool = False) -> Post:
+def _question(state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_repeat: bool = False) -> Post:
     """Return the question to a person about a call."""
-    own, limit = spec.approval_timeout_ms, millis(state.limits.approval_timeout_s)
+    spec, limit = _spec_of(use), millis(state.limits.approval_timeout_s)
+    own = spec.approval_timeout_ms
     profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)
     wanted = (use.name, spec.effect, use.input)
-    return Post(APPROVALS, RequestApproval(state.turn, call, *wanted, is_repeat, profile, timeout_ms))
+    return Post(APPROVALS, RequestApproval(turn or state.turn, call, *wanted, is_repeat, profile, timeout_ms))
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
@@ -184,16 +199,39 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
     mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
-    room, length = state.limits.max_result_chars or 0, len(state.history)
-    told = (task.prompt, task.output_schema)
+    room = 0 if prefix.profile.is_eager else state.limits.max_result_chars or 0  # a program's are not cut
+    told, length = (task.prompt, task.output_schema), len(state.history)
     body = Delegate(state.turn, call, names, *told, room=room, mode=mode, messages=length)
     return Post(SUPERVISOR, body)
 
 
+def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
+    """Return the delegation to an implicit agent without tools, which puts a question to a model."""
+    profile = prefix_of(state).profile
+    asked = read_question(use.input)
+    model = next((one for one in profile.models if asked and one.name == asked.model), None)
+    if asked is None or (asked.model and model is None):
+        return prompts.UNUSABLE_QUESTION + (", ".join(one.name for one in profile.models) or "none")
+    # Each report takes a turn.
+    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts
+    one = Profile(
+        prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
+    )
+    body = Delegate(
+        state.turn,
+        call,
+        (prompts.ASK_MODEL,),
+        asked.prompt,
+        asked.schema,
+        implicit=Json(encode(one)),
+    )
+    return Post(SUPERVISOR, body)
+
+
 def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:
-    """Put the settlement into the first delegation, or else into a post of its own."""
+    """Put the settlement into the first post that can carry it, or else into a post of its own."""
     for at, post in enumerate(posts):
-        if isinstance(post.body, Delegate):
+        if isinstance(post.body, Delegate | Wake):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
     closing = _closing(state, ()) if state.background.tasks.size else NOTHING

@@ -36,12 +36,15 @@ from callboard.actors.agent.background import (
 )
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
-from callboard.actors.agent.phases import AGENT
+from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.phases import AGENT, PROGRAM
+from callboard.actors.agent.program import OF_PROGRAMS, end, take_step
+from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
-from callboard.actors.agent.retry import backoff_ms
+from callboard.actors.agent.retry import backoff_ms, end_of
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
 from callboard.actors.agent.tasks import Background
-from callboard.actors.agent.tool_changes import begin_with, is_for, keep_change
+from callboard.actors.agent.tool_changes import begin_with, keep_change, set_tools
 from callboard.actors.agent.turns import (
     Decision,
     ask_new_turn,
@@ -66,7 +69,6 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
     Told,
-    ToolsChanged,
     ToolsGiven,
     TurnRequested,
 )
@@ -92,12 +94,14 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
-    handle = _IN_PHASE[state.phase].get(type(body))
+    rows = _IN_PHASE if state.eager is None else _IN_PHASE_OF_PROGRAMS
+    handle = rows[state.phase].get(type(body))
     return (state, ()) if handle is None else handle(state, seq, body)
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    state, carry = begin_with(replace(state, model=begin.model), prefix_for(begin)), state.carry
+    prefix, carry = prefix_for(begin), state.carry
+    state = begin_with(replace(state, model=begin.model), prefix)
     state = replace(
         state,
         limits=begin.limits,
@@ -109,6 +113,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         is_accepted=False,
         carry=(),
+        eager=EMPTY if prefix.profile.is_eager else None,
         background=Background(words=state.background.words),
     )
     return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
@@ -129,7 +134,12 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         return _on_failure(state, reply, settled)
     if reply.stop_reason in _UNUSABLE:
         state = replace(state, text=said.text or state.text, is_forced=False)
-        return finish(state, _UNUSABLE[reply.stop_reason], settled)
+        return end(state, _UNUSABLE[reply.stop_reason], settled)
+    if state.eager is not None:
+        step = read_step(reply.content)
+        if step is None:
+            return _on_failure(state, reply, settled)
+        return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
 
 
@@ -151,8 +161,8 @@ def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Dec
     wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
-    kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"
-    return finish(state, kind, settled, f"{failure.code}: {failure.message}")
+    kind, detail = end_of(failure)
+    return end(state, kind, settled, detail)
 
 
 def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
@@ -234,24 +244,14 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
     if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, call)
+        question = ask_to_repeat(state, call, state.uses[call])
         if question is not None:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
             return state, (question, *posts)
-    state, told = _set_tools(state, returned)
+    state, told = set_tools(state, returned) if state.phase == "acting" else (state, ())
     state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
     return state, told + posts
-
-
-def _set_tools(state: AgentState, returned: ToolReturned) -> Decision:
-    """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
-    change = returned.tools
-    if change is None or returned.status != "ok" or state.phase != "acting":
-        return state, ()
-    # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
-    state = keep_change(state, 0, change.tools) if is_for(state, change) else state
-    return state, (Post(SUPERVISOR, ToolsChanged(change)),)
 
 
 def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
@@ -386,7 +386,12 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ReportJudged: _on_judged,
     ToolsGiven: _on_tools_given,
 }
-"""The handling of each kind of message to an agent."""
+"""The handling of each kind of message to an agent whose turns wait for all calls."""
 
 _IN_PHASE: Final = {phase: {kind: HANDLERS[kind] for kind in row} for phase, row in AGENT.items()}
 """Phase -> message -> the handling of a message that has a meaning in that phase."""
+
+_IN_PHASE_OF_PROGRAMS: Final = {
+    phase: {kind: OF_PROGRAMS.get(kind) or HANDLERS[kind] for kind in row} for phase, row in PROGRAM.items()
+}
+"""The same for an agent with eager turns."""

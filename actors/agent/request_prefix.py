@@ -13,7 +13,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import Profile, ToolSpec
+from callboard.actors.protocol.profiles import Profile, ToolSpec, read_profile
 
 TOOL_OVERHEAD_TOKENS = 1_000
 """Added to the bound of a request with tools, since services write a prompt of their own around tools.
@@ -44,12 +44,6 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     digest: str = ""
     tokens: int = 0
     is_changed: bool = False
-
-
-@lru_cache(maxsize=1_024)
-def read_profile(raw: bytes) -> Profile:
-    """Decode a profile that the runtime's own encoder has encoded."""
-    return msgspec.json.decode(raw, type=Profile)
 
 
 def prefix_for(begin: Begin) -> RequestPrefix:

@@ -18,10 +18,14 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
 from callboard.actors.agent.state import AgentState, prefix_of
+from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import SYSTEM_START, rolled, system_message
+from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
+from callboard.actors.protocol.messages import ToolsChanged
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 
 
 class Sent(NamedTuple):
@@ -39,9 +43,15 @@ def keep_change(state: AgentState, seq: int, tools: tuple[ToolSpec, ...]) -> Age
     return replace(state, next_tools=tools, next_tools_seq=seq)
 
 
-def is_for(state: AgentState, change: ToolsChange) -> bool:
-    """Return True if a change is for this agent."""
-    return state.address == change.address or prefix_of(state).profile.name == change.profile
+def set_tools(state: AgentState, returned: ToolReturned) -> tuple[AgentState, tuple[Post, ...]]:
+    """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
+    change = returned.tools
+    if change is None or returned.status != "ok":
+        return state, ()
+    # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
+    if state.address == change.address or prefix_of(state).profile.name == change.profile:
+        state = keep_change(state, 0, change.tools)
+    return state, (Post(SUPERVISOR, ToolsChanged(change)),)
 
 
 def take_change(state: AgentState) -> tuple[AgentState, Sent]:

@@ -15,7 +15,7 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
-from callboard.actors.protocol.usage import bound
+from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
@@ -60,8 +60,8 @@ def ask_turn(
         if change.message is not None:
             history, digest = history.append(change.message), rolled(digest, change.message)
             tokens += len(change.message)
-    turn, need = state.turn + 1, bound(tokens, state.model.max_tokens, state.model.prices)
-    heard = (told, ends, otherwise)
+    turn, model, heard = state.turn + 1, state.model, (told, ends, otherwise)
+    need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, breaks_cache=state.is_anew)
     # One copy of the state for the message and the request.
     state = replace(
@@ -146,12 +146,16 @@ def take_back(state: AgentState) -> AgentState:
 
 
 def finish(
-    state: AgentState, kind: OutcomeKind, settled: Settled | None = None, detail: str = ""
+    state: AgentState,
+    kind: OutcomeKind,
+    settled: Settled | None = None,
+    detail: str = "",
+    value: Json = NULL,
 ) -> Decision:
-    """End an agent that has nothing outstanding."""
+    """End an agent that has nothing outstanding. value: of a program that returned one, null otherwise."""
     if settled is not None:
         settled = replace(settled, text="")
-    finished = Finished(kind, state.text, detail, settled)
+    finished = Finished(kind, state.text, detail, settled, value)
     return _at_rest(state), (Post(SUPERVISOR, finished),)
 
 
@@ -193,6 +197,7 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        eager=None,
         background=at_rest(state.background),
         unsent=None,
     )

@@ -2,13 +2,14 @@
 
     client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  ToolsChanged
                                Close
-    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven
-    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ReportBack  Finished  Stopped
-                               ToolsChanged
+    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven  Woken
+    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
+                               ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven
+    agent      -> tools, approvals   CancelCall
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> context     MakeContext  ContextMade   (for agents that want to know more than a prompt)
@@ -228,6 +229,13 @@ class DelegationEnded(RichMessage, frozen=True):
     room: int = 0
 
 
+@final
+class Woken(Message, frozen=True):
+    """The moment of a `Wake` has come."""
+
+    until: int
+
+
 # --- agent -> supervisor ----------------------------------------------------------
 
 
@@ -294,6 +302,8 @@ class Delegate(RichMessage, frozen=True):
     delegations: the number of delegations in that reply, this one included.
     mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
     messages: the length of the parent's conversation, up to that reply.
+    implicit: the profile of the agent that a program's question to a model begins, in place of one of the
+        session's; null for a `task` call.
     """
 
     turn: int
@@ -308,6 +318,15 @@ class Delegate(RichMessage, frozen=True):
     mode: Literal["await", "background"] = "await"
     settled: Settled | None = None
     messages: int = 0
+    implicit: Json = NULL
+
+
+@final
+class Wake(Message, frozen=True):
+    """A program's earliest deadline now, in milliseconds since 1970 UTC; None for none."""
+
+    until: int | None = None
+    settled: Settled | None = None
 
 
 @final
@@ -329,13 +348,17 @@ class ReportBack(Message, frozen=True):
 
 
 @final
-class Finished(Message, frozen=True):
-    """The end of an agent that has nothing outstanding and asks for no further turn."""
+class Finished(RichMessage, frozen=True):
+    """The end of an agent with nothing outstanding. value: what a program returned, null for a text."""
 
     kind: OutcomeKind
     text: str = ""
     detail: str = ""
     settled: Settled | None = None
+    value: Json = NULL
+
+    def __post_init__(self) -> None:
+        keep_default(self, "value", NULL)
 
 
 @final
@@ -405,12 +428,15 @@ AgentInput: TypeAlias = (
     | Delegated
     | DelegationEnded
     | ToolsGiven
+    | Woken
     | ModelReplied
     | ToolStarted
     | ToolReturned
     | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | CancelTask | ReportBack | Finished | Stopped
+FromAgent: TypeAlias = (
+    TurnRequested | TurnSettled | Delegate | CancelTask | Wake | ReportBack | Finished | Stopped
+)
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )

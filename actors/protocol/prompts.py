@@ -21,7 +21,8 @@ TASK: Final = "task"
 REPORT_BACK: Final = "report_back"
 TASK_WAIT: Final = "task_wait"
 TASK_CANCEL: Final = "task_cancel"
-RESERVED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL, REPORT_BACK})
+ASK_MODEL: Final = "ask_model"
+RESERVED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL, REPORT_BACK, ASK_MODEL})
 """Tool names that users cannot take."""
 
 # An ending is read in one line of a table or of a parent's result.
@@ -60,6 +61,11 @@ REPORT_ENDS_TASKS: Final = (
 
 _RUNNING_TOLD: Final = 50
 """Addresses of running tasks that one answer lists."""
+
+UNUSABLE_QUESTION: Final = (
+    "Not asked: ask_model needs a prompt (text that is not empty) and may have system, schema and model, the "
+    "name of one of the program's models. Models: "
+)
 
 
 def too_many_calls(most: int) -> str:

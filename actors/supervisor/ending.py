@@ -99,6 +99,8 @@ def retire(work: UnitOfWork, record: Record) -> None:
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
+    if record.program is not None:
+        work.cancel_timer(record.program.wake_timer)
     work.update_record(
         record.address,
         is_running=False,
@@ -227,6 +229,8 @@ def end_delegation(
     ancestry = work.ancestry(parent)
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
+        if delegation.request is not None:
+            _leave_places(work, parent, delegation)
     work.post(parent, end)
 
 
@@ -252,6 +256,16 @@ def _leave_parent(
         background=parent.background - len(delegation.racers) * delegation.is_background,
         budget=without_task(ancestry, budget, delegation, end),
     )
+
+
+def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    """Let a program's delegation that has not begun leave the line, or the places that it has taken."""
+    record = work.record(parent)
+    books = record.program if record else None
+    if books is not None and books.line.get(delegation.key):
+        work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))
+    else:
+        work.free_places(parent, len(delegation.racers))
 
 
 def _ended(
@@ -330,6 +344,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
         delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
             work.put_delegation(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
+        work.free_places(parent, 1)
         leaf = work.record(parent)
 
 

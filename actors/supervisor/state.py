@@ -9,7 +9,7 @@ subtree; the host's scope is the session's.
     delegation  checking -> open -> ended, and out of its parent's record
 """
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
@@ -58,6 +58,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     running: the number of racers that have not ended.
     reports: the number of reports so far.
     pending: the reports that wait for their judgement, by number. The first is being checked.
+    request: of a delegation that has not begun.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
     room: the bytes of its result that the parent's model reads, 0 for all of it.
@@ -84,6 +85,21 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     is_background: bool = False
 
 
+class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
+    """The books that a program needs and no other agent.
+
+    line: the keys of its delegations that wait for a place under max_children, in the order of the asks,
+        each with the seq of its `Delegate`.
+    wake_timer: the timer of its deadline, 0 for none.
+    """
+
+    line: IntMap[int] = IntMap()
+    wake_timer: int = 0
+
+
+NO_BOOKS: Final = ProgramBooks()
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has a descendant that has not.
 
@@ -97,7 +113,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
-        were open before. background: the copies of its open background delegations.
+        were open before; of a program, all that have a place now.
+    background: the copies of its open background delegations.
     ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
         by number.
     told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
@@ -138,6 +155,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()
     text: str = ""
+    program: ProgramBooks | None = None
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -204,10 +222,11 @@ class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
-    """The purpose of a timer and the agent that it is for."""
+    """The purpose of a timer and the agent that it is for. until: of a program's deadline."""
 
-    purpose: Literal["deadline", "turn", "grace"]
+    purpose: Literal["deadline", "turn", "grace", "wake"]
     address: str = ""
+    until: int | None = None
 
 
 class Agents(msgspec.Struct, frozen=True, gc=False):

@@ -35,6 +35,8 @@ def on_tell(work: UnitOfWork, tell: Tell) -> None:
 def _why_refused(record: Record | None, address: str) -> str:
     """Return the reason to refuse words, or '' if the agent takes them."""
     if record is not None and record.is_running:
+        if record.profile.is_eager:
+            return f"{address} is a program, which hears nothing but its prompt and the answers to its asks"
         return (
             f"{address} has not heard {UNHEARD_MAX} earlier ones yet"
             if record.unheard.size >= UNHEARD_MAX

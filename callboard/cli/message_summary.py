@@ -11,7 +11,7 @@ from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.cli.formats import counted, duration, tokens
+from callboard.cli.formats import counted, duration, local_time, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.tree import prompt_text
 
@@ -91,6 +91,11 @@ def _tool_names(tools: tuple[ToolSpec, ...]) -> str:
     return ", ".join(tool.name for tool in tools) or "no tools"
 
 
+def _set_timer(body: p.SetTimer) -> str:
+    due = f"in {duration(body.after_ms)}" if body.until is None else f"at {local_time(body.until)}"
+    return f"timer {body.timer}, {due}"
+
+
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
     return "".join(f"; {one.path or '/'}: {one.message}" for one in problems)
 
@@ -132,6 +137,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
     m.Delegated: lambda it: f"{it.address} runs in the background",
     m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
+    m.Woken: lambda it: f"at {local_time(it.until)}",
     p.ModelReplied: _reply,
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
@@ -145,6 +151,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
         f"to {', '.join(it.profiles)}{' in the background' * (it.mode == 'background')}: {_prompt(it)}"
     ),
     m.CancelTask: lambda it: f"turn {it.turn}, call {it.call}",
+    m.Wake: lambda it: "no more" if it.until is None else f"at {local_time(it.until)}",
     m.ReportBack: lambda it: _json(it.value),
     m.Finished: _ended,
     m.Stopped: lambda _: "",
@@ -156,11 +163,12 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    p.CancelCall: lambda it: f"turn {it.turn}, call {it.call}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
     p.MakeContext: lambda it: f"for {it.profile}, delegation {it.delegation} of {it.parent}",
     p.ContextMade: _context,
-    p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
+    p.SetTimer: _set_timer,
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",
     p.TimerFired: lambda it: f"timer {it.timer}",

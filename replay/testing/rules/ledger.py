@@ -15,6 +15,7 @@ from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
 from callboard.actors.protocol.messages import (
     Ask,
@@ -78,6 +79,7 @@ class Ledger(msgspec.Struct, eq=False):
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
+    steps: set[str] = set()  # the agents of grants that hold no slot: steps of programs
     places: set[str] = set()  # the agents whose grants wait for a place of the capacity port
     claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
@@ -93,6 +95,11 @@ class Ledger(msgspec.Struct, eq=False):
     closing: Need = NOTHING  # what the children of the last `Delegate` must leave its sender
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of grants that hold a slot."""
+        return len(self.grants) - len(self.steps)
 
     @property
     def spent(self) -> Usage:
@@ -151,7 +158,7 @@ class Ledger(msgspec.Struct, eq=False):
             scope.rooms = add(scope.rooms, self.need_of(who, room))
             scope.closing = self.closing
         if who in self.facts.lives:
-            self.agents += len(body.profiles)
+            self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
             if body.mode == "background" and scope is not None:
                 self._take_task(who, scope, body)
@@ -234,6 +241,7 @@ class Ledger(msgspec.Struct, eq=False):
         # A request that waits for a place is released by its answer, and charged nothing.
         if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
+        self.steps.discard(who)
         used = charge_of(grant.need, settled.usage)
         for scope in self.above(who):
             scope.reserved = subtract(scope.reserved, grant.need)
@@ -269,8 +277,11 @@ class Ledger(msgspec.Struct, eq=False):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
-            self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
+            if wish.need == NOTHING:  # a program's step claims nothing
+                self.steps.add(body.agent)
+                return
+            self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):

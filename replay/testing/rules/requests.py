@@ -32,6 +32,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, Mo
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.rules.facts import profile_of
 from callboard.replay.testing.rules.offered_tools import (
     not_about_tools,
     offered,
@@ -54,6 +55,7 @@ Part: TypeAlias = tuple[str, bytes]
 _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
     prompts.UNUSABLE_TASK,
+    prompts.UNUSABLE_QUESTION,
     "There is no tool named ",
     "Not run: one reply may make ",
     "Still running: ",
@@ -104,6 +106,7 @@ class _Agent(msgspec.Struct, eq=False):
     wish: TurnRequested = TurnRequested(0)
     named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
+    is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last: ModelRequest | None = None
     is_anew: bool = False  # a wish since its last request says that it does not begin with that
     read: int = 0
@@ -117,7 +120,7 @@ class _Agent(msgspec.Struct, eq=False):
             self.tasks.add((body.turn, body.call))
         if isinstance(body, DelegationEnded) and (body.turn, body.call) in self.tasks:
             return [("user", encode(prompts.task_ended(body)))]
-        if not isinstance(body, ToolReturned | ApprovalGiven):
+        if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
             return parts
         call = (body.turn, body.call)
         before = self.changed.get(call)
@@ -157,6 +160,8 @@ class _Checker:
             self._check(event.seq, body.agent, requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
+            if isinstance(body, Begin):
+                agent.is_eager = profile_of(bytes(body.profile)).is_eager
             self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])
 
@@ -169,7 +174,7 @@ class _Checker:
             return
         if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, unasked)
-        elif why := _why_unsendable(agent, request):
+        elif why := "" if agent.is_eager else _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_appending(seq, agent, request)
         if why := why_other_tools(request, self._tools.profile(who)):

@@ -30,7 +30,7 @@ class Rooms(Invariant):
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Record the room of a delegation that begins."""
         life, scope = self.facts.lives.get(event.sender), self.ledger.scopes.get(event.sender)
-        if life is not None and body.room != life.most("max_result_chars"):
+        if life is not None and body.room != (0 if life.profile.is_eager else life.most("max_result_chars")):
             self.broken(event.seq, f"a delegation of {event.sender} wants {body.room} bytes for its result")
         if scope is not None and self.facts.is_taken_on(event, outputs):
             place = body.turn, body.call

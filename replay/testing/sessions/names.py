@@ -28,6 +28,7 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CancelCall,
     CapacityGiven,
     CheckSchema,
     ContextMade,
@@ -46,7 +47,7 @@ from callboard.replay.testing.world import Move, MoveKind
 _TURNS: Final = (TurnRequested, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
-    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
+    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall,
     Delegate, Delegated, CancelTask, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {

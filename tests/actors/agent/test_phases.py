@@ -10,6 +10,7 @@ import pytest
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
+from callboard.actors.agent.program import OF_PROGRAMS
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AgentInput,
@@ -20,6 +21,7 @@ from callboard.actors.protocol.messages import (
     Stop,
     Told,
     ToolsGiven,
+    Woken,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
@@ -208,6 +210,7 @@ ROWS = [
     Row("new", judged("late"), "new"),
     Row("new", lambda agent: ToolStarted(1, 0), "new"),
     Row("new", given("approved"), "new"),
+    Row("new", lambda agent: Woken(1), "new"),
     Row("new", begun, "new"),
     Row("new", told, "new"),
     #
@@ -228,6 +231,7 @@ ROWS = [
     Row("thinking", judged("late"), "thinking"),
     Row("thinking", lambda agent: ToolStarted(1, 0), "thinking"),
     Row("thinking", given("approved"), "thinking"),
+    Row("thinking", lambda agent: Woken(1), "thinking"),
     Row("thinking", begun, "thinking"),
     Row("thinking", told, "thinking"),
     Row("thinking", over, "thinking", start=lead),
@@ -262,6 +266,7 @@ ROWS = [
     Row("acting", given("denied"), "judging", ["ReportBack"], start=acting_on("pay", "report_back")),
     Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("pay")),
     Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("pay", turns=1)),
+    Row("acting", lambda agent: Woken(1), "acting"),
     Row("acting", begun, "thinking", ["TurnRequested"], start=starting()),
     Row("acting", begun, "acting", start=starting("task_wait")),
     Row("acting", begun, "judging", ["ReportBack"], start=starting("report_back")),
@@ -285,6 +290,7 @@ ROWS = [
     Row("judging", judged("accepted", turn=1), "judging"),
     Row("judging", lambda agent: ToolStarted(1, 0), "judging"),
     Row("judging", given("approved"), "judging"),
+    Row("judging", lambda agent: Woken(1), "judging"),
     Row("judging", begun, "judging"),
     Row("judging", told, "judging"),
     Row("judging", over, "judging", start=lambda: lead(("report_back", {}))),
@@ -300,6 +306,7 @@ ROWS = [
     Row("parked", judged("late"), "parked"),
     Row("parked", lambda agent: ToolStarted(1, 0), "parked"),
     Row("parked", given("approved"), "parked"),
+    Row("parked", lambda agent: Woken(1), "parked"),
     #
     Row("failed", begin, "failed"),
     Row("failed", stop(), "stopping"),
@@ -311,6 +318,7 @@ ROWS = [
     Row("failed", judged("late"), "failed"),
     Row("failed", lambda agent: ToolStarted(1, 0), "failed"),
     Row("failed", given("approved"), "failed"),
+    Row("failed", lambda agent: Woken(1), "failed"),
     Row("failed", begun, "failed"),
     Row("failed", told, "failed"),
     #
@@ -327,6 +335,7 @@ ROWS = [
     Row("stopping", given("approved"), "stopping"),
     Row("stopping", given("approved"), "idle", ["Stopped"], start=stopped_while_asking),
     Row("stopping", given("denied", 5), "stopping"),
+    Row("stopping", lambda agent: Woken(1), "stopping"),
     Row("stopping", begun, "stopping"),
     Row("stopping", told, "stopping"),
     #
@@ -339,6 +348,7 @@ ROWS = [
     Row("idle", judged("accepted"), "idle"),
     Row("idle", lambda agent: ToolStarted(1, 0), "idle"),
     Row("idle", given("approved"), "idle"),
+    Row("idle", lambda agent: Woken(1), "idle"),
     Row("idle", begun, "idle"),
     Row("idle", told, "idle"),
     #
@@ -388,4 +398,4 @@ def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
 
 
 def test_every_kind_of_message_to_an_agent_has_a_handler() -> None:
-    assert set(HANDLERS) == set(get_args(AgentInput))
+    assert HANDLERS.keys() | OF_PROGRAMS.keys() == set(get_args(AgentInput))

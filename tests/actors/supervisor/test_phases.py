@@ -30,6 +30,7 @@ from callboard.actors.protocol.messages import (
     ToolsChanged,
     TurnRequested,
     TurnSettled,
+    Wake,
 )
 from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
@@ -55,6 +56,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     TurnSettled: TurnSettled(USED.usage, USED.text),
     Delegate: Delegate(1, 0, ("kid",), PROMPT, settled=USED),
     CancelTask: CancelTask(1, 0),
+    Wake: Wake(7, USED),
     ReportBack: ReportBack(1, 0, Json(b"1"), USED),
     Finished: Finished("answered", "done", settled=USED),
     Stopped: Stopped(USED),
