@@ -18,7 +18,8 @@ from callboard.actors.protocol.value_types import SchemaProblem
 
 TASK: Final = "task"
 REPORT_BACK: Final = "report_back"
-RESERVED: Final = frozenset({TASK, REPORT_BACK})
+ASK_MODEL: Final = "ask_model"
+RESERVED: Final = frozenset({TASK, REPORT_BACK, ASK_MODEL})
 """Tool names that users cannot take."""
 
 # An ending is read in one line of a table or of a parent's result.
