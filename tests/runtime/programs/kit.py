@@ -81,10 +81,14 @@ class Record(NamedTuple):
     step: Step
 
 
+def by_id(ask: Ask) -> str:
+    return ask.id
+
+
 def played(run: ProgramRun, order: Random, steps_max: int = 500) -> list[Record]:
     """Run a program to its end. order: chooses which answers come, when, and together with which."""
     at, records = T0, [Record((), T0, run.step((), T0))]
-    open_asks = list(records[0].step.asks)
+    open_asks = sorted(records[0].step.asks, key=by_id)
     while (step := records[-1].step).ending is None:
         assert len(records) < steps_max, "the program does not end"
         came: tuple[Answer, ...] = ()
@@ -99,7 +103,7 @@ def played(run: ProgramRun, order: Random, steps_max: int = 500) -> list[Record]
             assert wake is not None
             at = max(at, wake) + order.choice([0, 0, 3])
         step = run.step(came, at)
-        open_asks = sorted([*open_asks, *step.asks], key=lambda ask: ask.id)
+        open_asks = sorted([*open_asks, *step.asks], key=by_id)
         records.append(Record(came, at, step))
     return records
 
