@@ -1,12 +1,14 @@
 """All kinds of messages, by sender and recipient.
 
     client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
-    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
+    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded  Woken
+    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  Wake
+                               ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven
+    agent      -> tools, approvals   CancelCall
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
@@ -175,6 +177,13 @@ class DelegationEnded(RichMessage, frozen=True):
     reasons: tuple[Reason, ...] = ()
 
 
+@final
+class Woken(Message, frozen=True):
+    """The moment of a `Wake` has come."""
+
+    until: int
+
+
 # --- agent -> supervisor ----------------------------------------------------------
 
 
@@ -211,6 +220,8 @@ class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
     closing: the most that the parent's next turn can use. Its children must leave that.
+    implicit: the profile of the agent that a program's question to a model begins, in place of one of the
+    session's; null for a `task` call.
     """
 
     turn: int
@@ -221,6 +232,26 @@ class Delegate(RichMessage, frozen=True):
     closing: Need = Need()
     limits: Limits = Limits()
     mode: Literal["await"] = "await"
+    settled: Settled | None = None
+    implicit: Json = NULL
+
+
+@final
+class CancelTask(Message, frozen=True):
+    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
+
+    turn: int
+    call: int
+
+
+@final
+class Wake(Message, frozen=True):
+    """A program's earliest deadline, in place of the one before; None for none any more.
+
+    until: in milliseconds since 1970 UTC, of the session's clock.
+    """
+
+    until: int | None = None
     settled: Settled | None = None
 
 
@@ -235,13 +266,20 @@ class ReportBack(Message, frozen=True):
 
 
 @final
-class Finished(Message, frozen=True):
-    """The end of an agent that has nothing outstanding and asks for no further turn."""
+class Finished(RichMessage, frozen=True):
+    """The end of an agent that has nothing outstanding and asks for no further turn.
+
+    value: the value that a program returned, if it is no text; null otherwise.
+    """
 
     kind: OutcomeKind
     text: str = ""
     detail: str = ""
     settled: Settled | None = None
+    value: Json = NULL
+
+    def __post_init__(self) -> None:
+        keep_default(self, "value", NULL)
 
 
 @final
@@ -292,9 +330,19 @@ class DeciderFailed(Message, frozen=True):
 
 ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
 AgentInput: TypeAlias = (
-    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
+    Begin
+    | Stop
+    | ReportJudged
+    | DelegationEnded
+    | Woken
+    | ModelReplied
+    | ToolStarted
+    | ToolReturned
+    | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
+FromAgent: TypeAlias = (
+    TurnRequested | TurnSettled | Delegate | CancelTask | Wake | ReportBack | Finished | Stopped
+)
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
 )

@@ -134,6 +134,17 @@ class ApprovalGiven(RichMessage, frozen=True):
 
 
 @final
+class CancelCall(Message, frozen=True):
+    """An order to end one call, to the port that has it. Its one answer still comes.
+
+    A question to a person is withdrawn. A cancel that crosses the answer changes nothing.
+    """
+
+    turn: int
+    call: int
+
+
+@final
 class RequestCapacity(RichMessage, frozen=True):
     """A wish for a place among the model calls of all sessions, for a model that the runtime limits.
 
@@ -189,10 +200,14 @@ class SchemaChecked(Message, frozen=True):
 
 @final
 class SetTimer(Message, frozen=True):
-    """An order to fire once, this many milliseconds after this event."""
+    """An order to fire once, this many milliseconds after this event.
+
+    until: instead, the moment to fire, in milliseconds since 1970 UTC; None for no such moment.
+    """
 
     timer: int
-    after_ms: int
+    after_ms: int = 0
+    until: int | None = None
 
 
 @final
@@ -221,6 +236,7 @@ PortInput: TypeAlias = (
     CallModel
     | CallTool
     | RequestApproval
+    | CancelCall
     | RequestCapacity
     | CheckSchema
     | SetTimer

@@ -57,12 +57,15 @@ class ModelSpec(Part, frozen=True):
 
     name: by which the runtime finds it. max_tokens: the most that one answer may have.
     params: further parameters of a call, a JSON object. prices: None if they are unknown.
+    kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents inherit the
+    model that it would have inherited itself.
     """
 
     name: str
     max_tokens: int = 8_192
     params: Json = NULL
     prices: Prices | None = None
+    kind: Literal["service", "program"] = "service"
 
 
 class Profile(Part, frozen=True):
@@ -72,6 +75,8 @@ class Profile(Part, frozen=True):
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
     of, empty for none.
+    turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
+    models: the models that a program may ask by name, beside the one that it inherits.
     """
 
     name: str
@@ -84,3 +89,5 @@ class Profile(Part, frozen=True):
     limits: Limits = Limits()
     model: ModelSpec | None = None
     output_type: str = ""
+    turns: Literal["all", "any"] = "all"
+    models: tuple[ModelSpec, ...] = ()

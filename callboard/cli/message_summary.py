@@ -10,7 +10,7 @@ from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.cli.formats import counted, duration, tokens
+from callboard.cli.formats import counted, duration, local_time, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.tree import prompt_text
 
@@ -82,6 +82,11 @@ def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
     return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
 
 
+def _set_timer(body: p.SetTimer) -> str:
+    due = f"in {duration(body.after_ms)}" if body.until is None else f"at {local_time(body.until)}"
+    return f"timer {body.timer}, {due}"
+
+
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
     return "".join(f"; {one.path or '/'}: {one.message}" for one in problems)
 
@@ -115,6 +120,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.Stop: lambda it: it.reason,
     m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
     m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
+    m.Woken: lambda it: f"at {local_time(it.until)}",
     p.ModelReplied: _reply,
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
@@ -125,6 +131,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
     ),
     m.Delegate: lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}",
+    m.CancelTask: lambda it: f"turn {it.turn}, call {it.call}",
+    m.Wake: lambda it: "no more" if it.until is None else f"at {local_time(it.until)}",
     m.ReportBack: lambda it: _json(it.value),
     m.Finished: _ended,
     m.Stopped: lambda _: "",
@@ -136,9 +144,10 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    p.CancelCall: lambda it: f"turn {it.turn}, call {it.call}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
-    p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
+    p.SetTimer: _set_timer,
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",
     p.TimerFired: lambda it: f"timer {it.timer}",

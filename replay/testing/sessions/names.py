@@ -13,6 +13,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
+    CancelTask,
     Delegate,
     DelegationEnded,
     ReportBack,
@@ -23,6 +24,7 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CancelCall,
     CapacityGiven,
     CheckSchema,
     ModelReplied,
@@ -39,7 +41,7 @@ from callboard.replay.testing.world import Move, MoveKind
 _TURNS: Final = (TurnRequested, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
-    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
+    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall, CancelTask,
     Delegate, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
