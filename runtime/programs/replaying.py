@@ -33,8 +33,11 @@ class ProgramDiverged(ProgramCrashed):
 
 
 def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
-    """Execute the recorded steps of a run again, and return it. Raises ProgramDiverged."""
-    made = ProgramRun(main, run)
+    """Execute the recorded steps of a run again, and return it. Raises ProgramDiverged.
+
+    run: the name of a run without steps; a recorded one has its own, also in a fork.
+    """
+    made = ProgramRun(main, recorded.steps[0].step.head.run if recorded.steps else run)
     for one in recorded.steps:
         head = one.step.head
         try:
