@@ -4,8 +4,8 @@ from callboard.actors.protocol.endings import OutcomeKind as OutcomeKind
 from callboard.actors.protocol.endings import Status as Status
 from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
 from callboard.actors.protocol.errors import AskFailed as AskFailed
-from callboard.actors.protocol.errors import CallFailed as CallFailed
 from callboard.actors.protocol.errors import CallboardError as CallboardError
+from callboard.actors.protocol.errors import CallFailed as CallFailed
 from callboard.actors.protocol.errors import CorruptLog as CorruptLog
 from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged

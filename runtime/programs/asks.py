@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False, tag="tool_use", tag_field="type"):
-    """One ask: a call of a tool, of `task` or of `ask_model`. id: the digest of what is asked."""
+    """One ask: a call of a tool, of `task` or of `ask_model`. id: the digest of its name and input."""
 
     id: str
     name: str
@@ -109,13 +109,13 @@ def salt_of(run: str) -> int:
 
 
 def ask_key(run_number: int, name: str, arguments: Json) -> bytes:
-    """Return the digest of what is asked, without its occurrence."""
+    """Return the digest that equal asks of a run share."""
     head = b"%d %s\0" % (run_number, name.encode())
     return blake2b(head + bytes(arguments), digest_size=_ID_BYTES, person=b"callboard/ask").digest()
 
 
 def ask_id(key: bytes, occurrence: int) -> str:
-    """Return the id of an ask. occurrence: how often the run has asked the same, this one included."""
+    """Return the id of an ask. occurrence: its number among the equal asks of the run, from 1 up."""
     return f"ask_{key.hex()}_{occurrence}"
 
 

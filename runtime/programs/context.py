@@ -1,4 +1,4 @@
-"""The context of a program: what it may ask for, its time and its chance."""
+"""The context of a program: its asks, its time and its chance."""
 
 import asyncio
 import datetime
