@@ -31,6 +31,18 @@ class Task(msgspec.Struct, frozen=True, gc=False):
         return names * copies
 
 
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of an `ask_model` call.
+
+    schema: of the answer, null for text. model: a name, None for the usual one.
+    """
+
+    prompt: Json
+    schema: Json = NULL
+    system: Json = NULL
+    model: str | None = None
+
+
 class _Block(msgspec.Struct, frozen=True, gc=False):
     type: str
 
@@ -40,6 +52,7 @@ class _Wrapped(msgspec.Struct, frozen=True, gc=False):
 
 
 _TASK: Final = msgspec.json.Decoder(Task)
+_QUESTION: Final = msgspec.json.Decoder(Question)
 _PROMPT: Final[msgspec.json.Decoder[str | tuple[_Block, ...]]] = msgspec.json.Decoder(
     str | tuple[_Block, ...]
 )
@@ -55,6 +68,19 @@ def read_task(arguments: Json) -> Task | None:
         return None
     has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
     return task if has_prompt else None
+
+
+def read_question(arguments: Json) -> Question | None:
+    """Read the arguments of an `ask_model` call; return None if they are unusable or lack a prompt."""
+    try:
+        question = _QUESTION.decode(arguments)
+        prompt = _PROMPT.decode(question.prompt)
+        if question.system != NULL:
+            _PROMPT.decode(question.system)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
+    return question if has_prompt else None
 
 
 def unwrapped(value: Json) -> Json:

@@ -7,7 +7,7 @@ answer starts the next one in call order. Delegations, and questions to a person
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import read_task, unwrapped
+from callboard.actors.agent.arguments import read_question, read_task, unwrapped
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
@@ -23,13 +23,15 @@ from callboard.actors.agent.state import (
 from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json, tool_result, user_message
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.limits import Limits, millis
+from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
+from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.value_types import Settled
 
 
@@ -79,7 +81,7 @@ def _sort_calls(
         if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
-        request = prompts.TRUNCATED if call == cut else _request_for(state, prefix, call, use)
+        request = prompts.TRUNCATED if call == cut else request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
@@ -87,7 +89,7 @@ def _sort_calls(
     return requests, tuple(reports), answers
 
 
-def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
     effect = prefix.effects.get(use.name)
     if effect is not None:
@@ -96,13 +98,15 @@ def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolU
         return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
+    if use.name == prompts.ASK_MODEL and prefix.profile.is_eager:
+        return _ask_model(state, call, use)
     return prompts.unknown_tool(use.name, tuple(prefix.effects))
 
 
-def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
-    """Return the request to run one of the profile's tools for this call."""
+def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
+    """Return the request to run one of the profile's tools for this call. turn: its turn, 0 for the last."""
     effect = prefix_of(state).effects[use.name]
-    return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id))
 
 
 def start_next_tool(state: AgentState) -> Decision:
@@ -116,20 +120,24 @@ def start_next_tool(state: AgentState) -> Decision:
     return state, (call_tool(state, call, state.uses[call]),)
 
 
-def ask_to_repeat(state: AgentState, call: int) -> Post | None:
-    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
-    use = state.uses[call]
+def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
+    """Return the question if an interrupted call may run again; None if its tool wants no such question.
+
+    turn: of the call, 0 for the last.
+    """
     is_asked = prefix_of(state).approvals.get(use.name) in ("interrupted", "always")
-    return _question(state, call, use, is_repeat=True) if is_asked else None
+    return _question(state, call, use, turn, is_repeat=True) if is_asked else None
 
 
-def _question(state: AgentState, call: int, use: ToolUse, *, is_repeat: bool = False) -> Post:
+def _question(state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_repeat: bool = False) -> Post:
     """Return the question to a person about a call."""
     prefix, limit = prefix_of(state), millis(state.limits.approval_timeout_s)
     effect, profile = prefix.effects[use.name], prefix.profile.name
     own = next(spec.approval_timeout_ms for spec in prefix.profile.tools if spec.name == use.name)
     timeout_ms = min(own or limit, limit or own)
-    body = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms)
+    body = RequestApproval(
+        turn or state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms
+    )
     return Post(APPROVALS, body)
 
 
@@ -143,10 +151,34 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     return Post(SUPERVISOR, body)
 
 
+def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
+    """Return the delegation to an implicit agent without tools, which puts a question to a model."""
+    profile = prefix_of(state).profile
+    asked = read_question(use.input)
+    model = next((one for one in profile.models if asked and one.name == asked.model), None)
+    if asked is None or (asked.model and model is None):
+        return prompts.UNUSABLE_QUESTION + (", ".join(one.name for one in profile.models) or "none")
+    # Each report takes a turn.
+    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts
+    one = Profile(
+        prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
+    )
+    body = Delegate(
+        state.turn,
+        call,
+        (prompts.ASK_MODEL,),
+        asked.prompt,
+        asked.schema,
+        need_of(state),
+        implicit=Json(encode(one)),
+    )
+    return Post(SUPERVISOR, body)
+
+
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
-    """Put the settlement into the first delegation, or else into a post of its own."""
+    """Put the settlement into the first post that can carry it, or else into a post of its own."""
     for at, post in enumerate(posts):
-        if isinstance(post.body, Delegate):
+        if isinstance(post.body, Delegate | Wake):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
     return (*posts, Post(SUPERVISOR, TurnSettled(settled)))

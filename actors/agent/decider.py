@@ -26,7 +26,11 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
-from callboard.actors.agent.phases import AGENT
+from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.phases import AGENT, PROGRAM
+from callboard.actors.agent.program import HANDLERS as OF_PROGRAMS
+from callboard.actors.agent.program import end, take_step
+from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
@@ -61,6 +65,11 @@ _UNUSABLE: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
 )
 """The end of an agent whose reply stopped for such a reason."""
 
+_FAILURES: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
+    {"context_full": "context_full", "crashed": "crashed"}
+)
+"""The end of an agent whose model call failed for good with such a code; any other is a `model_error`."""
+
 _GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
 _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
@@ -68,7 +77,8 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
-    handle = _IN_PHASE[state.phase].get(type(body))
+    rows = _IN_PHASE if state.eager is None else _IN_PHASE_OF_PROGRAMS
+    handle = rows[state.phase].get(type(body))
     return (state, ()) if handle is None else handle(state, seq, body)
 
 
@@ -94,6 +104,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         is_accepted=False,
         carry=(),
+        eager=EMPTY if prefix.profile.is_eager else None,
     )
     return ask_turn(state, None, prompt, len(prompt), (seq,))
 
@@ -113,7 +124,12 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         return _on_failure(state, reply, settled)
     if reply.stop_reason in _UNUSABLE:
         state = replace(state, text=said.text or state.text, is_forced=False)
-        return finish(state, _UNUSABLE[reply.stop_reason], settled)
+        return end(state, _UNUSABLE[reply.stop_reason], settled)
+    if state.eager is not None:
+        step = read_step(reply.content)
+        if step is None:
+            return _on_failure(state, reply, settled)
+        return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
 
 
@@ -135,8 +151,9 @@ def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Dec
     wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
-    kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"
-    return finish(state, kind, settled, f"{failure.code}: {failure.message}")
+    kind = _FAILURES.get(failure.code, "model_error")
+    detail = failure.message if kind == "crashed" else f"{failure.code}: {failure.message}"
+    return end(state, kind, settled, detail)
 
 
 def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
@@ -217,7 +234,7 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
     if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, call)
+        question = ask_to_repeat(state, call, state.uses[call])
         if question is not None:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
@@ -332,7 +349,12 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
 }
-"""The handling of each kind of message to an agent."""
+"""The handling of each kind of message to an agent whose turns wait for all calls."""
 
 _IN_PHASE: Final = {phase: {kind: HANDLERS[kind] for kind in row} for phase, row in AGENT.items()}
 """Phase -> message -> the handling of a message that has a meaning in that phase."""
+
+_IN_PHASE_OF_PROGRAMS: Final = {
+    phase: {kind: OF_PROGRAMS.get(kind) or HANDLERS[kind] for kind in row} for phase, row in PROGRAM.items()
+}
+"""The same for an agent with eager turns."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop, Woken
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
 Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "failed", "stopping", "idle"]
@@ -63,7 +63,47 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
     }
 )
-"""Phase -> message -> the possible next phases.
+"""Phase -> message -> the possible next phases, of an agent whose turns wait for all calls.
 
 A decider that raises leads from any phase to `failed`, and from `failed` and `stopping` straight to `idle`.
 """
+
+PROGRAM: Final[Mapping[Phase, Row]] = MappingProxyType(
+    {
+        "thinking": {
+            ModelReplied: ("thinking", "acting", "judging", "idle"),
+            ToolReturned: ("thinking",),
+            ApprovalGiven: ("thinking",),
+            ToolStarted: ("thinking",),
+            DelegationEnded: ("thinking",),
+            Woken: ("thinking",),
+            Stop: ("stopping", "idle"),
+        },
+        "acting": {
+            ToolReturned: ("acting", "thinking", "judging", "idle"),
+            ApprovalGiven: ("acting", "thinking", "judging", "idle"),
+            ToolStarted: ("acting",),
+            DelegationEnded: ("acting", "thinking", "judging", "idle"),
+            Woken: ("acting", "thinking", "idle"),
+            Stop: ("stopping", "idle"),
+        },
+        "judging": {
+            ReportJudged: ("judging", "idle"),
+            Stop: ("idle",),
+        },
+        "failed": {
+            ModelReplied: ("failed",),
+            ToolReturned: ("failed",),
+            ApprovalGiven: ("failed",),
+            DelegationEnded: ("failed",),
+            Stop: ("stopping", "idle"),
+        },
+        "stopping": {
+            ModelReplied: ("stopping", "idle"),
+            ToolReturned: ("stopping", "idle"),
+            ApprovalGiven: ("stopping", "idle"),
+            DelegationEnded: ("stopping",),
+        },
+    }
+)
+"""The same of an agent with eager turns, between its `Begin` and its rest. Its calls stay open over turns."""

@@ -12,7 +12,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import Approval, Effect, Profile, ToolSpec
+from callboard.actors.protocol.profiles import Approval, Effect, Profile, ToolSpec, read_profile
 
 TOOL_OVERHEAD_TOKENS = 1_000
 """Added to the bound of a request with tools, since services write a prompt of their own around tools.
@@ -33,12 +33,6 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     reports: bool
     digest: str
     tokens: int
-
-
-@lru_cache(maxsize=1_024)
-def read_profile(raw: bytes) -> Profile:
-    """Decode a profile that the runtime's own encoder has encoded."""
-    return msgspec.json.decode(raw, type=Profile)
 
 
 def prefix_for(begin: Begin) -> RequestPrefix:

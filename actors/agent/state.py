@@ -5,6 +5,7 @@ from typing import Final, final
 import msgspec
 
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.eager import Eager
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.protocol import prompts
@@ -14,7 +15,7 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Need, bound
+from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
 
 
@@ -52,6 +53,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
+    eager: the books of an agent with eager turns, in place of uses, refused, answers, unanswered, waiting,
+        changed and reports; None for any other agent. Its questions are known by their tickets.
     """
 
     address: str
@@ -85,6 +88,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     reports: tuple[int, ...] = ()
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
+    eager: Eager | None = None
 
 
 def initial_agent(address: str) -> AgentState:
@@ -101,11 +105,15 @@ def prefix_of(state: AgentState) -> RequestPrefix:
 
 def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
-    return state.turns_used < (state.limits.max_iterations or 0)
+    limits = state.limits
+    most = limits.max_steps if state.model.is_program else limits.max_iterations
+    return state.turns_used < (most or 0)
 
 
 def need_of(state: AgentState) -> Need:
-    """Return the most that a call with this conversation can use."""
+    """Return the most that a call with this conversation can use: nothing for a program's step."""
+    if state.model.is_program:
+        return NOTHING
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 
 

@@ -10,9 +10,9 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
-from callboard.actors.protocol.usage import bound
+from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
@@ -33,7 +33,8 @@ def ask_turn(
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
     if said is not None:
         history, digest = history.append(said), rolled(digest, said)
-    need = bound(tokens, state.model.max_tokens, state.model.prices)
+    model = state.model
+    need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
     request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
     # One copy of the state for the message and the request.
     state = replace(
@@ -57,12 +58,16 @@ def ask_turn(
 
 
 def finish(
-    state: AgentState, kind: OutcomeKind, settled: Settled | None = None, detail: str = ""
+    state: AgentState,
+    kind: OutcomeKind,
+    settled: Settled | None = None,
+    detail: str = "",
+    value: Json = NULL,
 ) -> Decision:
-    """End an agent that has nothing outstanding."""
+    """End an agent that has nothing outstanding. value: of a program that returned one, null otherwise."""
     if settled is not None:
         settled = replace(settled, text="")
-    finished = Finished(kind, state.text, detail, settled)
+    finished = Finished(kind, state.text, detail, settled, value)
     return _at_rest(state), (Post(SUPERVISOR, finished),)
 
 
@@ -104,6 +109,7 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        eager=None,
     )
 
 

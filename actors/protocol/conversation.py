@@ -17,6 +17,12 @@ class _ToolResult(
     is_error: bool = False
 
 
+class _ProgramResult(_ToolResult, frozen=True, tag="tool_result", tag_field="type", gc=False):
+    status: str = ""
+    value: Json = NULL
+    text: str = ""
+
+
 class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
     text: str
 
@@ -34,6 +40,17 @@ def message(role: Literal["user", "assistant"], content: Json) -> Json:
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
     """Build the block that answers a tool call."""
     return Json(encode(_ToolResult(use_id, output, is_error)))
+
+
+def program_result(
+    use_id: str, output: Json, status: str, *, is_error: bool, value: Json = NULL, text: str = ""
+) -> Json:
+    """Build the block that answers a program's ask.
+
+    status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation that failed.
+    value: the value of a delegation, null for none. text: the last words of one that failed.
+    """
+    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text)))
 
 
 def text_block(text: str) -> Json:

@@ -1,5 +1,6 @@
 """The pure description of an agent, as the log holds it. Nothing in it can be called."""
 
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -67,6 +68,11 @@ class ModelSpec(Part, frozen=True):
     prices: Prices | None = None
     kind: Literal["service", "program"] = "service"
 
+    @property
+    def is_program(self) -> bool:
+        """Return True if the answers are the steps of a program, which cost nothing."""
+        return self.kind == "program"
+
 
 class Profile(Part, frozen=True):
     """An agent's description.
@@ -91,3 +97,22 @@ class Profile(Part, frozen=True):
     output_type: str = ""
     turns: Literal["all", "any"] = "all"
     models: tuple[ModelSpec, ...] = ()
+
+    @property
+    def is_eager(self) -> bool:
+        """Return True if the agent asks for its next turn as soon as one call is answered."""
+        return self.turns == "any"
+
+    def own_model(self, inherited: ModelSpec) -> ModelSpec:
+        """Return the model, or the program, that answers this agent's turns. inherited: its parent's."""
+        return self.model or inherited
+
+    def model_below(self, inherited: ModelSpec) -> ModelSpec:
+        """Return the model that its sub-agents inherit: a program hands down the one that it inherits."""
+        return inherited if self.model is None or self.model.is_program else self.model
+
+
+@lru_cache(maxsize=1_024)
+def read_profile(raw: bytes) -> Profile:
+    """Decode a profile that the runtime's own encoder has encoded."""
+    return msgspec.json.decode(raw, type=Profile)

@@ -42,6 +42,11 @@ UNUSABLE_TASK: Final = (
     "agents (a list of names that race), with copies between 1 and 10000. Agents: "
 )
 
+UNUSABLE_QUESTION: Final = (
+    "Not asked: ask_model needs a prompt (text that is not empty) and may have system, schema and model, the "
+    "name of one of the program's models. Models: "
+)
+
 
 def too_many_calls(most: int) -> str:
     """Return the answer to a call that is not among the first so many of its reply."""

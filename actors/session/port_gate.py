@@ -15,6 +15,7 @@ exactly one answer in: the port's own, or the one that the gate or recovery post
 Rules
   - Once a `Stop` for an agent is posted, nothing starts for that agent, until it has drained or begins again.
   - Each request is answered exactly once.
+  - A request that its agent gave up is aborted like one of a stopped agent.
   - `cancelled` claims that a request certainly did not start. A call that an earlier process may have started
     is `interrupted` instead.
   - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
@@ -36,6 +37,7 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CancelCall,
     CancelTimer,
     CapacityGiven,
     ExtendTimer,
@@ -109,6 +111,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
     is_unwanted: True if its agent was stopped after it.
+    is_given_up: True if its agent gave it up by a `CancelCall`.
     """
 
     event: Event
@@ -117,6 +120,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: bool = False
     is_repeated: bool = False
     is_unwanted: bool = False
+    is_given_up: bool = False
 
 
 class PortGate:
@@ -212,7 +216,15 @@ class PortGate:
     def may_start(self, request: Event) -> bool:
         """Return True if a port may act: the request has no answer and its agent is not stopped."""
         opened = None if self.is_closed else self.open.get(request.seq)
-        return opened is not None and not opened.is_answered and opened.owner not in self._stopped
+        return opened is not None and not opened.is_answered and not self._is_ended(opened)
+
+    def _is_ended(self, opened: OpenRequest) -> bool:
+        return opened.is_given_up or opened.owner in self._stopped
+
+    def is_wanted(self, seq: int) -> bool:
+        """Return False for an open request that was given up, or whose agent is stopped."""
+        opened = self.open.get(seq)
+        return opened is None or not self._is_ended(opened)
 
     def is_stopped(self, agent: str) -> bool:
         """Return True if an agent got a `Stop` and has not drained."""
@@ -312,6 +324,18 @@ class PortGate:
         for request in requests:
             request.is_unwanted = True
 
+    def _give_up(self, event: Event, actions: list[Action]) -> None:
+        body, who = event.body, event.sender
+        assert isinstance(body, CancelCall)
+        for seq in self._of.get(who, ()):
+            opened = self.open[seq]
+            request = opened.event.body
+            if not isinstance(request, CallTool | RequestApproval):
+                continue
+            if (request.turn, request.call) == (body.turn, body.call) and not opened.is_given_up:
+                opened.is_given_up = True
+                actions.append(Abort(opened.event))
+
     def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)
 
@@ -321,7 +345,8 @@ class PortGate:
     def _arm(self, event: Event, actions: list[Action]) -> None:
         body = event.body
         assert isinstance(body, SetTimer)
-        arm = self.timers[body.timer] = Arm(body.timer, event.at, body.after_ms, event.seq)
+        after_ms = body.after_ms if body.until is None else max(0, body.until - event.at)
+        arm = self.timers[body.timer] = Arm(body.timer, event.at, after_ms, event.seq)
         actions.append(arm)
 
     def _extend(self, event: Event, actions: list[Action]) -> None:
@@ -347,6 +372,7 @@ _HANDLERS = {
     RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,
     Stop: PortGate._stop,
+    CancelCall: PortGate._give_up,
     Begin: PortGate._begin,
     Stopped: PortGate._drained,
     SetTimer: PortGate._arm,

@@ -116,9 +116,9 @@ def _why_not_ready(state: SupervisorState) -> str:
 
 def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     profile = state.profiles[state.host_name][0]
-    model = profile.model or state.model
+    model = profile.own_model(state.model)
     is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, ask.limits))
-    if is_costed and model.prices is None:
+    if is_costed and model.prices is None and not model.is_program:
         return f"a cost limit applies and the prices of {model.name} are not known"
     return ""
 
@@ -133,7 +133,7 @@ def begin_host(work: UnitOfWork) -> None:
         _HOST_ORDINAL,
         ask.delegation.key,
         profile,
-        profile.model or state.model,
+        profile.model_below(state.model),
         ask.limits,
         0,
         host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
@@ -146,7 +146,8 @@ def begin_host(work: UnitOfWork) -> None:
     work.add(record)
     work.update_session(live=state.live + 1, agents=max(1, state.agents))
     roster = roster_of(state, profile, 0, ask.limits)
-    work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
+    model, schema = profile.own_model(record.model), ask.delegation.schema
+    work.post(HOST, Begin(raw, ask.prompt, model, ask.limits, schema, 0, roster))
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:

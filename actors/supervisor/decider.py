@@ -7,6 +7,8 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
+    CancelTask      end a delegation as `cancelled`                                   (programs)
+    Wake            set the timer of a program's deadline                             (programs)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
     Stopped         take a drained agent out of the tree                              (ending)
@@ -31,6 +33,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     Ask,
     Cancel,
+    CancelTask,
     Close,
     DeciderFailed,
     Delegate,
@@ -43,6 +46,7 @@ from callboard.actors.protocol.messages import (
     SupervisorInput,
     TurnRequested,
     TurnSettled,
+    Wake,
 )
 from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
@@ -56,6 +60,12 @@ from callboard.actors.supervisor.ending import (
     retire,
     stop_below,
     win,
+)
+from callboard.actors.supervisor.programs import (
+    on_cancel_task,
+    on_deadline_of_program,
+    on_wake,
+    serve_lines,
 )
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
@@ -110,6 +120,8 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)
+    if freed := work.take_freed():
+        serve_lines(work, freed)
     if work.state.queue.size:
         serve_queue(work)
     ask = work.state.ask
@@ -132,8 +144,8 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     if finished.kind == "answered":
         delegation = work.delegation_of(record)
         if delegation is not None:
-            text, detail = finished.text, finished.detail
-            win(work, parent_of(sender), delegation, sender, "answered", text=text, detail=detail)
+            said, detail, parent = finished.text, finished.detail, parent_of(sender)
+            win(work, parent, delegation, sender, "answered", value=finished.value, text=said, detail=detail)
     else:
         record = replace(record, text=finished.text or record.text)
         record_racer_end(work, record, finished.kind, finished.detail)
@@ -155,6 +167,8 @@ def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     work.update_session(timers=work.state.timers.drop(fired.timer))
     if timer.purpose == "turn":
         on_turn_timer(work, timer.address)
+    elif timer.purpose == "wake":
+        on_deadline_of_program(work, timer)
     elif timer.purpose == "deadline":
         work.update_record(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
@@ -187,6 +201,8 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     TurnRequested: Handler(on_turn_requested, settles=True),
     TurnSettled: Handler(lambda work, sender, body: None, settles=True),
     Delegate: Handler(on_delegate, settles=True),
+    CancelTask: Handler(on_cancel_task),
+    Wake: Handler(on_wake, settles=True),
     ReportBack: Handler(on_report, settles=True),
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),

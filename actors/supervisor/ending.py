@@ -85,6 +85,8 @@ def retire(work: UnitOfWork, record: Record) -> None:
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
+    if record.program is not None:
+        work.cancel_timer(record.program.wake_timer)
     work.update_record(
         record.address, is_running=False, wanted=None, wanted_at=0, turn_timer=0, deadline_timer=0
     )
@@ -182,7 +184,18 @@ def end_delegation(
     record = work.record(parent)
     if record is not None:
         work.update_record(parent, delegations=record.delegations.drop(delegation.key))
+        if delegation.request is not None:
+            _leave_places(work, record, delegation)
     work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
+
+
+def _leave_places(work: UnitOfWork, parent: Record, delegation: Delegation) -> None:
+    """Let a program's delegation that has not begun leave the line, or the places that it has taken."""
+    books = parent.program
+    if books is not None and books.line.get(delegation.key):
+        work.update_record(parent.address, program=replace(books, line=books.line.drop(delegation.key)))
+    else:
+        work.free_places(parent.address, len(delegation.racers))
 
 
 def _ended(
@@ -235,6 +248,15 @@ def _spent_on(work: UnitOfWork, parent: str, delegation: Delegation) -> tuple[Us
     return used, unsettled
 
 
+def cancel_delegation(work: UnitOfWork, parent: str, delegation: Delegation, detail: str) -> None:
+    """End an open delegation as `cancelled`, with its agents and all below them."""
+    for ordinal in delegation.racers:
+        address = work.racer_address(parent, ordinal)
+        stop_below(work, address)
+        stop_one(work, address, "cancelled")
+    end_delegation(work, parent, delegation, "cancelled", detail=detail)
+
+
 def judge_late(work: UnitOfWork, pending: Pending) -> None:
     """Judge a report as `late`: its delegation has ended, or its sender ended before it."""
     work.post(pending.address, ReportJudged(pending.turn, pending.call, "late"))
@@ -260,6 +282,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
         delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
             work.put_delegation(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
+        work.free_places(parent, 1)
         leaf = work.record(parent)
 
 

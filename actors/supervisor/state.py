@@ -9,7 +9,7 @@ subtree; the host's scope is the session's.
     delegation  checking -> open -> ended, and out of its parent's record
 """
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
@@ -52,6 +52,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     running: the number of racers that have not ended.
     reports: the number of reports so far.
     pending: the reports that wait for their judgement, by number. The first is being checked.
+    request: of a delegation that has not begun.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
     """
@@ -72,6 +73,20 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     output_type: str = ""
 
 
+class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
+    """The books that a program needs and no other agent.
+
+    line: the keys of its delegations that wait for a place under max_children, in the order of the asks.
+    wake_timer: the timer of its deadline, 0 for none.
+    """
+
+    line: IntMap[bool] = IntMap()
+    wake_timer: int = 0
+
+
+NO_BOOKS: Final = ProgramBooks()
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has a descendant that has not.
 
@@ -84,6 +99,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
+    turn_children: the copies that its last turn delegated to; of a program, all that have a place now.
     """
 
     address: str
@@ -115,6 +131,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()
     text: str = ""
+    program: ProgramBooks | None = None
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -181,10 +198,11 @@ class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
-    """The purpose of a timer and the agent that it is for."""
+    """The purpose of a timer and the agent that it is for. until: of a program's deadline."""
 
-    purpose: Literal["deadline", "turn", "grace"]
+    purpose: Literal["deadline", "turn", "grace", "wake"]
     address: str = ""
+    until: int | None = None
 
 
 class Agents(msgspec.Struct, frozen=True, gc=False):

@@ -7,6 +7,8 @@ Rules
     `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
     drains with the answer, which releases both and charges nothing.
   - A call that can never fit ends its agent as `budget`. A call that does not fit yet waits in the queue.
+  - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
+    scope, and is charged nothing.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
     for their children would hold all slots, and no child could ever run.
 """
@@ -41,7 +43,7 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    if request.attempt == 1 and record.turn_children:
+    if request.attempt == 1 and record.turn_children and not record.profile.is_eager:
         # This turn is the one for which the delegations of the last one left room.
         budget = replace(record.budget, closing=NOTHING)
         record = ancestry[-1] = replace(record, turn_children=0, budget=budget)
@@ -66,6 +68,9 @@ def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequ
 
     seq: of the request.
     """
+    if wanted.need == NOTHING:
+        work.put_records((_called(work, ancestry[-1], wanted, seq, ancestry[-1].reserved),))
+        return
     # Most requests are granted at once, so they take no ticket.
     if (
         work.state.queue.size
@@ -173,9 +178,12 @@ def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
     ancestry = work.ancestry(sender)
     if ancestry is None or (need := ancestry[-1].grant) is None:
         return
-    record, used = ancestry[-1], budgets.charge_of(need, settled.usage)
+    record, text = ancestry[-1], settled.text or ancestry[-1].text
+    if need == NOTHING:
+        work.put_records((replace(record, grant=None, granted=(0, 0), text=text),))
+        return
+    used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)
-    text = settled.text or record.text
     ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
     work.put_records(ancestry)
     work.in_flight -= 1

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.codec import encode
@@ -38,6 +39,7 @@ START_MS = 1_767_225_600_000
 
 NO_LIMITS = Limits()
 SCRIPTED = ModelSpec("scripted")
+PROGRAM = ModelSpec("program", kind="program")
 ANY_OBJECT = Json(b'{"type":"object"}')
 
 Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
@@ -126,6 +128,25 @@ def profile(
     )
 
 
+def program_profile(
+    name: str,
+    agents: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    *,
+    writes: Sequence[str] = (),
+    asks: Sequence[str] = (),
+    limits: Limits = NO_LIMITS,
+    schema: object = None,
+    models: Sequence[ModelSpec] = (),
+) -> Profile:
+    """Return the profile of a scripted program; the arguments are those of `profile`.
+
+    models: those that it may ask by name.
+    """
+    made = profile(name, agents, tools, writes=writes, asks=asks, limits=limits, schema=schema)
+    return replace(made, turns="any", model=PROGRAM, models=tuple(models))
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A session to simulate."""
@@ -154,7 +175,7 @@ class Scenario:
         """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host, limited = self.profiles[0], tuple(self.capacity)
-        model = host.model or self.model
+        model = host.model_below(self.model)
         return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited)
 
     @cached_property

@@ -10,8 +10,9 @@ import pytest
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
+from callboard.actors.agent.program import HANDLERS as OF_PROGRAMS
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AgentInput, Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.messages import AgentInput, Begin, DelegationEnded, ReportJudged, Stop, Woken
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
@@ -148,6 +149,7 @@ ROWS = [
     Row("new", judged("late"), "new"),
     Row("new", lambda agent: ToolStarted(1, 0), "new"),
     Row("new", given("approved"), "new"),
+    Row("new", lambda agent: Woken(1), "new"),
     #
     Row("thinking", begin, "thinking"),
     Row("thinking", stop(), "idle", ["Stopped"]),
@@ -166,6 +168,7 @@ ROWS = [
     Row("thinking", judged("late"), "thinking"),
     Row("thinking", lambda agent: ToolStarted(1, 0), "thinking"),
     Row("thinking", given("approved"), "thinking"),
+    Row("thinking", lambda agent: Woken(1), "thinking"),
     #
     Row("acting", begin, "acting"),
     Row("acting", stop(), "stopping"),
@@ -193,6 +196,7 @@ ROWS = [
     Row("acting", given("denied"), "judging", ["ReportBack"], start=acting_on("pay", "report_back")),
     Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("pay")),
     Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("pay", turns=1)),
+    Row("acting", lambda agent: Woken(1), "acting"),
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
@@ -206,6 +210,7 @@ ROWS = [
     Row("judging", judged("accepted", turn=1), "judging"),
     Row("judging", lambda agent: ToolStarted(1, 0), "judging"),
     Row("judging", given("approved"), "judging"),
+    Row("judging", lambda agent: Woken(1), "judging"),
     #
     Row("failed", begin, "failed"),
     Row("failed", stop(), "stopping"),
@@ -217,6 +222,7 @@ ROWS = [
     Row("failed", judged("late"), "failed"),
     Row("failed", lambda agent: ToolStarted(1, 0), "failed"),
     Row("failed", given("approved"), "failed"),
+    Row("failed", lambda agent: Woken(1), "failed"),
     #
     Row("stopping", begin, "stopping"),
     Row("stopping", stop(), "stopping"),
@@ -231,6 +237,7 @@ ROWS = [
     Row("stopping", given("approved"), "stopping"),
     Row("stopping", given("approved"), "idle", ["Stopped"], start=stopped_while_asking),
     Row("stopping", given("denied", 5), "stopping"),
+    Row("stopping", lambda agent: Woken(1), "stopping"),
     #
     Row("idle", begin, "thinking", ["TurnRequested"]),
     Row("idle", stop(), "idle"),
@@ -241,6 +248,7 @@ ROWS = [
     Row("idle", judged("accepted"), "idle"),
     Row("idle", lambda agent: ToolStarted(1, 0), "idle"),
     Row("idle", given("approved"), "idle"),
+    Row("idle", lambda agent: Woken(1), "idle"),
 ]
 
 
@@ -286,4 +294,4 @@ def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
 
 
 def test_every_kind_of_message_to_an_agent_has_a_handler() -> None:
-    assert set(HANDLERS) == set(get_args(AgentInput))
+    assert HANDLERS.keys() | OF_PROGRAMS.keys() == set(get_args(AgentInput))

@@ -15,6 +15,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Ask,
     Cancel,
+    CancelTask,
     Close,
     DeciderFailed,
     Delegate,
@@ -27,6 +28,7 @@ from callboard.actors.protocol.messages import (
     SupervisorInput,
     TurnRequested,
     TurnSettled,
+    Wake,
 )
 from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec
@@ -48,6 +50,8 @@ SAMPLES: dict[type, SupervisorInput] = {
     TurnRequested: TurnRequested(2, 1, NEED, "d", settled=USED),
     TurnSettled: TurnSettled(USED),
     Delegate: Delegate(1, 0, ("kid",), PROMPT, settled=USED),
+    CancelTask: CancelTask(1, 0),
+    Wake: Wake(7, USED),
     ReportBack: ReportBack(1, 0, Json(b"1"), USED),
     Finished: Finished("answered", "done", settled=USED),
     Stopped: Stopped(USED),

@@ -1,0 +1,74 @@
+"""Programs, from the supervisor's side: the line of their delegations, cancelled ones, deadlines.
+
+Rules
+  - A program's max_children bounds its copies that have not left the tree, whatever their turn. What is over
+    stands in line, and starts in the order of the asks, as soon as it fits.
+  - A `CancelTask` ends its delegation wherever it is: in line, while its schema is checked, or begun. One
+    that has ended stays as it is.
+  - A program has one deadline. A new `Wake` takes the place of the one before.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.messages import CancelTask, Wake, Woken
+from callboard.actors.supervisor.delegating import has_place, start
+from callboard.actors.supervisor.ending import cancel_delegation
+from callboard.actors.supervisor.state import NO_BOOKS, Timer
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
+
+
+def on_cancel_task(work: UnitOfWork, sender: str, cancel: CancelTask) -> None:
+    """End a delegation of the sender as `cancelled`, if it has not ended."""
+    record = work.record(sender)
+    if record is None or not record.is_running:
+        return
+    for delegation in record.delegations.values():
+        if (delegation.turn, delegation.call) == (cancel.turn, cancel.call):
+            cancel_delegation(work, sender, delegation, "the agent that delegated gave it up")
+            return
+
+
+def serve_lines(work: UnitOfWork, addresses: Iterable[str]) -> None:
+    """Start the delegations that have a place now, of each of these programs."""
+    for address in addresses:
+        while (key := _next_in_line(work, address)) is not None:
+            record, delegation = work.record(address), work.delegation(address, key)
+            assert record is not None
+            books = record.program or NO_BOOKS
+            work.update_record(address, program=replace(books, line=books.line.drop(key)))
+            if delegation is not None:
+                start(work, address, delegation)
+
+
+def _next_in_line(work: UnitOfWork, address: str) -> int | None:
+    """Return the key of the first delegation in line, if the program runs and it has a place."""
+    record = work.record(address)
+    if record is None or record.program is None or not record.is_running:
+        return None
+    first = record.program.line.first()
+    delegation = work.delegation(address, first[0]) if first else None
+    if delegation is None or not has_place(record, len(delegation.racers), is_first=True):
+        return None
+    return delegation.key
+
+
+def on_wake(work: UnitOfWork, sender: str, wake: Wake) -> None:
+    """Set the timer of a program's deadline, in place of the one before."""
+    record = work.record(sender)
+    if record is None or not record.is_running:
+        return
+    books = record.program or NO_BOOKS
+    work.cancel_timer(books.wake_timer)
+    timer = 0 if wake.until is None else work.set_timer(Timer("wake", sender, wake.until))
+    work.update_record(sender, program=replace(books, wake_timer=timer))
+
+
+def on_deadline_of_program(work: UnitOfWork, timer: Timer) -> None:
+    """Wake the program whose deadline has come."""
+    record = work.record(timer.address)
+    if record is None or record.program is None or timer.until is None or not record.is_running:
+        return
+    work.update_record(timer.address, program=replace(record.program, wake_timer=0))
+    work.post(timer.address, Woken(timer.until))
