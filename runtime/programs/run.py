@@ -28,7 +28,7 @@ from callboard.runtime.programs.asks import (
     number_of,
     salt_of,
 )
-from callboard.runtime.programs.loop import EndlessStep, ProgramLoop
+from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
 from callboard.runtime.sanitize import clean_text, to_json
 
 Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
@@ -98,8 +98,8 @@ class ProgramRun:
         """
         self.is_over = True
         if self._task is not None:
-            self._cancel(lambda: [self._task] if self._task else [])
-            self._cancel(lambda: self._loop.live_tasks)
+            self._cancel(lambda task: task is self._task)
+            self._cancel(lambda task: task is not self._task)
         left = self._loop.live_tasks
         if left:
             names = ", ".join(map(_place_of, left[:_ERRORS_SHOWN]))
@@ -149,9 +149,9 @@ class ProgramRun:
 
     # --- helpers ------------------------------------------------------------------------
 
-    def _run(self, begin: Callable[[], object], **how: Any) -> None:
+    def _run(self, begin: Callable[[], object]) -> None:
         try:
-            self._loop.run_step(self.at - self._began_at, begin, **how)
+            self._loop.run_step(self.at - self._began_at, begin, callbacks_max=CALLBACKS_MAX)
         except EndlessStep as error:
             where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()
@@ -195,9 +195,9 @@ class ProgramRun:
         self.is_over = True
         self._loop.end()
 
-    def _cancel(self, victims: "Callable[[], list[asyncio.Task[Any]]]") -> None:
+    def _cancel(self, is_meant: "Callable[[asyncio.Task[Any]], bool]") -> None:
         for _ in range(CANCELS):
-            live = [task for task in victims() if not task.done()]
+            live = [task for task in self._loop.live_tasks if is_meant(task)]
             if not live:
                 return
             try:
