@@ -102,13 +102,15 @@ class ProgramContext:
     async def call(self, tool: FunctionTool[..., R], /, **arguments: object) -> R: ...
 
     @overload
-    async def call(self, tool: Tool | str, /, **arguments: object) -> object: ...
+    async def call(self, tool: str, /, **arguments: object) -> object: ...
 
+    # No overload takes a `Tool`: mypy would find two for a function with a ToolContext, and take neither.
     async def call(self, tool: Tool | str, /, **arguments: object) -> object:
         """Call one of the program's tools, and return its result, of the type that its function returns.
 
-        tool: or its name. arguments: by their names, without the tool's context. Raises CallFailed,
-        Interrupted for a call whose effect is unknown, NotApproved; MisuseError for a tool of another agent.
+        tool: made by `@tool`, or the name of any tool. arguments: by their names, without the tool's context.
+        Raises CallFailed, Interrupted for a call whose effect is unknown, NotApproved; MisuseError for a tool
+        that the program does not list.
         """
         found = self._known_tool(tool)
         return tool_value(found, await self._ask(found.name, arguments))

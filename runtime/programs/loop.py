@@ -161,8 +161,6 @@ class ProgramLoop(_Base):
     def end(self) -> None:
         """Run nothing any more. Forget the tasks, which may live."""
         self._is_over = True
-        for task in self.live_tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # their run says so itself
         self._tasks.clear()
         self._ready.clear()
         self._timers.clear()
@@ -242,6 +240,8 @@ class ProgramLoop(_Base):
         task: asyncio.Task[Any] = ProgramTask(
             coro, number, loop=self, name=called, context=context, **options
         )
+        # A run says itself which tasks it abandons; at the end of a process it is dropped with its tasks.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
         if len(self._tasks) >= self._prune_at:
             self._tasks = self.live_tasks
             self._prune_at = 2 * len(self._tasks) + 16

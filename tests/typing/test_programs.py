@@ -52,7 +52,6 @@ async def typed(ctx: ProgramContext, prompt: str) -> Verdict:
     assert_type(await ctx.delegate(reader, prompt, schema={"type": "object"}), Any)
     assert_type(await ctx.call(count, path="a"), int)
     assert_type(await ctx.call(judge, text="a"), Verdict)
-    assert_type(await ctx.call(plain), object)
     assert_type(await ctx.call("plain"), object)
     assert_type(await ctx.ask_model("a"), str)
     assert_type(await ctx.ask_model("a", schema=Verdict), Verdict)
