@@ -49,7 +49,7 @@ class ProgramModel:
         # Free: a step uses no model, so that a cost limit holds for the agents below.
         self.spec = ModelSpec(f"program:{agent}", prices=Prices(0, 0), kind="program")
         self._agent = agent
-        self._main_of = main_of
+        self.main_of = main_of
         self._parked: dict[str, dict[str, _Parked]] = {}
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ class ProgramModel:
 
     def _again(self, request: ModelRequest, recorded: RecordedRun) -> ProgramRun:
         name = run_name(recorded.number, request.session_id, request.address)
-        return executed_again(self._main_of(recorded.prompt), name, recorded)
+        return executed_again(self.main_of(recorded.prompt), name, recorded)
 
 
 def _beginning(step: Step) -> bytes:
