@@ -5,6 +5,8 @@ A call becomes a request to the tools, to a person or to the supervisor, or an e
 answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
 """
 
+from typing import Literal
+
 from msgspec.structs import replace
 
 from callboard.actors.agent.arguments import read_question, read_task, unwrapped
@@ -12,7 +14,6 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
     NO_ANSWERS,
-    NO_CALLS,
     AgentState,
     Answer,
     has_turns_left,
@@ -20,11 +21,13 @@ from callboard.actors.agent.state import (
     prefix_of,
     refusals,
 )
-from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
+from callboard.actors.agent.tasks import NO_CALLS
+from callboard.actors.agent.turns import Decision, ask_new_turn, finish_without_turns
+from callboard.actors.agent.waiting import OWN_CALLS, open_waits
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.conversation import text_json, tool_result, user_message
+from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
@@ -32,15 +35,16 @@ from callboard.actors.protocol.limits import Limits, millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.protocol.value_types import Settled
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
     most = state.limits.max_tool_calls or 1
-    requests, reports, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
+    requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
-    posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
+    posts, tools_out, waiting, questions, starting = [], 0, NO_CALLS, NO_CALLS, NO_CALLS
     for call, post in requests:
         if post.recipient == TOOLS:
             if tools_out == places:
@@ -49,44 +53,57 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
             tools_out += 1
         elif post.recipient == APPROVALS:
             questions = questions.put(call, True)
+        elif isinstance(post.body, Delegate) and post.body.mode == "background":
+            starting = starting.put(call, True)
         posts.append(post)
+    background = state.background
+    if own or starting.size:
+        background, cancels, told = open_waits(state, uses, own, starting)
+        posts += cancels
+        for call, (text, is_error) in told.items():
+            answers = answers.put(call, Answer(tool_result(uses[call].id, text_json(text), is_error)))
     state = replace(
         state,
         phase="acting",
         uses=uses[:most],
         refused=uses[most:],
         answers=answers,
-        unanswered=len(requests),
+        unanswered=len(requests) + background.waits.size,
         tools_out=tools_out,
         waiting=waiting,
         questions=questions,
         changed=NO_CALLS,
         reports=reports,
+        background=background,
     )
-    return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
+    return (state, settled_in(state, posts, settled)) if state.unanswered else all_answered(state, settled)
 
 
 def _sort_calls(
     state: AgentState, uses: tuple[ToolUse, ...], cut: int
-) -> tuple[list[tuple[int, Post]], tuple[int, ...], IntMap[Answer]]:
-    """Return the calls that become requests, those that report, and the answers to those that fail here.
+) -> tuple[list[tuple[int, Post]], tuple[int, ...], list[int], IntMap[Answer]]:
+    """Return the calls that become requests, those that report, those that wait, and answers to failed ones.
 
     cut: the call that was cut at max_tokens, or -1.
     """
     prefix = prefix_of(state)
     requests: list[tuple[int, Post]] = []
     reports: list[int] = []
+    own: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
         if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
+            continue
+        if call != cut and prefix.background and use.name in OWN_CALLS:
+            own.append(call)
             continue
         request = prompts.TRUNCATED if call == cut else request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
             answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
-    return requests, tuple(reports), answers
+    return requests, tuple(reports), own, answers
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
@@ -142,12 +159,14 @@ def _question(state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_r
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    known = prefix_of(state).profile.agents
+    prefix = prefix_of(state)
+    known = prefix.profile.agents
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
-    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
+    mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
+    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state), mode=mode)
     return Post(SUPERVISOR, body)
 
 
@@ -175,13 +194,14 @@ def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
     return Post(SUPERVISOR, body)
 
 
-def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
+def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:
     """Put the settlement into the first post that can carry it, or else into a post of its own."""
     for at, post in enumerate(posts):
         if isinstance(post.body, Delegate | Wake):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
-    return (*posts, Post(SUPERVISOR, TurnSettled(settled)))
+    closing = need_of(state) if state.background.tasks.size else NOTHING
+    return (*posts, Post(SUPERVISOR, TurnSettled(settled, closing)))
 
 
 # --- when the last answer is there ------------------------------------------------
@@ -206,8 +226,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     blocks, seqs = results(state)
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
-    size = sum(map(len, blocks))
-    return ask_turn(state, settled, user_message(blocks), size, seqs)
+    return ask_new_turn(state, settled, blocks, seqs)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:

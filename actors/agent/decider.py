@@ -15,6 +15,8 @@ Rules
   - The calls of one reply run in parallel, and their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
   - A stopped agent starts nothing. It waits for the answers that ports owe it, then posts `Stopped`.
+  - A turn that was never granted is taken back at the stop. So no model reads what an ended ask still wanted
+    to say, and `TurnRequested.new` of the granted turns names each event once.
   - A table (`phases.AGENT`) lists the messages that have a meaning in each phase. All others change nothing.
 """
 
@@ -24,6 +26,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.background import (
+    after_silence,
+    take_end,
+    take_refusal,
+    take_start,
+    take_told,
+    wake_if_due,
+)
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.eager import EMPTY
@@ -34,20 +44,31 @@ from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
-from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
+from callboard.actors.agent.tasks import Background
+from callboard.actors.agent.turns import (
+    Decision,
+    ask_new_turn,
+    ask_turn_if_left,
+    drain,
+    finish,
+    finish_invalid,
+    take_back,
+)
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AgentInput,
     Begin,
+    Delegated,
     DelegationEnded,
     ReportJudged,
     Stop,
     Stopped,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -88,7 +109,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     if state.prefix is None or state.prefix.digest != prefix.digest:
         digest = rolled(prefix.digest, *state.history.values())
         tokens += prefix.tokens
-    prompt = user_message(state.carry, begin.prompt)
+    carry = state.carry
     state = replace(
         state,
         prefix=prefix,
@@ -105,8 +126,9 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_accepted=False,
         carry=(),
         eager=EMPTY if prefix.profile.is_eager else None,
+        background=Background(words=state.background.words),
     )
-    return ask_turn(state, None, prompt, len(prompt), (seq,))
+    return ask_new_turn(state, None, carry, prompt=begin.prompt, begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -194,6 +216,8 @@ def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) 
 
 def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     """Handle a reply without calls: it is the agent's answer, unless the agent owes a report."""
+    if (waits := after_silence(state, settled)) is not None:
+        return waits
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
     if not prefix_of(state).reports:
         if not said.text:
@@ -201,9 +225,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
         return finish(state, "answered", settled, detail)
     if state.is_told_to_report or not has_turns_left(state):
         return finish(state, "no_report", settled, detail)
-    told = user_message((), text_json(prompts.REPORT_NOW))
     state = replace(state, is_told_to_report=True, is_forced=True)
-    return ask_turn(state, settled, told, len(told))
+    return ask_new_turn(state, settled, prompt=text_json(prompts.REPORT_NOW))
 
 
 # --- results ----------------------------------------------------------------------
@@ -248,6 +271,10 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
+        name, known = state.uses[given.call].name, prefix_of(state).effects
+        if name not in known:  # its tool has vanished while the question waited
+            told = text_json(prompts.unknown_tool(name, tuple(known)))
+            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
@@ -281,9 +308,25 @@ def _go_on(state: AgentState) -> Decision:
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
     if not _is_open(state, end.turn, end.call):
-        return state, ()
+        return _after_word(take_end(state, seq, end))
     text, is_error = prompts.delegation_result(end)
-    return _go_on(_answered(state, seq, end.call, text_json(text), is_error))
+    state = _answered(state, seq, end.call, text_json(text), is_error)
+    return _go_on(take_refusal(state, end.call))
+
+
+def _on_delegated(state: AgentState, seq: int, start: Delegated) -> Decision:
+    if not _is_open(state, start.turn, start.call):
+        return state, ()
+    return _go_on(take_start(state, seq, start))
+
+
+def _on_told(state: AgentState, seq: int, told: Told) -> Decision:
+    return _after_word(take_told(state, seq, told))
+
+
+def _after_word(state: AgentState) -> Decision:
+    """Go on after words: they may wake a parked agent, or have answered the last open call."""
+    return wake_if_due(state) if state.phase == "parked" else _go_on(state)
 
 
 def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
@@ -314,6 +357,8 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
 def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    if may_be_out and state.attempt == 1 and not is_model_out:
+        state = take_back(state)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
 
 
@@ -346,6 +391,8 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ToolStarted: lambda state, seq, started: (state, ()),
     ToolReturned: _on_tool,
     ApprovalGiven: _on_approval,
+    Told: _on_told,
+    Delegated: _on_delegated,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
 }

@@ -28,7 +28,7 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
-from callboard.actors.agent.turns import Decision, ask_turn, drain, finish, finish_invalid
+from callboard.actors.agent.turns import Decision, NewMessage, ask_turn, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import program_result, text_json, user_message
@@ -66,6 +66,8 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline."""
     if step.is_last:
         return end(state, "answered", settled, last=step)
+    if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
+        return _at_cap(state, settled)
     posts: list[Post] = []
     if step.cancels:
         wanted = set(step.cancels)
@@ -85,7 +87,7 @@ def _after_step(state: AgentState, posts: list[Post], settled: Settled) -> Decis
         state, ended = end(state, "crashed", settled, _STUCK)
         return state, (*posts, *ended)
     if not _books(state).heard.size:
-        return state, settled_in(posts, settled)
+        return state, settled_in(state, posts, settled)
     state, asked = _next_step(state, settled)
     return state, (*posts, *asked)
 
@@ -132,14 +134,19 @@ def _cancel(call: OpenCall) -> Post:
 
 
 def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Ask for the next step, with the answers that are there, or end at the limit."""
-    if not has_turns_left(state):
-        return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
+    """Ask for the next step, with the answers that are there."""
     heard = tuple(_books(state).heard.values())
     state = replace(state, eager=replace(_books(state), heard=eager.EMPTY.heard))
     blocks = tuple(one.block for one in heard)
-    said = user_message(blocks) if blocks else None
-    return ask_turn(state, settled, said, sum(map(len, blocks)), tuple(one.seq for one in heard if one.seq))
+    if not blocks:
+        return ask_turn(state, settled)
+    # Not `results`: those would stand before the next prompt if the turn were taken back.
+    seqs = tuple(one.seq for one in heard if one.seq)
+    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), others=seqs))
+
+
+def _at_cap(state: AgentState, settled: Settled) -> Decision:
+    return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
 
 
 # --- answers ----------------------------------------------------------------------
@@ -255,7 +262,7 @@ def end(
     state = replace(state, phase="acting", eager=books)
     if not books.size:
         return _conclude(state, coming, settled)
-    return state, tuple(posts) if settled is None else settled_in(posts, settled)
+    return state, tuple(posts) if settled is None else settled_in(state, posts, settled)
 
 
 def _conclude(state: AgentState, coming: End, settled: Settled | None = None) -> Decision:

@@ -22,7 +22,10 @@ Anthropic documents 159 to 804 tokens, by model and tool choice.
 
 
 class RequestPrefix(msgspec.Struct, frozen=True):
-    """The beginning of every request of an agent. tokens: an upper bound; a token has at least one byte."""
+    """The beginning of every request of an agent. tokens: an upper bound; a token has at least one byte.
+
+    background: True if the agent may start background tasks.
+    """
 
     profile: Profile
     system: Json
@@ -31,6 +34,7 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     approvals: dict[str, Approval]
     wraps_report: bool
     reports: bool
+    background: bool
     digest: str
     tokens: int
 
@@ -47,10 +51,13 @@ def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str]
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions
     tools = [_described(spec) for spec in profile.tools]
     tools += profile.server_tools
+    background = profile.background and bool(roster)
     if roster:
-        tools.append(prompts.task_tool(roster))
+        tools.append(prompts.task_tool(roster, background=background))
+    if background:
+        tools += prompts.BACKGROUND_TOOLS
     if reports:
-        tools.append(prompts.report_tool(schema))
+        tools.append(prompts.report_tool(schema, background=background))
     size = len(system) + sum(len(tool) for tool in tools)
     return RequestPrefix(
         profile=profile,
@@ -60,6 +67,7 @@ def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str]
         approvals={spec.name: spec.approval for spec in profile.tools if spec.approval != "never"},
         wraps_report=reports and not prompts.is_object_schema(schema),
         reports=reports,
+        background=background,
         digest=rolled("", system, *tools),
         tokens=size + (TOOL_OVERHEAD_TOKENS if tools else 0),
     )

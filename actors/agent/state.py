@@ -8,6 +8,7 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.eager import Eager
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
+from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, NO_WORDS, Background, Word
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
@@ -26,9 +27,22 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
 
 
+class Unsent(msgspec.Struct, frozen=True, gc=False):
+    """The conversation without the message of a turn, to return to if that turn is never granted.
+
+    fresh: the seqs of the events whose content no request holds then.
+    carry, words: the results and the words in the message.
+    """
+
+    history: IntMap[Json]
+    digest: str
+    context_tokens: int
+    fresh: tuple[int, ...]
+    carry: tuple[Json, ...] = ()
+    words: IntMap[Word] = NO_WORDS
+
+
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
-NO_CALLS: Final[IntMap[bool]] = IntMap()
-"""A set of calls, by index: the keys of the map. Every value is True."""
 
 
 @final
@@ -55,6 +69,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     carry: results that stand before the next prompt.
     eager: the books of an agent with eager turns, in place of uses, refused, answers, unanswered, waiting,
         changed and reports; None for any other agent. Its questions are known by their tickets.
+    background: its background tasks, the calls that wait for them, and the words it has not heard.
+    unsent: the conversation before the latest turn.
     """
 
     address: str
@@ -89,6 +105,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
     eager: Eager | None = None
+    background: Background = NO_BACKGROUND
+    unsent: Unsent | None = None
 
 
 def initial_agent(address: str) -> AgentState:
@@ -101,6 +119,11 @@ def prefix_of(state: AgentState) -> RequestPrefix:
     if state.prefix is None:
         raise ValueError(f"{state.address} has not begun")
     return state.prefix
+
+
+def turns_left(state: AgentState) -> int:
+    """Return the number of turns that the agent may still ask for."""
+    return (state.limits.max_iterations or 0) - state.turns_used
 
 
 def has_turns_left(state: AgentState) -> bool:

@@ -1,16 +1,18 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
+from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
+from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
@@ -19,23 +21,41 @@ Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
 
 
+class NewMessage(NamedTuple):
+    """The user message of a turn that is no continuation.
+
+    tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
+        the events that brought the rest. words: in it. told: the number of the last `Told` in it, or 0.
+    """
+
+    said: Json
+    tokens: int
+    results: tuple[Json, ...] = ()
+    seqs: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+    words: IntMap[Word] = NO_WORDS
+    told: int = 0
+
+
 def ask_turn(
     state: AgentState,
     settled: Settled | None = None,
-    said: Json | None = None,
-    tokens: int = 0,
-    seqs: tuple[int, ...] = (),
+    new: NewMessage | None = None,
+    otherwise: Literal["", "answered"] = "",
 ) -> Decision:
-    """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
-
-    said: the message. tokens: its bound. seqs: of the events that brought it.
-    """
-    turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
-    if said is not None:
-        history, digest = history.append(said), rolled(digest, said)
+    """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
+    turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens
+    if new is None:
+        unsent = Unsent(history, digest, tokens, state.fresh)
+        names, told = state.fresh, 0
+    else:
+        fresh = state.fresh + new.seqs
+        unsent = Unsent(history, digest, tokens, fresh, new.results, new.words)
+        names, told = fresh + new.others, new.told
+        history, digest, tokens = history.append(new.said), rolled(digest, new.said), tokens + new.tokens
     model = state.model
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, otherwise)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -53,8 +73,61 @@ def ask_turn(
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
+        unsent=unsent,
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def ask_new_turn(
+    state: AgentState,
+    settled: Settled | None = None,
+    results: tuple[Json, ...] = (),
+    seqs: tuple[int, ...] = (),
+    prompt: Json = NULL,
+    begun: tuple[int, ...] = (),
+    otherwise: Literal["", "answered"] = "",
+) -> Decision:
+    """Ask for a turn with a new user message: results, then all unheard words, then a prompt.
+
+    results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
+        prompt, if any. otherwise: as in `TurnRequested`.
+    """
+    blocks, names, told = results, begun, 0
+    words = state.background.words
+    if words.size:
+        heard = tuple(words.values())
+        blocks += tuple(word.block for word in heard)  # services want results before any other block
+        names = (*(word.seq for word in heard), *begun)
+        told = max(word.number for word in heard)
+        state = replace(state, background=replace(state.background, words=NO_WORDS))
+    said = user_message(blocks, prompt)
+    size = sum(map(len, blocks)) if prompt == NULL else len(said)
+    new = NewMessage(said, size, results, seqs, names, words, told)
+    return ask_turn(state, settled, new, otherwise)
+
+
+def take_back(state: AgentState) -> AgentState:
+    """Return to the conversation before a turn that was never granted.
+
+    The next ask sends its results and the ends of tasks in it. Its prompt is forgotten, since it belongs to
+    an ask that has ended, and so are the words of a client, which are refused.
+    """
+    # Otherwise the next ask would send words that were refused, in a second user message in a row.
+    unsent = state.unsent
+    assert unsent is not None
+    background = state.background
+    if unsent.words.size:
+        background = replace(background, words=words_of(unsent.words, background.words))
+    return replace(
+        state,
+        history=unsent.history,
+        digest=unsent.digest,
+        context_tokens=unsent.context_tokens,
+        fresh=unsent.fresh,
+        carry=unsent.carry,
+        background=background,
+        unsent=None,
+    )
 
 
 def finish(
@@ -110,6 +183,8 @@ def _at_rest(state: AgentState) -> AgentState:
         reports=(),
         owed=None,
         eager=None,
+        background=at_rest(state.background),
+        unsent=None,
     )
 
 

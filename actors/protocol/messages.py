@@ -1,7 +1,7 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded  Woken
+    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  Close
+    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  Woken
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  Wake
                                ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
@@ -12,7 +12,7 @@
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
-    supervisor -> client       AskEnded  SessionClosed
+    supervisor -> client       TellEnded  AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
 
 A message names a call by `turn` and `call`: the number of the turn in its agent's life, from 1, and the index
@@ -102,6 +102,15 @@ class Ask(RichMessage, frozen=True):
 
 
 @final
+class Tell(Message, frozen=True):
+    """A text for a running agent. It comes into the agent's next new request."""
+
+    request_id: str
+    address: str
+    text: str
+
+
+@final
 class Cancel(Message, frozen=True):
     """A wish to stop the running ask and all agents below it."""
 
@@ -146,6 +155,14 @@ class Stop(RichMessage, frozen=True):
 
 
 @final
+class Told(Message, frozen=True):
+    """The text of a `Tell`. number: of the `Tell` in this life of the agent, from 1."""
+
+    number: int
+    text: str
+
+
+@final
 class ReportJudged(Message, frozen=True):
     """The judgement of a report. problems: the reasons why an invalid one does not match."""
 
@@ -153,6 +170,15 @@ class ReportJudged(Message, frozen=True):
     call: int
     verdict: Literal["accepted", "invalid", "late"]
     problems: tuple[SchemaProblem, ...] = ()
+
+
+@final
+class Delegated(Message, frozen=True):
+    """The start of a background delegation, which answers its call. address: of its first agent."""
+
+    turn: int
+    call: int
+    address: str
 
 
 @final
@@ -193,6 +219,8 @@ class TurnRequested(RichMessage, frozen=True):
 
     new: the seqs of the events whose content is in this request and was in none before; the content
     itself stands in those events and nowhere twice. after_ms: back-off before a retry.
+    told: the number of the last `Told` in this request that was in none before; 0 for none.
+    otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
     """
 
     turn: int
@@ -202,6 +230,8 @@ class TurnRequested(RichMessage, frozen=True):
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
+    told: int = 0
+    otherwise: Literal["", "answered"] = ""
 
     def __post_init__(self) -> None:
         if self.need == NOTHING:
@@ -209,10 +239,15 @@ class TurnRequested(RichMessage, frozen=True):
 
 
 @final
-class TurnSettled(Message, frozen=True):
-    """The end of a grant, in a decision that posts nothing else to the supervisor."""
+class TurnSettled(RichMessage, frozen=True):
+    """The end of a grant, in a decision that posts no other message that can carry it.
+
+    closing: the most that the agent's next turn can use, stated while background delegations run: they must
+    leave that.
+    """
 
     settled: Settled
+    closing: Need = NOTHING
 
 
 @final
@@ -220,6 +255,7 @@ class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
     closing: the most that the parent's next turn can use. Its children must leave that.
+    mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
     implicit: the profile of the agent that a program's question to a model begins, in place of one of the
     session's; null for a `task` call.
     """
@@ -231,17 +267,9 @@ class Delegate(RichMessage, frozen=True):
     schema: Json = NULL
     closing: Need = Need()
     limits: Limits = Limits()
-    mode: Literal["await"] = "await"
+    mode: Literal["await", "background"] = "await"
     settled: Settled | None = None
     implicit: Json = NULL
-
-
-@final
-class CancelTask(Message, frozen=True):
-    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
-
-    turn: int
-    call: int
 
 
 @final
@@ -253,6 +281,14 @@ class Wake(Message, frozen=True):
 
     until: int | None = None
     settled: Settled | None = None
+
+
+@final
+class CancelTask(Message, frozen=True):
+    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
+
+    turn: int
+    call: int
 
 
 @final
@@ -293,6 +329,16 @@ class Stopped(Message, frozen=True):
 
 
 @final
+class TellEnded(Message, frozen=True):
+    """The one end of a `Tell`. turn: the number of the agent's turn that heard it. detail: why not."""
+
+    request_id: str
+    status: Literal["heard", "refused"]
+    turn: int = 0
+    detail: str = ""
+
+
+@final
 class AskEnded(RichMessage, frozen=True):
     """The outcome of an ask; the fields are those of `DelegationEnded`.
 
@@ -328,11 +374,13 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
+ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | Close
 AgentInput: TypeAlias = (
     Begin
+    | Told
     | Stop
     | ReportJudged
+    | Delegated
     | DelegationEnded
     | Woken
     | ModelReplied
@@ -346,5 +394,5 @@ FromAgent: TypeAlias = (
 SupervisorInput: TypeAlias = (
     ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
 )
-ClientOutput: TypeAlias = AskEnded | SessionClosed
+ClientOutput: TypeAlias = TellEnded | AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

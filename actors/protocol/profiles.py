@@ -15,6 +15,9 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
 
+OnFinish: TypeAlias = Literal["wait", "cancel"]
+"""What an agent's last word does while its background delegations run: wait for them, or cancel them."""
+
 
 class ToolSpec(Part, frozen=True):
     """A tool, as the model and the runtime know it.
@@ -81,6 +84,8 @@ class Profile(Part, frozen=True):
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
     of, empty for none.
+    background: True if it may delegate work that runs while it goes on. on_finish: `wait` if its last word
+    waits for the ends of that work, `cancel` if it ends that work.
     turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
     models: the models that a program may ask by name, beside the one that it inherits.
     """
@@ -95,6 +100,8 @@ class Profile(Part, frozen=True):
     limits: Limits = Limits()
     model: ModelSpec | None = None
     output_type: str = ""
+    background: bool = False
+    on_finish: OnFinish = "wait"
     turns: Literal["all", "any"] = "all"
     models: tuple[ModelSpec, ...] = ()
 

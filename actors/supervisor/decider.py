@@ -7,7 +7,8 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
-    CancelTask      end a delegation as `cancelled`                                   (programs)
+    CancelTask      end one delegation of the sender as cancelled                     (ending)
+    Tell            pass words on to a running agent, or refuse them                  (telling)
     Wake            set the timer of a program's deadline                             (programs)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
@@ -44,6 +45,7 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stopped,
     SupervisorInput,
+    Tell,
     TurnRequested,
     TurnSettled,
     Wake,
@@ -53,6 +55,7 @@ from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
+    cancel_delegation,
     end_agent,
     end_crashed,
     leave_tree,
@@ -62,7 +65,6 @@ from callboard.actors.supervisor.ending import (
     win,
 )
 from callboard.actors.supervisor.programs import (
-    on_cancel_task,
     on_deadline_of_program,
     on_wake,
     serve_lines,
@@ -70,7 +72,9 @@ from callboard.actors.supervisor.programs import (
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.telling import on_tell
 from callboard.actors.supervisor.turns import (
+    keep_closing,
     on_capacity_given,
     on_turn_requested,
     on_turn_timer,
@@ -82,10 +86,10 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-_AFTER_THE_END: Final = frozenset({Ask, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
-"""The messages that a closed session still handles: an ask is refused, and a resume opens it again. For a
-session that is opened again, agents that had not drained leave the books, and answers of ports are taken:
-they come only once. Of all other messages only the settlement counts."""
+_AFTER_THE_END: Final = frozenset({Ask, Tell, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
+"""The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
+For a session that is opened again, agents that had not drained leave the books, and answers of ports are
+taken: they come only once. Of all other messages only the settlement counts."""
 
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
@@ -195,13 +199,14 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     SessionOpened: Handler(lambda work, sender, body: asks.on_opened(work, body)),
     Resumed: Handler(lambda work, sender, body: on_resumed(work, body)),
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
+    Tell: Handler(lambda work, sender, body: on_tell(work, body)),
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
     TurnRequested: Handler(on_turn_requested, settles=True),
-    TurnSettled: Handler(lambda work, sender, body: None, settles=True),
+    TurnSettled: Handler(keep_closing, settles=True),
     Delegate: Handler(on_delegate, settles=True),
-    CancelTask: Handler(on_cancel_task),
+    CancelTask: Handler(lambda work, sender, body: cancel_delegation(work, sender, body.turn, body.call)),
     Wake: Handler(on_wake, settles=True),
     ReportBack: Handler(on_report, settles=True),
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),

@@ -25,7 +25,7 @@ from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.supervisor.state import (
@@ -73,8 +73,16 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         profile, _ = _profile_of(work.state, request, request.profiles[0])
         schema, output_type = profile.schema, profile.output_type
     racers = tuple(range(first, first + count))
+    is_background = request.mode == "background"
     delegation = Delegation(
-        first, request.turn, request.call, racers, schema, request, output_type=output_type
+        first,
+        request.turn,
+        request.call,
+        racers,
+        schema,
+        request,
+        output_type=output_type,
+        is_background=is_background,
     )
     if request.implicit == NULL:
         work.update_session(agents=work.state.agents + count)
@@ -107,9 +115,11 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     schema, record, request = delegation.schema, work.record(parent), delegation.request
     assert request is not None
     assert record is not None
+    count = len(delegation.racers)
     work.update_record(
         parent,
-        turn_children=record.turn_children + len(delegation.racers),
+        turn_children=record.turn_children + count,
+        background=record.background + count * delegation.is_background,
         budget=replace(record.budget, closing=request.closing),
     )
     verdict = work.schema_verdict(schema) if schema != NULL else None
@@ -251,6 +261,9 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         model = profile.own_model(child.model)
         schema = delegation.schema
         work.post(child.address, Begin(raw, request.prompt, model, child.limits, schema, child.depth, roster))
+    if delegation.is_background:
+        address = child_of(parent, delegation.racers[0])
+        work.post(parent, Delegated(delegation.turn, delegation.call, address))
     begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))

@@ -21,15 +21,18 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, HOST, parent_of
+from callboard.actors.protocol.addresses import CLIENT, HOST, child_of, parent_of
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
+from callboard.actors.supervisor.telling import refuse_unheard
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -41,6 +44,16 @@ def end_agent(work: UnitOfWork, address: str, kind: OutcomeKind, detail: str = "
     stop_below(work, address)
     stop_one(work, address, kind)
     record_racer_end(work, record, kind, detail)
+
+
+def end_answered(work: UnitOfWork, record: Record) -> None:
+    """End a running agent with the answer that it gave before it asked for one more turn."""
+    stop_below(work, record.address)
+    stop_one(work, record.address, "answered")
+    delegation = work.delegation_of(record)
+    if delegation is not None:
+        text = record.text or NO_SUMMARY
+        win(work, parent_of(record.address), delegation, record.address, "answered", text=text)
 
 
 def stop_below(work: UnitOfWork, address: str) -> None:
@@ -88,8 +101,15 @@ def retire(work: UnitOfWork, record: Record) -> None:
     if record.program is not None:
         work.cancel_timer(record.program.wake_timer)
     work.update_record(
-        record.address, is_running=False, wanted=None, wanted_at=0, turn_timer=0, deadline_timer=0
+        record.address,
+        is_running=False,
+        wanted=None,
+        wanted_at=0,
+        turn_timer=0,
+        deadline_timer=0,
+        unheard=IntMap(),
     )
+    refuse_unheard(work, record)
 
 
 def end_crashed(work: UnitOfWork, address: str, detail: str) -> None:
@@ -102,6 +122,25 @@ def end_crashed(work: UnitOfWork, address: str, detail: str) -> None:
     else:  # its report has won, and it can no longer finish by itself
         work.post(address, Stop("crashed", record.granted))
         work.update_record(address, is_stopped=True)
+
+
+def cancel_delegation(work: UnitOfWork, parent: str, turn: int, call: int) -> None:
+    """End the delegation of this turn and call as cancelled, if it is open, with every agent below it.
+
+    parent: the agent that delegated.
+    """
+    record = work.record(parent)
+    if record is None or not record.is_running:
+        return
+    for delegation in record.delegations.values():
+        if (delegation.turn, delegation.call) == (turn, call):
+            for ordinal in delegation.racers:
+                racer = child_of(parent, ordinal)
+                stop_below(work, racer)
+                stop_one(work, racer, "cancelled")
+            detail = "the agent that delegated has cancelled it"
+            end_delegation(work, parent, delegation, "cancelled", detail=detail)
+            return
 
 
 def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
@@ -183,19 +222,22 @@ def end_delegation(
         return
     record = work.record(parent)
     if record is not None:
-        work.update_record(parent, delegations=record.delegations.drop(delegation.key))
+        ended = len(delegation.racers) if delegation.is_background else 0
+        left = record.delegations.drop(delegation.key)
+        work.update_record(parent, delegations=left, background=record.background - ended)
         if delegation.request is not None:
-            _leave_places(work, record, delegation)
+            _leave_places(work, parent, delegation)
     work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
 
 
-def _leave_places(work: UnitOfWork, parent: Record, delegation: Delegation) -> None:
+def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     """Let a program's delegation that has not begun leave the line, or the places that it has taken."""
-    books = parent.program
+    record = work.record(parent)
+    books = record.program if record else None
     if books is not None and books.line.get(delegation.key):
-        work.update_record(parent.address, program=replace(books, line=books.line.drop(delegation.key)))
+        work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))
     else:
-        work.free_places(parent.address, len(delegation.racers))
+        work.free_places(parent, len(delegation.racers))
 
 
 def _ended(
@@ -246,15 +288,6 @@ def _spent_on(work: UnitOfWork, parent: str, delegation: Delegation) -> tuple[Us
         used = plus(used, record.spent)
         unsettled = add(unsettled, record.reserved)
     return used, unsettled
-
-
-def cancel_delegation(work: UnitOfWork, parent: str, delegation: Delegation, detail: str) -> None:
-    """End an open delegation as `cancelled`, with its agents and all below them."""
-    for ordinal in delegation.racers:
-        address = work.racer_address(parent, ordinal)
-        stop_below(work, address)
-        stop_one(work, address, "cancelled")
-    end_delegation(work, parent, delegation, "cancelled", detail=detail)
 
 
 def judge_late(work: UnitOfWork, pending: Pending) -> None:

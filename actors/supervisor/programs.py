@@ -1,10 +1,9 @@
-"""Programs, from the supervisor's side: the line of their delegations, cancelled ones, deadlines.
+"""Programs, from the supervisor's side: the line of their delegations, and deadlines.
 
 Rules
   - A program's max_children bounds its copies that have not left the tree, whatever their turn. What is over
     stands in line, and starts in the order of the asks, as soon as it fits.
-  - A `CancelTask` ends its delegation wherever it is: in line, while its schema is checked, or begun. One
-    that has ended stays as it is.
+  - A delegation in line is open: a `CancelTask` ends it, and so does the end of the program.
   - A program has one deadline. A new `Wake` takes the place of the one before.
 """
 
@@ -12,22 +11,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.messages import CancelTask, Wake, Woken
+from callboard.actors.protocol.messages import Wake, Woken
 from callboard.actors.supervisor.delegating import has_place, start
-from callboard.actors.supervisor.ending import cancel_delegation
 from callboard.actors.supervisor.state import NO_BOOKS, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-
-
-def on_cancel_task(work: UnitOfWork, sender: str, cancel: CancelTask) -> None:
-    """End a delegation of the sender as `cancelled`, if it has not ended."""
-    record = work.record(sender)
-    if record is None or not record.is_running:
-        return
-    for delegation in record.delegations.values():
-        if (delegation.turn, delegation.call) == (cancel.turn, cancel.call):
-            cancel_delegation(work, sender, delegation, "the agent that delegated gave it up")
-            return
 
 
 def serve_lines(work: UnitOfWork, addresses: Iterable[str]) -> None:

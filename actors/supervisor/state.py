@@ -55,6 +55,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     request: of a delegation that has not begun.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
+    is_background: True if its parent goes on while it runs.
     """
 
     key: int
@@ -71,6 +72,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     used: Usage = ZERO
     output_type: str = ""
+    is_background: bool = False
 
 
 class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
@@ -99,7 +101,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
-    turn_children: the copies that its last turn delegated to; of a program, all that have a place now.
+    turn_children: the copies that its latest turn has delegated to, and those of background delegations that
+        were open before; of a program, all that have a place now.
+    background: the copies of its open background delegations.
+    told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
+        holds, by number.
     """
 
     address: str
@@ -127,6 +133,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     deadline_timer: int = 0
     turn_timer: int = 0
     turn_children: int = 0
+    background: int = 0
+    told: int = 0
+    unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()

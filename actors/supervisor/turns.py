@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CAPACITY, HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.messages import TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need
 from callboard.actors.protocol.value_types import Settled
@@ -29,8 +29,9 @@ from callboard.actors.supervisor.admission import (
     wait_for_budget,
     wake_along,
 )
-from callboard.actors.supervisor.ending import end_agent, leave_tree
+from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
 from callboard.actors.supervisor.state import Record, Timer
+from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -44,15 +45,24 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
     if request.attempt == 1 and record.turn_children and not record.profile.is_eager:
-        # This turn is the one for which the delegations of the last one left room.
-        budget = replace(record.budget, closing=NOTHING)
-        record = ancestry[-1] = replace(record, turn_children=0, budget=budget)
+        # This turn is the one for which the delegations of the last one left room. Those in the background
+        # still run, so they leave room for the next one.
+        closing = request.need if record.background else NOTHING
+        budget = replace(record.budget, closing=closing)
+        record = ancestry[-1] = replace(record, turn_children=record.background, budget=budget)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
         work.put_records((record,))
     else:
         _grant_or_enqueue(work, ancestry, request, work.seq)
+
+
+def keep_closing(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
+    """Let the background delegations of an agent leave room for its next turn, as it states it."""
+    record = work.record(sender)
+    if record is not None and record.background:
+        work.update_record(sender, budget=replace(record.budget, closing=settled.closing))
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:
@@ -99,7 +109,7 @@ def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     """Grant a request, let it wait for a budget, or end its agent."""
     verdict, where = budgets.fits(ancestry, wanted.need)
     if verdict == "never":
-        _refuse(work, ancestry, wanted.need, where[0])
+        _refuse(work, ancestry, wanted, where[0])
     elif blocker := blocked_at(ancestry) or (where[-1] if where else ""):
         wait_for_budget(work, ancestry, blocker)
     else:
@@ -128,6 +138,8 @@ def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, re
     seq: of the request. reserved: in the agent's scope, the call's need included.
     """
     work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
+    if wanted.told:
+        agent = hear(work, agent, wanted)
     return replace(
         agent,
         reserved=reserved,
@@ -161,10 +173,13 @@ def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
         leave_tree(work, given.agent)
 
 
-def _refuse(work: UnitOfWork, ancestry: list[Record], need: Need, where: str) -> None:
+def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, where: str) -> None:
     address = ancestry[-1].address
+    if wanted.otherwise == "answered":
+        end_answered(work, ancestry[-1])
+        return
     scope = f"the budget of {where}" if where != address else "its budget"
-    why = budgets.shortage(ancestry, need, depth_of(where))
+    why = budgets.shortage(ancestry, wanted.need, depth_of(where))
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 

@@ -22,6 +22,7 @@ from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
 from tests.mutants.rules import REPLAY_EVERY, rules
 from tests.mutants.scenarios import SCENARIOS
 from tests.mutants.scenarios_capacity import SHARED
+from tests.mutants.scenarios_programs import PROGRAMS
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
@@ -70,6 +71,12 @@ def explore_shared(scheduler: str, seed: str, runs: int) -> dict[str, object]:
         Lane(name, CapacityWorlds(one), capacity_monitors(REPLAY_EVERY), scheduler, seed)
         for name, one in SHARED.items()
     ]
+    return _hunt(lanes, runs)
+
+
+def explore_programs(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Do the same with sessions of programs."""
+    lanes = [Lane(name, Worlds(one), rules(), scheduler, seed) for name, one in PROGRAMS.items()]
     return _hunt(lanes, runs)
 
 

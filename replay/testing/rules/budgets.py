@@ -164,7 +164,7 @@ class Spending(Invariant):
         """Record the usage of a call."""
         need = self._needs.pop(event.cause, None)
         if need is not None:
-            least = need if reply.usage is None else reply.usage.tokens
+            least = need if reply.usage is None or not need else reply.usage.tokens
             self._charged.append((event.cause, event.recipient, least, max(least, need)))
 
     def on_AskEnded(self, event: Event, ended: AskEnded) -> None:

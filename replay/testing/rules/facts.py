@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -32,7 +32,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import CUT_OFF, CheckSchema, ModelReplied, SchemaChecked
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 
 T = TypeVar("T")
 
@@ -56,6 +56,21 @@ class Life(msgspec.Struct, eq=False):
     turns: int = 0
     invalid: int = 0  # its invalid reports so far
 
+    @property
+    def is_program(self) -> bool:
+        """Return whether its steps cost nothing."""
+        return self.begin.model.is_program
+
+    @property
+    def turns_max(self) -> int:
+        """Return the number of turns that it may take."""
+        return self.most("max_steps" if self.is_program else "max_iterations")
+
+    @property
+    def reports_max(self) -> int:
+        """Return the number of its reports that may be invalid."""
+        return 1 if self.is_program else self.most("max_report_attempts", 1)
+
     def most(self, limit: str, default: int = 0) -> int:
         """Return a limit that its Begin states."""
         return getattr(self.begin.limits, limit) or default
@@ -76,7 +91,7 @@ class Facts(msgspec.Struct, eq=False):
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
-    _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
+    _waiting: dict[int, Call] = {}  # delegations that may begin later: a check runs, or they stand in line
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}
     _inbox: deque[Event] = msgspec.field(default_factory=deque)
@@ -93,6 +108,18 @@ class Facts(msgspec.Struct, eq=False):
     def running(self) -> tuple[Event, Ask] | None:
         """Return the ask that the host works on, or the first that waits."""
         return next(iter(self.asks.values()), None)
+
+    def model_below(self, who: str) -> ModelSpec:
+        """Return the model that an agent hands down."""
+        life = self.lives.get(who)
+        if life is None:
+            return self.opened.model if self.opened else ModelSpec("")
+        return life.profile.model_below(self.model_below(parent_of(who)))
+
+    def is_implicit(self, call: Call) -> bool:
+        """Return whether a delegation is a program's question to a model."""
+        delegate = self.delegates.get(call)
+        return delegate is not None and delegate.implicit != NULL
 
     def attempts(self, who: str, attempt: int) -> int:
         """Return the number of an attempt without those of its turn that the end of a process cut off."""
@@ -152,13 +179,18 @@ class Facts(msgspec.Struct, eq=False):
             self._ended(event.sender, event.seq)
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
-        elif isinstance(body, Delegate) and self._is_looked_at(body):
+        elif isinstance(body, Delegate) and (self._is_looked_at(body) or self._is_in_line(event.sender)):
             self._waiting[event.seq] = (event.sender, body.turn, body.call)
         return event
 
     def _ended(self, who: str, by: int) -> None:
         if (life := self.lives.get(who)) is not None:
             life.ended_by = life.ended_by or by  # the first end stands
+
+    def _is_in_line(self, who: str) -> bool:
+        """Return whether a delegation that is not answered stands in line: one of a program."""
+        life = self.lives.get(who)
+        return life is not None and life.profile.is_eager
 
     def _is_looked_at(self, body: Delegate) -> bool:
         """Return whether a check of the delegation's schema, its own or its first agent's, is under way."""

@@ -22,6 +22,7 @@ from callboard.replay.testing.rules import (
     caps,
     ends,
     isolation,
+    programs,
     reports,
     stops,
 )
@@ -68,6 +69,13 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    programs.FreeSteps,
+    programs.LiveCopies,
+    programs.ToolLine,
+    programs.GivenUp,
+    programs.HeardAnswers,
+    programs.AfterReturn,
+    programs.Deadlines,
 )
 """All that a log alone can show."""
 

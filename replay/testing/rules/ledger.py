@@ -11,6 +11,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits, fill, micro, narrow
 from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
@@ -52,6 +53,7 @@ class Ledger(msgspec.Struct, eq=False):
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
+    steps: set[str] = set()  # the agents of grants that hold no slot: steps of programs
     places: set[str] = set()  # the agents whose grants wait for a place of the capacity port
     claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
@@ -62,6 +64,11 @@ class Ledger(msgspec.Struct, eq=False):
     ask_spent: Usage = ZERO  # the charges when the running ask began
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of grants that hold a slot."""
+        return len(self.grants) - len(self.steps)
 
     @property
     def spent(self) -> Usage:
@@ -97,7 +104,7 @@ class Ledger(msgspec.Struct, eq=False):
         if who in self.scopes:
             self.scopes[who].closing = body.closing
         if who in self.facts.lives:
-            self.agents += len(body.profiles)
+            self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
@@ -106,6 +113,7 @@ class Ledger(msgspec.Struct, eq=False):
         # A request that waits for a place is released by its answer, and charged nothing.
         if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
+        self.steps.discard(who)
         used = charge_of(grant.need, settled.usage)
         for scope in self.above(who):
             scope.reserved = subtract(scope.reserved, grant.need)
@@ -129,8 +137,11 @@ class Ledger(msgspec.Struct, eq=False):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
-            self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
+            if wish.need == NOTHING:  # a program's step claims nothing
+                self.steps.add(body.agent)
+                return
+            self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):

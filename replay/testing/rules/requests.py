@@ -29,12 +29,13 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, Mo
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.rules.facts import profile_of
 
 REQUEST_RULES: Final = {
     "append-only": "Every request of an agent begins with its request before, byte for byte.",
     "sendable": "In every request each tool call is answered in the next message, in call order.",
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
-    "new": "An event that adds content to a request is named in `new` of one request of its agent, once.",
+    "new": "An event that adds content to a request is named in `new` of one granted request, once.",
     "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
 }
 
@@ -42,7 +43,12 @@ Part: TypeAlias = tuple[str, bytes]
 """The role of a message, and a text, a result or another block in it."""
 
 _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
+_OPENINGS: Final = (
+    prompts.UNUSABLE_TASK,
+    prompts.UNUSABLE_QUESTION,
+    "There is no tool named ",
+    "Not run: one reply may make ",
+)
 """The texts of callboard itself, whole or by their beginning."""
 
 
@@ -84,9 +90,10 @@ class _Agent(msgspec.Struct, eq=False):
     """The wish of an agent, the content it was told, and its last request."""
 
     wish: TurnRequested = TurnRequested(0)
-    named: list[int] = []  # events in `new` since its last request
+    named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
     life: int = 0  # its Begin
+    is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last_life: int = 0
     last: ModelRequest | None = None
     read: int = 0
@@ -95,7 +102,7 @@ class _Agent(msgspec.Struct, eq=False):
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
         """Return the parts of a message, after the changed arguments of its call."""
-        if not isinstance(body, ToolReturned | ApprovalGiven):
+        if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
             return parts
         call = (body.turn, body.call)
         before = self.changed.get(call)
@@ -122,12 +129,15 @@ class _Checker:
         body = event.body
         if isinstance(body, TurnRequested):
             self._agents[event.sender].wish = body
+            if body.attempt == 1:  # an earlier turn that was never granted is taken back, its names too
+                self._agents[event.sender].named = []
             self._agents[event.sender].named += body.new
         elif isinstance(body, CallModel):
             self._check(event.seq, body.agent, requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
-            agent.life = event.seq if isinstance(body, Begin) else agent.life
+            if isinstance(body, Begin):
+                agent.life, agent.is_eager = event.seq, profile_of(bytes(body.profile)).is_eager
             self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])
 
@@ -140,7 +150,7 @@ class _Checker:
             return
         if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, unasked)
-        elif why := _why_unsendable(agent, request):
+        elif why := "" if agent.is_eager else _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_appending(seq, agent, request)
         self._check_sources(seq, agent, request)

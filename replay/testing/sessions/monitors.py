@@ -21,7 +21,6 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.usage import NOTHING
-from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
@@ -219,7 +218,7 @@ def has_kept_call(world: SessionWorld) -> bool:
     # A loop: this runs after every step, and a comprehension made campaigns 5 % slower.
     for request in world.requests.values():
         event = request.event
-        if event.seq not in aborted and gate.is_stopped(owner_of(event)):
+        if event.seq not in aborted and not gate.is_wanted(event.seq):
             return True
     return False
 
@@ -304,7 +303,7 @@ FAILS_BY_FAULT: Final = SessionMonitor(
 )
 GIVEN_UP: Final = StepMonitor(
     "given-up",
-    "When an agent is stopped, every call in progress for it is given up.",
+    "When an agent is stopped or gives up a call, every such call in progress is given up.",
     is_broken=has_kept_call,
 )
 RESUMES: Final = StepMonitor(

@@ -15,9 +15,13 @@ from callboard.actors.protocol.messages import (
     Ask,
     CancelTask,
     Delegate,
+    Delegated,
     DelegationEnded,
     ReportBack,
     ReportJudged,
+    Tell,
+    TellEnded,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -41,14 +45,16 @@ from callboard.replay.testing.world import Move, MoveKind
 _TURNS: Final = (TurnRequested, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
-    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall, CancelTask,
-    Delegate, DelegationEnded, ReportBack, ReportJudged,
+    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall,
+    Delegate, Delegated, CancelTask, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
     **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
     **dict.fromkeys(_PLACES, attrgetter("agent", "turn", "attempt")),
     Ask: lambda ask: (ask.request_id,),
+    **dict.fromkeys((Tell, TellEnded), lambda one: (one.request_id,)),
+    Told: lambda told: (told.number,),
 }
 """Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
 

@@ -68,7 +68,9 @@ def question(id: str, prompt: str = "what?", **more: object) -> Asked:
 
 def reply_of(step: Step, number: int) -> Reply:
     """Make the reply of a step that is not the last."""
-    uses = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.input} for one in step.asks]
+    uses: list[Block] = [
+        {"type": "tool_use", "id": one.id, "name": one.name, "input": one.input} for one in step.asks
+    ]
     return _reply([_head(step, number), *uses], "tool_use")
 
 

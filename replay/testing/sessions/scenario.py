@@ -27,7 +27,15 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.profiles import (
+    Approval,
+    Effect,
+    ModelSpec,
+    OnFinish,
+    Prices,
+    Profile,
+    ToolSpec,
+)
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
@@ -104,6 +112,8 @@ def profile(
     output_type: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
+    background: bool = False,
+    on_finish: OnFinish = "wait",
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
@@ -125,6 +135,8 @@ def profile(
         limits=limits,
         model=ModelSpec("scripted", max_tokens, prices=prices),
         output_type=output_type,
+        background=background,
+        on_finish=on_finish,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from callboard.actors.protocol.addresses import APPROVALS, TOOLS
 from callboard.actors.protocol.events import Event
@@ -18,6 +19,7 @@ from callboard.actors.protocol.messages import (
     RevokePermission,
     Stop,
     Stopped,
+    TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -330,3 +332,17 @@ def test_a_limit_below_the_tools_own_time_counts() -> None:
     asking = msgspec.structs.replace(plain, tools=(spec,))
     made = SessionWorld(Scenario([asking], pays, [ask()], Limits(approval_timeout_s=1))).run()
     assert [asked.timeout_ms for asked in made.of(RequestApproval)] == [1_000]
+
+
+@pytest.mark.parametrize("approval", ["before", "always"])
+def test_a_call_whose_tool_has_vanished_is_answered_when_it_is_approved(approval: Approval) -> None:
+    agent = AgentHarness("host")
+    agent.begins(who=who(approval))
+    agent.hears(reply())
+    bare = AgentHarness("host")
+    bare.begins(who=profile("host"))
+    agent.state = structs.replace(agent.state, prefix=bare.state.prefix)  # the tools have changed meanwhile
+    (wish,) = agent.hears(ApprovalGiven(1, 0, "approved"))
+    assert isinstance(wish, TurnRequested)
+    assert "There is no tool named 'pay'" in str(agent.conversation()[-1])
+    assert wish.new == (2,)

@@ -8,7 +8,6 @@ import pytest
 
 from callboard.actors.protocol import messages, port_messages
 from callboard.actors.protocol.immutable import Message, RichMessage
-from callboard.actors.protocol.messages import CancelTask
 from tests.strategies import MESSAGES
 
 GROUPS = {
@@ -46,7 +45,7 @@ def test_every_message_has_a_sentence_that_explains_it(kind: type[msgspec.Struct
 
 def test_only_messages_to_the_supervisor_can_settle_a_grant() -> None:
     settling = {kind for kind in MESSAGES if "settled" in kind.__struct_fields__}
-    assert settling == GROUPS["FromAgent"] - {CancelTask}
+    assert settling == GROUPS["FromAgent"] - {messages.CancelTask}
 
 
 def test_a_call_is_named_by_turn_and_place_and_never_by_an_id_of_the_model() -> None:

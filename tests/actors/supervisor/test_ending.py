@@ -15,6 +15,7 @@ from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     Cancel,
+    CancelTask,
     DeciderFailed,
     Delegate,
     DelegationEnded,
@@ -368,3 +369,31 @@ def test_a_report_that_waits_is_still_judged_after_its_senders_decider_failed() 
     posts = head.hears("schema", SchemaChecked(2, "ok"))
     assert posts[0] == Post("host.1", ReportJudged(1, 0, "accepted"))
     assert ends(posts)[0].kind == "reported"
+
+
+def test_a_cancelled_delegation_ends_with_its_whole_subtree_and_no_other_does() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid", "kid"), text_json("go")))
+    head.hears("host.1", Delegate(1, 0, ("kid",), text_json("go")))
+    posts = head.hears("host", CancelTask(1, 0))
+    assert said(posts) == [
+        "host.1.1:Stop",
+        "host.1:DelegationEnded",
+        "host.1:Stop",
+        "host.2:Stop",
+        "host:DelegationEnded",
+    ]
+    assert head.hears("host", CancelTask(1, 0)) == []
+    assert head.hears("host", CancelTask(9, 9)) == []
+    assert head.hears("host.7", CancelTask(1, 1)) == []
+    assert said(head.hears("host", CancelTask(1, 1)))[-1] == "host:DelegationEnded"
+
+
+def test_a_delegation_that_is_cancelled_while_its_schema_is_checked_never_begins() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), text_json("go"), raw(SCHEMA)))
+    assert said(head.hears("host", CancelTask(1, 0))) == ["host:DelegationEnded"]
+    assert head.accepts() == []

@@ -26,6 +26,7 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stopped,
     SupervisorInput,
+    Tell,
     TurnRequested,
     TurnSettled,
     Wake,
@@ -46,6 +47,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     Ask: Ask("r2", PROMPT),
     Cancel: Cancel("enough"),
     RevokePermission: RevokePermission(7, "ann"),
+    Tell: Tell("t1", "host.7", "hurry"),
     Close: Close(),
     TurnRequested: TurnRequested(2, 1, NEED, "d", settled=USED),
     TurnSettled: TurnSettled(USED),
@@ -123,8 +125,9 @@ Outcome = tuple[SessionStatus, list[str]]
 REFUSED: dict[type, list[str]] = {
     Delegate: ["host.7:DelegationEnded"],
     ReportBack: ["host.7:ReportJudged"],
+    Tell: ["client:TellEnded"],
 }
-"""Answers to an unknown agent; every other message gets none."""
+"""Answers to and for an unknown agent; every other message gets none."""
 
 IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     "new": {
@@ -160,6 +163,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     },
     "closed": {
         Ask: ("closed", ["client:AskEnded"]),
+        Tell: ("closed", ["client:TellEnded"]),
     },
 }
 """A message without a row changes nothing. Its answer is as in REFUSED, except after a session's end."""
@@ -246,7 +250,16 @@ AGENTS: dict[AgentStatus, Callable[[], SessionHarness]] = {
     "holding": holding,
     "gone": gone,
 }
-FROM_AGENTS = (TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped, DeciderFailed)
+FROM_AGENTS = (
+    TurnRequested,
+    TurnSettled,
+    Delegate,
+    CancelTask,
+    ReportBack,
+    Finished,
+    Stopped,
+    DeciderFailed,
+)
 
 
 class Then(NamedTuple):
@@ -266,6 +279,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("thinking", ["model:CallModel"], 1),
         TurnSettled: Then("acting", []),
         Delegate: Then("acting", ["host.1.1:Begin"]),
+        CancelTask: Then("acting", []),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
         Stopped: Then("gone", CRASHED),
@@ -275,6 +289,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("backing off", []),
         TurnSettled: Then("backing off", []),
         Delegate: Then("backing off", ["host.1.1:Begin"]),
+        CancelTask: Then("backing off", []),
         ReportBack: Then("draining", [WON[0], WON[1], "clock:CancelTimer"]),
         Finished: Then("gone", ["clock:CancelTimer", "host:DelegationEnded"]),
         Stopped: Then("gone", ["host.1:Stop", "clock:CancelTimer", "host:DelegationEnded"]),
@@ -284,6 +299,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("waiting", [], 1),
         TurnSettled: Then("waiting", [], 1),
         Delegate: Then("waiting", ["host.1.1:Begin"], 1),
+        CancelTask: Then("waiting", [], 1),
         ReportBack: Then("draining", WON, 1),
         Finished: Then("gone", ["host:DelegationEnded"], 1),
         Stopped: Then("gone", CRASHED, 1),
@@ -293,6 +309,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("thinking", ["model:CallModel"], 1),
         TurnSettled: Then("acting", []),
         Delegate: Then("acting", ["host.1.1:Begin"]),
+        CancelTask: Then("thinking", [], 1),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
         Stopped: Then("gone", CRASHED),
@@ -302,6 +319,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("draining", []),
         TurnSettled: Then("draining", []),
         Delegate: Then("draining", DENIED),
+        CancelTask: Then("draining", [], 1),
         ReportBack: Then("draining", LATE),
         Finished: Then("gone", []),
         Stopped: Then("gone", []),
@@ -311,6 +329,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("holding", [], 1),
         TurnSettled: Then("holding", [], 1),
         Delegate: Then("holding", DENIED, 1),
+        CancelTask: Then("holding", [], 1),
         ReportBack: Then("holding", LATE, 1),
         Finished: Then("holding", [], 1),
         Stopped: Then("holding", [], 1),
@@ -320,6 +339,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("gone", []),
         TurnSettled: Then("gone", []),
         Delegate: Then("gone", DENIED),
+        CancelTask: Then("gone", []),
         ReportBack: Then("gone", LATE),
         Finished: Then("gone", []),
         Stopped: Then("gone", []),
