@@ -11,6 +11,7 @@ import pytest
 
 from callboard import (
     Agent,
+    CallFailed,
     DelegationFailed,
     InvalidAgent,
     Limits,
@@ -280,6 +281,27 @@ async def test_a_session_has_a_run_for_each_prompt() -> None:
     async with Runtime(MemoryLog(), model=MODEL) as runtime, await runtime.open(host) as session:
         for n in range(1, 4):
             assert (await session.ask(str(n))).text == str(2 * n)
+
+
+@live
+async def test_a_result_that_would_be_cut_is_an_error_for_a_program() -> None:
+    @tool(effect="read")
+    async def long(n: int) -> str:
+        """Return much."""
+        return "x" * n
+
+    @program(tools=[long])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        try:
+            return await ctx.call(long, n=301)
+        except CallFailed as error:
+            return f"{len(await ctx.call(long, n=300))}, {error.text}"
+
+    async with Runtime(MemoryLog(), model=MODEL, limits=Limits(max_tool_output_chars=300)) as runtime:
+        text = (await runtime.run(host, "go")).text
+        assert text.startswith(
+            "300, The tool ran, but what it returned cannot be used: it has 301 characters"
+        )
 
 
 @live
