@@ -154,6 +154,23 @@ async def test_a_program_as_a_sub_agent_returns_a_typed_report() -> None:
 
 
 @live
+async def test_a_value_is_the_structured_output_and_a_report_where_one_is_owed() -> None:
+    @program
+    async def counting(ctx: ProgramContext, prompt: str) -> dict[str, int]:
+        return {"words": len(prompt.split())}
+
+    async with Runtime(MemoryLog(), model=MODEL) as runtime:
+        plain = await runtime.run(counting, "two words")
+        assert (plain.kind, plain.text) == ("answered", '{"words":2}')
+        assert plain.structured_output == plain.unwrap() == {"words": 2}
+        owed = await runtime.run(counting, "two words", output_schema=dict[str, int])
+        assert (owed.kind, owed.unwrap()) == ("reported", {"words": 2})
+        refused = await runtime.run(counting, "two words", output_schema=dict[str, str])
+        assert refused.kind == "invalid_report"
+        assert "/words: must be string, got 2" in refused.detail
+
+
+@live
 async def test_a_program_serves_a_model_that_delegates_to_it() -> None:
     @program(description="Doubles.", tools=[double])
     async def doubling(ctx: ProgramContext, prompt: str) -> int:
