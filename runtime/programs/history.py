@@ -1,21 +1,21 @@
 """The runs of a program in its conversation: the prompt, and the recorded steps with their answers."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs.asks import (
-    RESULT,
-    STEP,
     Answer,
     Ask,
     Ending,
     Head,
+    ResultBlock,
     Step,
+    TextBlock,
     number_of,
-    text_of_blocks,
 )
 
 
@@ -43,34 +43,28 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     content: Json
 
 
-class _Any(msgspec.Struct, frozen=True, gc=False):
+class _Answers(msgspec.Struct, frozen=True, gc=False):
+    content: tuple[Answer, ...]
+
+
+class _Typed(msgspec.Struct, frozen=True, gc=False):
     type: str
-    tool_use_id: str = ""
-    content: Json = NULL
-    is_error: bool = False
-    status: str = ""
-    id: str = ""
-    name: str = ""
-    input: Json = NULL
-    run: str = ""
-    step: int = 0
-    at: int = 0
-    wake: int | None = None
-    cancels: tuple[str, ...] = ()
-    marks: dict[str, bool] = {}  # msgspec copies it for each instance
-    text: str = ""
-    value: Json = NULL
 
 
+NO_HEAD: Final = Head("", 0, 0, None, (), {})
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
-_BLOCKS: Final = msgspec.json.Decoder(tuple[_Any, ...])
+_ANSWERS: Final = msgspec.json.Decoder(_Answers)
+_ANSWER: Final = msgspec.json.Decoder(Answer)
+_STEP: Final = msgspec.json.Decoder(tuple[Head | Ask | TextBlock | ResultBlock, ...])
 _RAW_BLOCKS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_TYPED: Final = msgspec.json.Decoder(_Typed)
 
 
 def last_run(length: int, message: Callable[[int], Json]) -> RecordedRun | None:
     """Read the last run of a conversation; None without a prompt.
 
-    length: its messages. message: returns the one at a place.
+    length: its messages. message: returns the one at a place. Raises msgspec.ValidationError for a
+    conversation that is not a program's.
     """
     steps: list[RecordedStep] = []
     step: Step | None = None
@@ -100,32 +94,26 @@ def answers_from(place: int, length: int, message: Callable[[int], Json]) -> tup
     """Read the answers in the messages from a place on; None if there is another message among them."""
     found: tuple[Answer, ...] = ()
     for at in range(place, length):
-        said = _MESSAGE.decode(message(at))
-        answers, prompt = _read_user(said.content) if said.role == "user" else ((), said.content)
-        if prompt is not None:
+        try:
+            found += _ANSWERS.decode(message(at)).content
+        except msgspec.ValidationError:
             return None
-        found += answers
     return found
 
 
 def read_step(content: Json) -> Step:
-    """Read the blocks of a reply as a step."""
-    head, asks, text, value = Head("", 0, 0, None, (), {}), [], None, None
-    for block in _BLOCKS.decode(content):
-        if block.type == STEP:
-            head = Head(block.run, block.step, block.at, block.wake, block.cancels, block.marks)
-        elif block.type == "tool_use":
-            asks.append(Ask(block.id, block.name, block.input))
-        elif block.type == "text":
+    """Read the blocks of a reply as a step. Raises msgspec.ValidationError for another reply."""
+    head, asks, text, value = NO_HEAD, [], None, None
+    for block in _STEP.decode(content):
+        if isinstance(block, Ask):
+            asks.append(block)
+        elif isinstance(block, Head):
+            head = block
+        elif isinstance(block, TextBlock):
             text = block.text
-        elif block.type == RESULT:
+        else:
             value = block.value
     return Step(head, tuple(asks), None if text is None else Ending(text, value))
-
-
-def prompt_text(prompt: Json) -> str:
-    """Return the text of a prompt; of content blocks, their texts."""
-    return text_of_blocks(prompt)
 
 
 def _number_before(place: int, message: Callable[[int], Json]) -> int:
@@ -133,7 +121,8 @@ def _number_before(place: int, message: Callable[[int], Json]) -> int:
     for at in range(place - 1, -1, -1):
         said = _MESSAGE.decode(message(at))
         if said.role == "assistant":
-            return number_of(read_step(said.content).head.run)
+            with contextlib.suppress(msgspec.ValidationError):  # of a model, before the agent was a program
+                return number_of(read_step(said.content).head.run)
     return 0
 
 
@@ -141,17 +130,11 @@ def _read_user(content: Json) -> tuple[tuple[Answer, ...], Json | None]:
     """Return the answers of a user's message, and the prompt behind them; None without one."""
     if bytes(content).startswith(b'"'):
         return (), content
-    blocks = _BLOCKS.decode(content)
-    answers = tuple(
-        Answer(block.tool_use_id, block.content, block.is_error, block.status)
-        for block in blocks
-        if block.type == "tool_result"
-    )
-    if len(answers) == len(blocks):
-        return answers, None
-    rest = [
-        raw
-        for raw, block in zip(_RAW_BLOCKS.decode(content), blocks, strict=True)
-        if block.type != "tool_result"
-    ]
-    return answers, Json(msgspec.json.encode(rest))
+    answers: list[Answer] = []
+    rest: list[msgspec.Raw] = []
+    for raw in _RAW_BLOCKS.decode(content):
+        if _TYPED.decode(raw).type == "tool_result":
+            answers.append(_ANSWER.decode(raw))
+        else:
+            rest.append(raw)
+    return tuple(answers), Json(msgspec.json.encode(rest)) if rest else None

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
@@ -112,7 +114,10 @@ class ProgramModel:
                 if answers is not None:
                     return parked.run, answers
             parked.run.stop()
-        recorded = last_run(request.length, request.message)
+        try:
+            recorded = last_run(request.length, request.message)
+        except msgspec.ValidationError as error:
+            raise ProgramCrashed(f"the recorded replies are not those of a program ({error})") from None
         if recorded is None:
             raise ProgramCrashed("the program was asked for a step without a prompt")
         return self._again(request, recorded), recorded.answers

@@ -173,6 +173,16 @@ def test_a_prompt_of_blocks_is_its_text() -> None:
     assert msgspec.json.decode(ending.value or b"") == ["look", blocks]
 
 
+def test_an_agent_that_was_no_program_before_is_refused_in_mid_run_and_served_from_the_next_prompt() -> None:
+    talk = Talk(model_of(Counting().three))
+    talk.said.append(message("assistant", to_json([{"type": "text", "text": "Hi.", "citations": []}])))
+    talk.said.append(user_message((to_json({"type": "tool_result", "tool_use_id": "a", "content": "b"}),)))
+    talk.said[1] = message("assistant", to_json([{"type": "thinking", "thinking": "..."}]))
+    assert "not those of a program" in crash_of(talk.ask())
+    talk.said.append(PROMPT)
+    assert talk.turn().head.run.startswith("1-")
+
+
 def test_the_time_of_a_step_never_goes_back() -> None:
     talk = Talk(model_of(Counting().three))
     step = talk.turn()
