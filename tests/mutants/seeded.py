@@ -10,6 +10,7 @@ from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
@@ -36,3 +37,6 @@ MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() fo
 
 CAPACITY: Final[dict[str, Mutant]] = {one.name: one for one in (*POLICY, *PLACES)}
 """Mutants of what sessions share: `tests/mutants/test_capacity.py` hunts them in sessions on one port."""
+
+PROGRAMS: Final[dict[str, Mutant]] = {one.name: one for one in (*STEPS, *GIVING_UP, *DEADLINES, *COSTS)}
+"""Mutants of programs: `tests/mutants/test_programs.py` hunts them in sessions of programs."""

@@ -179,9 +179,14 @@ class HeardAnswers(_OfPrograms):
     """The answers that go with a step."""
 
     name = "heard-answers"
-    rule = "A program's step has every answer that came before it, in their order, but of no call given up."
+    rule = "A program's step is due with the first answer and has all before it, but of no call given up."
     _answers: dict[str, dict[int, tuple[int, int]]] = {}  # those that no step has, by their seq
     _given_up: set[Call] = set()
+    _replied: dict[str, int] = {}
+
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
+        """Record the end of a step: the next one may have all answers that came meanwhile."""
+        self._replied[event.recipient] = event.seq
 
     def on_Begin(self, event: Event, body: Begin) -> None:
         """Forget the answers of the life before."""
@@ -225,6 +230,9 @@ class HeardAnswers(_OfPrograms):
         answers = self._answers.get(who, {})
         due = [seq for seq in answers if seq <= event.cause]
         named = [seq for seq in body.new if seq in answers]
+        is_at_once = event.cause == self._replied.get(who) or due in ([], [event.cause])
+        if due and not is_at_once:
+            self.broken(event.seq, f"a step of {who} was due with event {due[0]}")
         if due != named:
             self.broken(event.seq, f"{who} has the answers {due}, and its step names {named}")
         for seq in due:
