@@ -1,4 +1,4 @@
-"""How fast schedules of bare deciders are explored: schedules and deliveries a second of processor time.
+"""Measure the exploration of bare deciders: schedules and deliveries a second of processor time.
 
     python benchmarks/explore.py [--seconds 3] [--rounds 5] [--memory RUNS]
 

@@ -1,4 +1,4 @@
-"""How long it takes to detach many running sessions, and to resume many idle ones.
+"""Measure the time to detach many running sessions, and to resume many idle ones.
 
     python benchmarks/life.py FOLDER [--sessions 1000] [--asks 10]
 

@@ -1,4 +1,4 @@
-"""How many events a second the SQLite log stores durably, by the size of its batches.
+"""Measure the events a second that the SQLite log stores durably, by the size of its batches.
 
     python benchmarks/log_append.py [--seconds 2] [--batch 1 16 128 1024] [--folder FOLDER]
 

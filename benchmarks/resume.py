@@ -1,4 +1,4 @@
-"""How long it takes to take up a session of 10,000 events.
+"""Measure the time to resume a session of 10,000 events.
 
     python benchmarks/resume.py FOLDER [--shape team|alone] [--events 10000] [--rounds 5]
 

@@ -1,4 +1,4 @@
-"""How fast whole sessions are simulated: full supervisor and agents, on one core.
+"""Measure the simulation of whole sessions: full supervisor and agents, on one core.
 
     python benchmarks/simulate.py [--runs 1500] [--rounds 5] [--memory RUNS]
 

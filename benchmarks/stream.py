@@ -83,7 +83,7 @@ async def serve(kind: str) -> None:
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110
+        while not server.started:  # noqa: ASYNC110  # uvicorn tells of its start by this flag only
             await asyncio.sleep(0.01)
         print(server.servers[0].sockets[0].getsockname()[1], flush=True)
         loop = asyncio.get_running_loop()

@@ -76,7 +76,7 @@ async def do(runtime: Runtime, job: str, prompt: str) -> None:
     database.execute(
         "update jobs set state = ?, result = ? where id = ?", (outcome.status, outcome.text, job)
     )
-    # Only now: a session that is open gives its outcome again, should the line above not be reached.
+    # Close last: if the process ends before the result is stored, the open session gives its outcome again.
     await session.close()
 
 
@@ -110,4 +110,4 @@ if __name__ == "__main__":
         except StoreLocked as error:  # another worker has the file; the text names it and the way out
             sys.exit(str(error))
         except asyncio.CancelledError:
-            pass  # stopped politely
+            pass  # SIGTERM cancels `work`; its jobs stay in the table, and the next worker resumes them

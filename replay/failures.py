@@ -60,7 +60,7 @@ class Failures:
             self.found.append(Failure(event.seq, kind, event.recipient, tool, why, returned.trace))
 
     def headline(self, start: int = 1, upto: int | None = None) -> str:
-        """Count the failures among the events start to upto, in words; '' if there is none."""
+        """Count the failures among the events start to upto, in words; '' without any."""
         kinds = [each.kind for each in self.found if start <= each.seq and (upto is None or each.seq <= upto)]
         counts = [(kinds.count(kind), noun, verb) for kind, noun, verb in _WORDS]
         return ", ".join(

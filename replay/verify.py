@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AskEnded, SessionClosed
+from callboard.actors.protocol.events import Event, Post, is_closed_after
+from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests
@@ -83,7 +83,7 @@ class Verifier:
             self._inboxes[event.recipient].append(event)
 
     def _note_end(self, event: Event) -> None:
-        self._is_closed = type(event.body) is SessionClosed
+        self._is_closed = is_closed_after(event.body, was_closed=self._is_closed)
         if type(event.body) is AskEnded and event.body.in_doubt:
             self._is_in_doubt = True
 

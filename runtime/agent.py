@@ -6,12 +6,12 @@ An `Agent` holds no state of a run, so one can serve any number of sessions at o
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.profiles import OnFinish, Profile
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
@@ -37,6 +37,8 @@ class Agent:
     limits: its own bounds; the narrower of these, the session's and the call's hold.
     model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
     server_tools: tools that the model's service runs.
+    background: True lets its model start sub-agents that work while it goes on.
+    on_finish: "wait" if its last word waits for these sub-agents, "cancel" if it ends them.
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -57,6 +59,8 @@ class Agent:
         limits: Limits | None = None,
         model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
+        background: bool = False,
+        on_finish: OnFinish = "wait",
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -73,6 +77,11 @@ class Agent:
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self.output_type = output_type(output_schema)
+        _check(name, "background", background, bool)
+        if on_finish not in get_args(OnFinish):
+            raise InvalidAgent(f'agent {name!r}: on_finish is "wait" or "cancel", not {on_finish!r:.40}')
+        self.background = background
+        self.on_finish: OnFinish = on_finish
         for each in server_tools:
             _check(name, "a server tool", each, Mapping)
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
@@ -93,6 +102,8 @@ class Agent:
             self.limits,
             self.model.spec if self.model else None,
             self.output_type.name,
+            self.background,
+            self.on_finish,
         )
 
     @property

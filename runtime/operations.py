@@ -9,9 +9,10 @@ from types import MappingProxyType
 from callboard.runtime.agent import Agent
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.session_rows import SessionRow, SessionStatus
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.sessions.catalog import SessionCatalog
+from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
+from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
@@ -59,7 +60,9 @@ class Operations(ABC):
         Raises MisuseError.
         """
         self._usable()
-        async for row in self._catalog.rows(status, tag, since, limit, after):
+        since_ms = None if since is None else time_ms(since)
+        tag = None if tag is None else checked_tag(tag)
+        async for row in self._catalog.rows(SessionQuery(status, tag, since_ms, after, limit)):
             yield row
 
     async def resume_all(self, hosts: Hosts) -> AsyncIterator[Resumption]:
@@ -99,7 +102,7 @@ class Operations(ABC):
         status: SessionStatus | None = "closed",
         tag: str | None = None,
     ) -> int:
-        """Delete the sessions without an event for so long. Return their number.
+        """Delete the sessions without an event for `older_than`. Return their number.
 
         status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
         """

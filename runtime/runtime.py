@@ -65,7 +65,7 @@ class Runtime(Operations):
         deadline by the time since the last event.
     deps: an object for the tools of every session (`ToolContext.deps`), never logged; or a function of the
         session's id, tags and metadata that returns it.
-    idle_s: seconds after which a session that nobody uses leaves memory; its next use brings it back
+    idle_s: seconds after which an unused session leaves memory; its next use brings it back
         (docs/operate.md). None for never.
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
@@ -316,7 +316,7 @@ class Runtime(Operations):
 
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
-        agents that have changed, and records that, whatever `Runtime(on_agents_changed=...)` says. steal:
+        agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
         True takes a session over that runs in this process. deps: for its tools; None for the runtime's.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an

@@ -19,7 +19,7 @@ import math
 import re
 import uuid
 from collections.abc import Iterable
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
@@ -40,7 +40,7 @@ def _plain(value: object) -> object:
         return _dumped(value)
     if isinstance(value, msgspec.Raw):  # from to_builtins
         return _DECODER.decode(_checked(bytes(value), MAX_BYTES, MAX_DEPTH))
-    return float(value) if isinstance(value, float) else int(value)  # type: ignore[call-overload]
+    return float(value) if isinstance(value, float) else int(cast(int, value))
 
 
 def is_model(value: object) -> bool:
@@ -49,8 +49,9 @@ def is_model(value: object) -> bool:
 
 
 def _dumped(model: object) -> object:
-    # Through the class's own serializer: pydantic is not imported for it.
-    return type(model).__pydantic_serializer__.to_python(model, mode="json", by_alias=True)  # type: ignore[attr-defined]
+    # The class's own serializer, so that pydantic is not imported here; mypy does not know it.
+    kind: Any = type(model)
+    return kind.__pydantic_serializer__.to_python(model, mode="json", by_alias=True)
 
 
 _LARGE = "is too large: pass a file's path, or a part of it"
@@ -197,7 +198,7 @@ def _weigh_items(items: Iterable[tuple[int | str, object]], depth: int, budget: 
     step: int | str = 0
     depth = _inside(depth)
     try:
-        for step, item in items:  # noqa: B007 - it is the place that a refusal names
+        for step, item in items:  # noqa: B007  # it is the place that a refusal names
             budget = _weigh(item, depth, budget - 1)
     except _Refused as refused:
         refused.path.append(step)

@@ -28,6 +28,7 @@ FOLLOWED = [
             "capacity",
             "typed-reports",
             "approvals",
+            "background",
             "streaming",
             "look-back",
             "operate",

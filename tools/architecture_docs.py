@@ -16,7 +16,7 @@ VERBS: Final = {
     "replay": "looks back: recording, verify, simulator",
     "callboard": "the face: public names, commands",
 }
-"""What each part is for, in a few words."""
+"""The purpose of each part, in a few words."""
 
 WIDTH: Final = 270
 HEIGHT: Final = 48

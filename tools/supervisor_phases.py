@@ -87,7 +87,7 @@ def delegation_status(delegation: Delegation | None) -> DelegationStatus:
 # --- moves ----------------------------------------------------
 
 Moves: TypeAlias = Mapping[tuple[str, str], frozenset[type]]
-"""From a status to another, and the messages to the supervisor that can lead there."""
+"""A move from a status to another, and the messages to the supervisor that can lead there."""
 
 SETTLING: Final = frozenset({TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped})
 """They can end a grant: then a waiting agent has room for its call, or is refused because it never will."""

@@ -5,7 +5,8 @@ A call becomes a request to the tools, to a person or to the supervisor, or an e
 answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -17,13 +18,12 @@ from callboard.actors.agent.state import (
     AgentState,
     Answer,
     has_turns_left,
-    need_of,
     prefix_of,
     refusals,
 )
 from callboard.actors.agent.tasks import NO_CALLS
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish_without_turns
-from callboard.actors.agent.waiting import OWN_CALLS, open_waits
+from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.codec import encode
@@ -35,8 +35,10 @@ from callboard.actors.protocol.limits import Limits, millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.actors.protocol.profiles import Profile
-from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import Settled
+
+_NO_TEXT: Final = text_json("")
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
@@ -76,7 +78,35 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         reports=reports,
         background=background,
     )
-    return (state, settled_in(state, posts, settled)) if state.unanswered else all_answered(state, settled)
+    return (
+        (state, settled_in(state, _with_reserve(state, posts), settled))
+        if state.unanswered
+        else all_answered(state, settled)
+    )
+
+
+def _with_reserve(state: AgentState, posts: list[Post]) -> list[Post]:
+    """Let each delegation of a reply state the need of the next turn, as far as it is known now."""
+    calls = [post.body.call for post in posts if isinstance(post.body, Delegate)]
+    if not calls:
+        return posts
+    closing = _closing(state, calls)
+    return [
+        Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(calls)))
+        if isinstance(post.body, Delegate)
+        else post
+        for post in posts
+    ]
+
+
+def _closing(state: AgentState, calls: Sequence[int]) -> Need:
+    """Return the need of the next turn without the results of its tools and delegations.
+
+    calls: those that delegate.
+    """
+    known = state.context_tokens + sum(map(len, results(state)[0])) + waits_size(state)
+    known += sum(len(tool_result(state.uses[call].id, _NO_TEXT, is_error=True)) for call in calls)
+    return bound(known, state.model.max_tokens, state.model.prices)
 
 
 def _sort_calls(
@@ -166,7 +196,8 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
     mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
-    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state), mode=mode)
+    room = 0 if prefix.profile.is_eager else state.limits.max_result_chars or 0  # a program's are not cut
+    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, room=room, mode=mode)
     return Post(SUPERVISOR, body)
 
 
@@ -188,7 +219,6 @@ def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
         (prompts.ASK_MODEL,),
         asked.prompt,
         asked.schema,
-        need_of(state),
         implicit=Json(encode(one)),
     )
     return Post(SUPERVISOR, body)
@@ -200,7 +230,7 @@ def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[
         if isinstance(post.body, Delegate | Wake):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
-    closing = need_of(state) if state.background.tasks.size else NOTHING
+    closing = _closing(state, ()) if state.background.tasks.size else NOTHING
     return (*posts, Post(SUPERVISOR, TurnSettled(settled, closing)))
 
 

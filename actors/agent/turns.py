@@ -26,6 +26,7 @@ class NewMessage(NamedTuple):
 
     tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
         the events that brought the rest. words: in it. told: the number of the last `Told` in it, or 0.
+        ends: the number of ends of tasks in it.
     """
 
     said: Json
@@ -35,6 +36,7 @@ class NewMessage(NamedTuple):
     others: tuple[int, ...] = ()
     words: IntMap[Word] = NO_WORDS
     told: int = 0
+    ends: int = 0
 
 
 def ask_turn(
@@ -47,15 +49,15 @@ def ask_turn(
     turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens
     if new is None:
         unsent = Unsent(history, digest, tokens, state.fresh)
-        names, told = state.fresh, 0
+        names, told, ends = state.fresh, 0, 0
     else:
         fresh = state.fresh + new.seqs
         unsent = Unsent(history, digest, tokens, fresh, new.results, new.words)
-        names, told = fresh + new.others, new.told
+        names, told, ends = fresh + new.others, new.told, new.ends
         history, digest, tokens = history.append(new.said), rolled(digest, new.said), tokens + new.tokens
     model = state.model
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, otherwise)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -92,17 +94,18 @@ def ask_new_turn(
     results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
         prompt, if any. otherwise: as in `TurnRequested`.
     """
-    blocks, names, told = results, begun, 0
+    blocks, names, told, ends = results, begun, 0, 0
     words = state.background.words
     if words.size:
         heard = tuple(words.values())
         blocks += tuple(word.block for word in heard)  # services want results before any other block
         names = (*(word.seq for word in heard), *begun)
         told = max(word.number for word in heard)
+        ends = sum(not word.number for word in heard)
         state = replace(state, background=replace(state.background, words=NO_WORDS))
     said = user_message(blocks, prompt)
     size = sum(map(len, blocks)) if prompt == NULL else len(said)
-    new = NewMessage(said, size, results, seqs, names, words, told)
+    new = NewMessage(said, size, results, seqs, names, words, told, ends)
     return ask_turn(state, settled, new, otherwise)
 
 

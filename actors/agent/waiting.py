@@ -90,6 +90,15 @@ def _cancels(wait: Wait) -> list[Post]:
     return [Post(SUPERVISOR, CancelTask(task.turn, task.call)) for task in wait.left.values()]
 
 
+def waits_size(state: AgentState) -> int:
+    """Return the most bytes that the answers to the open waiting calls can have."""
+    waits = state.background.waits
+    if not waits.size:
+        return 0
+    text = text_json(prompts.waited(addresses(state.address, state.background)))
+    return sum(len(tool_result(state.uses[call].id, text, is_error=False)) for call, _ in waits.items())
+
+
 def answer_waits(state: AgentState, due: Sequence[int]) -> AgentState:
     """Answer these waiting calls."""
     if not due:

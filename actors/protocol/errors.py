@@ -11,6 +11,7 @@
         UnknownName               a missing agent, tool, model or session
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
+        TellRefused               words that their agent did not hear
         InsideLoop                a blocking call inside a running event loop
         MissingExtra              a library that an extra of callboard installs
         MissingKey                no API key
@@ -96,6 +97,10 @@ class SessionBusy(MisuseError):
 
 class SessionEnded(MisuseError):
     """A session that is closed."""
+
+
+class TellRefused(MisuseError):
+    """Words that their agent did not hear: it does not run, or ended first."""
 
 
 class InsideLoop(MisuseError, RuntimeError):

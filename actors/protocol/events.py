@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import msgspec
 
-from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Resumed, SessionClosed, TurnRequested
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
 
@@ -39,6 +39,14 @@ class Event(PlainValues, frozen=True, gc=False):
     def kind(self) -> str:
         """The kind of message, as it stands in the log."""
         return type(self.body).__name__
+
+
+def is_closed_after(body: AnyMessage, *, was_closed: bool) -> bool:
+    """Return whether a session is closed after this message. was_closed: before it."""
+    # A session ends with its `SessionClosed` even if events follow: late answers of ports are logged.
+    if isinstance(body, SessionClosed):
+        return True
+    return was_closed and not (isinstance(body, Resumed) and body.reopens)
 
 
 def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:

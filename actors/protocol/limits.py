@@ -79,6 +79,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     approval_timeout_s: Annotated[Amount, Bound("seconds that a question waits for a person")] = None
     cancel_grace_s: Annotated[Amount, Bound("seconds an outcome waits for work to stop", 10.0, True)] = None
     max_tool_output_chars: Annotated[Count, Bound("characters of one result for the model", 50_000)] = None
+    max_result_chars: Annotated[Count, Bound("bytes of a sub-agent's answer for its parent", 8_000)] = None
     max_tool_calls: Annotated[Count, Bound("calls of one reply; further ones are errors", 128)] = None
     max_parallel_tools: Annotated[Count, Bound("tools of one agent that run at a time", 32)] = None
     max_steps: Annotated[Count, Bound("steps of one program; of the host per ask", 10_000)] = None

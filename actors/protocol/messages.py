@@ -187,7 +187,7 @@ class DelegationEnded(RichMessage, frozen=True):
 
     address: of its first agent; empty if its sender had ended. by: the seq of the event that ended it.
     reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
-    answer.
+    answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
     """
 
     turn: int
@@ -201,6 +201,7 @@ class DelegationEnded(RichMessage, frozen=True):
     unsettled: Need = Need()
     by: int = 0
     reasons: tuple[Reason, ...] = ()
+    room: int = 0
 
 
 @final
@@ -220,6 +221,7 @@ class TurnRequested(RichMessage, frozen=True):
     new: the seqs of the events whose content is in this request and was in none before; the content
     itself stands in those events and nowhere twice. after_ms: back-off before a retry.
     told: the number of the last `Told` in this request that was in none before; 0 for none.
+    ends: the number of ends of background delegations in it that were in none before.
     otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
     """
 
@@ -231,6 +233,7 @@ class TurnRequested(RichMessage, frozen=True):
     after_ms: int = 0
     settled: Settled | None = None
     told: int = 0
+    ends: int = 0
     otherwise: Literal["", "answered"] = ""
 
     def __post_init__(self) -> None:
@@ -254,7 +257,10 @@ class TurnSettled(RichMessage, frozen=True):
 class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
-    closing: the most that the parent's next turn can use. Its children must leave that.
+    closing: the most that the parent's next turn can use, without the results of its delegations. Its
+        children must leave that, and a room for each result.
+    room: the most bytes of the result that the parent's model reads, 0 for all of it; a report is never cut.
+    delegations: the number of delegations in that reply, this one included.
     mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
     implicit: the profile of the agent that a program's question to a model begins, in place of one of the
     session's; null for a `task` call.
@@ -266,6 +272,8 @@ class Delegate(RichMessage, frozen=True):
     prompt: Json
     schema: Json = NULL
     closing: Need = Need()
+    room: int = 0
+    delegations: int = 1
     limits: Limits = Limits()
     mode: Literal["await", "background"] = "await"
     settled: Settled | None = None

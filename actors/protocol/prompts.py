@@ -4,6 +4,7 @@ These texts are part of the rules: a log that was made with other texts does not
 frozen, change them with a new rule set only.
 """
 
+from bisect import bisect_right
 from typing import Final
 
 import msgspec
@@ -159,7 +160,12 @@ def started(address: str) -> str:
 def task_ended(end: DelegationEnded) -> str:
     """Return the words that tell the end of a background task."""
     text, _ = delegation_result(end)
-    return f"Background task {end.address} has ended:\n{text}"
+    return task_ended_with(end.address, text)
+
+
+def task_ended_with(address: str, text: str) -> str:
+    """Return the words that tell the end of a background task with this result."""
+    return f"Background task {address} has ended:\n{text}"
 
 
 def told(text: str) -> str:
@@ -228,18 +234,43 @@ def with_report_note(instructions: Json) -> Json:
 
 
 def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
-    """Return the result of a delegation for the parent's model, and True if it is an error."""
+    """Return the result of a delegation for the parent's model, and True if it is an error.
+
+    A report is whole; any other result is cut to the room of its end.
+    """
     if end.kind == "reported":
         return bytes(end.value).decode(), False
-    if end.kind == "answered":
-        return end.text, False
+    text, is_error = (end.text, False) if end.kind == "answered" else (_failed_delegation(end), True)
+    return (_cut(text, end.room) if end.room else text), is_error
+
+
+def json_bytes(text: str) -> int:
+    """Return the bytes that a text takes within a request, without its quotation marks."""
+    return len(encode(text)) - 2
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, with a note, so that both take at most so many bytes of a request."""
+    size = json_bytes(text)
+    if size <= most:
+        return text
+    note = f" [cut: this result has {size:,} bytes, and {most:,} may be read]"
+    left = most - json_bytes(note)
+    if left < 0:  # a user's own limit may be as small as 1
+        note, left = "", most
+    # A character takes at least one byte, and a longer beginning never fewer than a shorter one.
+    kept = bisect_right(range(1, left + 1), left, key=lambda chars: json_bytes(text[:chars]))
+    return text[:kept] + note
+
+
+def _failed_delegation(end: DelegationEnded) -> str:
     status = "cancelled" if STATUS[end.kind] == "cancelled" else "failed"
     lines = [f"The delegation {status} ({end.kind}): {end.detail or EXPLAINED[end.kind]}."]
     if len(end.reasons) > 1:
         lines += [f"- {r.address}: {r.kind}" + (f", {r.detail}" if r.detail else "") for r in end.reasons]
     if end.text:
         lines.append(f"Its last words: {end.text}")
-    return "\n".join(lines), True
+    return "\n".join(lines)
 
 
 def not_approved(given: ApprovalGiven) -> str:
@@ -251,7 +282,7 @@ def not_approved(given: ApprovalGiven) -> str:
 
 
 def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
-    """Return the problems of an agent's last invalid report in one line; '' if there are none."""
+    """Return the problems of an agent's last invalid report in one line; '' without any."""
     if not problems:
         return ""
     more = len(problems) - _PROBLEMS_TOLD

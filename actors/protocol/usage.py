@@ -103,9 +103,13 @@ def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
     """Return the most that a call with this much input can use."""
     if prices is None:
         return Need(input_tokens + max_tokens)
+    total = input_tokens * dearest_input(prices) + max_tokens * micro_usd(prices.output_usd)
+    return Need(input_tokens + max_tokens, -(-total // _MILLION))
+
+
+def dearest_input(prices: Prices) -> int:
+    """Return the highest price of input, in micro-dollars for a million tokens."""
     # The service decides which input comes from its cache, so all of it counts at the highest price.
-    dearest = max(
+    return max(
         micro_usd(prices.input_usd), micro_usd(prices.cache_read_usd), micro_usd(prices.cache_write_usd)
     )
-    total = input_tokens * dearest + max_tokens * micro_usd(prices.output_usd)
-    return Need(input_tokens + max_tokens, -(-total // _MILLION))

@@ -264,4 +264,4 @@ def _drop_all(address: str) -> Mailbox:
 
 
 def _drop(event: Event) -> None:
-    """Drop an event: verification hands events to deciders itself."""
+    """Do nothing with an event: verification hands it to its decider itself."""

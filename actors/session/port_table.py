@@ -54,7 +54,7 @@ class PortRequest(NamedTuple):
     through: the field with the seq of an earlier event that has those fields; empty if the request has them.
     owner: the field that names the agent the request is for; empty if that is the sender.
     answers_sender: True if the answer goes to the sender, although the request is for another.
-    waits: tells of a request if the port may act only once the log is durable up to it; None if none waits.
+    waits: tells of a request if the port may act only once the log is durable up to it; None: never.
     announces: builds a post that says that the port starts, or None. It must be durable before the port acts,
         so only a request that waits has one.
     cancelled: builds the answer to a request that certainly did not start.
@@ -96,7 +96,7 @@ def _model_cancelled(request: Event, repeated: Repeated) -> Post:
 
 def _model_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
     turn, attempt = repeated
-    # Without `usage`: the call may have started, so what it used is not known and the reservation is charged.
+    # Without `usage`: the call may have started, its use is unknown, and the reservation is charged.
     return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled"))
 
 

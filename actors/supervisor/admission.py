@@ -53,7 +53,7 @@ def wait_for_budget(work: UnitOfWork, ancestry: list[Record], scope: str) -> Non
 
 def is_waited_for(ancestry: list[Record]) -> bool:
     """Return True if a request is parked at a scope of this ancestry."""
-    for record in ancestry:  # noqa: SIM110  (`any` would make a generator for each turn)
+    for record in ancestry:  # noqa: SIM110  # `any` would make a generator for each turn
         if record.waiting.size:
             return True
     return False

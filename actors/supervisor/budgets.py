@@ -5,6 +5,7 @@ before the call and replaced by the usage when the answer is settled, so that th
 cannot overshoot it together.
 """
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -62,6 +63,15 @@ def _fits_in(record: Record, kept: Need) -> Verdict:
             return "never"
         verdict = "later" if total + reserved.micro_usd > budget.micro_usd else verdict
     return verdict
+
+
+def kept_above(ancestry: list[Record]) -> Iterator[tuple[Record, Need]]:
+    """Yield each record, lowest first, with the reserves for closing turns of the agents above the lowest."""
+    kept = NOTHING
+    for record in reversed(ancestry):
+        if record is not ancestry[-1]:
+            kept = add(kept, record.budget.closing)
+        yield record, kept
 
 
 def shortage(ancestry: list[Record], need: Need, place: int) -> str:

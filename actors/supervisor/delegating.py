@@ -28,6 +28,9 @@ from callboard.actors.protocol.limits import Limits, handed_down, micro, millis,
 from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import Profile, read_profile
+from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.supervisor.budgets import add, kept_above
+from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
     Budget,
@@ -54,18 +57,26 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
     first = parent.next_ordinal
     # Taken before the checks: a denied delegation uses up its ordinals too.
     work.update_record(sender, next_ordinal=first + count)
-    refusal = why_denied(work.state, ancestry, request)
+    room = room_for(ancestry, request)
+    needed = need_of_room(ancestry, room)
+    refusal = why_denied(work.state, ancestry, request, needed)
     if refusal is not None:
         kind, detail = refusal
         address = child_of(sender, first)
-        work.post(
-            sender, DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
-        )
+        end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
+        if request.room:
+            work.update_record(sender, budget=with_result(ancestry, end))
+        work.post(sender, end)
         return
-    _open_delegation(work, parent, first, request)
+    if not parent.profile.is_eager:  # a program keeps no reserve
+        budget = with_closing(parent.budget, request.closing, needed)
+        if request.mode == "background":
+            budget = with_task(ancestry, budget, room, child_of(sender, first))
+        work.update_record(sender, budget=budget)
+    _open_delegation(work, parent, first, request, room)
 
 
-def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate) -> None:
+def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int) -> None:
     """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
     count = len(request.profiles)
     schema, output_type = request.schema, ""
@@ -82,6 +93,7 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         schema,
         request,
         output_type=output_type,
+        room=room,
         is_background=is_background,
     )
     if request.implicit == NULL:
@@ -112,15 +124,13 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
     parent: the agent that delegated.
     """
-    schema, record, request = delegation.schema, work.record(parent), delegation.request
-    assert request is not None
+    schema, record = delegation.schema, work.record(parent)
     assert record is not None
     count = len(delegation.racers)
     work.update_record(
         parent,
         turn_children=record.turn_children + count,
         background=record.background + count * delegation.is_background,
-        budget=replace(record.budget, closing=request.closing),
     )
     verdict = work.schema_verdict(schema) if schema != NULL else None
     if schema == NULL or (verdict is not None and verdict.is_good):
@@ -133,9 +143,12 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
 
 def why_denied(
-    state: SupervisorState, ancestry: list[Record], request: Delegate
+    state: SupervisorState, ancestry: list[Record], request: Delegate, room: Need = NOTHING
 ) -> tuple[OutcomeKind, str] | None:
-    """Return the kind of a denial and its reason, in words for the parent's model; None allows it."""
+    """Return the kind of a denial and its reason, in words for the parent's model; None allows it.
+
+    room: the need of its result in the parent's next turn.
+    """
     parent, count = ancestry[-1], len(request.profiles)
     limits = parent.limits
     if request.implicit == NULL and (detail := _not_allowed(state, parent, request)):
@@ -143,8 +156,9 @@ def why_denied(
     # A program's delegation stands in line; one that could never fit would stand there forever.
     children = 0 if parent.profile.is_eager else parent.turn_children
     if children + count > (limits.max_children or 0):
-        return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
-    return _over_budget(ancestry, request) or _unpriced(state, ancestry, request)
+        counted = "racers counted singly" + (", with those in the background" if parent.background else "")
+        return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
+    return _over_budget(ancestry, request, room) or _unpriced(state, ancestry, request)
 
 
 def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> str:
@@ -169,28 +183,29 @@ def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[P
     return state.profiles[name]
 
 
-def _over_budget(ancestry: list[Record], request: Delegate) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if a budget leaves nothing for a sub-agent beside the parent's closing turn."""
-    closing = request.closing
-    for record in ancestry:
-        budget, spent = record.budget, record.spent
+def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if a budget leaves nothing for a sub-agent beside the closing turns."""
+    closing, results = request.closing, add(ancestry[-1].budget.rooms, room)
+    own = add(closing, results)
+    for record, above in kept_above(ancestry):
+        budget, spent, kept = record.budget, record.spent, add(own, above)
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
-        if budget.tokens is not None and spent.tokens + closing.tokens >= budget.tokens:
-            return "budget", _nothing_left(
-                record.address, closing.tokens, spent.tokens, budget.tokens, "tokens"
-            )
-        if budget.micro_usd is not None and spent.micro_usd + closing.micro_usd > budget.micro_usd:
-            unit = "micro-dollars"
-            return "budget", _nothing_left(
-                record.address, closing.micro_usd, spent.micro_usd, budget.micro_usd, unit
-            )
+        if budget.tokens is not None and spent.tokens + kept.tokens >= budget.tokens:
+            amounts = spent.tokens, budget.tokens, closing.tokens, results.tokens, above.tokens
+            return "budget", _nothing_left(record.address, "tokens", *amounts)
+        if budget.micro_usd is not None and spent.micro_usd + kept.micro_usd > budget.micro_usd:
+            amounts = spent.micro_usd, budget.micro_usd, closing.micro_usd, results.micro_usd, above.micro_usd
+            return "budget", _nothing_left(record.address, "micro-dollars", *amounts)
     return None
 
 
-def _nothing_left(address: str, closing: int, spent: int, limit: int, unit: str) -> str:
+def _nothing_left(
+    address: str, unit: str, spent: int, limit: int, closing: int, results: int, above: int
+) -> str:
+    beside = f", closing turns above it up to {above:,}" if above else ""
     return (
         f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
-        f"and its next turn needs up to {closing:,}"
+        f"the next turn needs up to {closing:,}, and the results of its delegations up to {results:,}{beside}"
     )
 
 

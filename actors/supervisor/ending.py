@@ -31,6 +31,7 @@ from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
+from callboard.actors.supervisor.rooms import ended_task, with_result, without_task
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor.telling import refuse_unheard
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -220,14 +221,37 @@ def end_delegation(
     if parent == CLIENT and ask is not None:
         work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
         return
-    record = work.record(parent)
-    if record is not None:
-        ended = len(delegation.racers) if delegation.is_background else 0
-        left = record.delegations.drop(delegation.key)
-        work.update_record(parent, delegations=left, background=record.background - ended)
+    end = _ended(work, parent, delegation, kind, value, text, detail)
+    ancestry = work.ancestry(parent)
+    if ancestry is not None:
+        _leave_parent(work, ancestry, delegation, end)
         if delegation.request is not None:
             _leave_places(work, parent, delegation)
-    work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
+    work.post(parent, end)
+
+
+def _leave_parent(
+    work: UnitOfWork, ancestry: list[Record], delegation: Delegation, end: DelegationEnded
+) -> None:
+    """Take a delegation that has ended out of its parent's record. Keep the room of its result."""
+    parent = ancestry[-1]
+    delegations = parent.delegations.drop(delegation.key)
+    if delegation.is_background and not delegation.is_checking:
+        work.update_record(
+            parent.address,
+            delegations=delegations,
+            background=parent.background - len(delegation.racers),
+            **ended_task(ancestry, delegation, end),
+        )
+        return
+    is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
+    budget = with_result(ancestry, end) if is_counted else parent.budget
+    work.update_record(
+        parent.address,
+        delegations=delegations,
+        background=parent.background - len(delegation.racers) * delegation.is_background,
+        budget=without_task(ancestry, budget, delegation, end) if delegation.is_background else budget,
+    )
 
 
 def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
@@ -265,6 +289,7 @@ def _ended(
         unsettled,
         work.seq,
         tuple(delegation.reasons.values()) if has_reasons else (),
+        delegation.room,
     )
 
 

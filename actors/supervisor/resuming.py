@@ -64,9 +64,10 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
     ask = replace(ask, limits=narrow(own, ask.own))
     work.update_session(ask=ask)
     if host is not None and not ask.delegation.is_checking:
-        # `closing` is no limit but the need of the host's next turn, so it stays.
+        # `closing` and `rooms` are no limits but the reserve for the host's next turn, so they stay.
         budget = host_budget(own, ask.own, ask.before)
-        work.update_record(HOST, limits=ask.limits, budget=replace(budget, closing=host.budget.closing))
+        budget = replace(host.budget, tokens=budget.tokens, micro_usd=budget.micro_usd)
+        work.update_record(HOST, limits=ask.limits, budget=budget)
 
 
 def _extend(work: UnitOfWork, by_ms: int) -> None:

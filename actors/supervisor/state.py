@@ -27,12 +27,16 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
     """The budget of a subtree.
 
     tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
-    closing: the need of its agent's next turn, which its children must leave free.
+    closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
+    rooms: the part of it for the results of delegations. tasks: the part of rooms for background delegations
+        whose ends no request of its agent holds.
     """
 
     tokens: int | None = None
     micro_usd: int | None = None
     closing: Need = NOTHING
+    rooms: Need = NOTHING
+    tasks: Need = NOTHING
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +59,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     request: of a delegation that has not begun.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
+    room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
     """
 
@@ -72,6 +77,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     used: Usage = ZERO
     output_type: str = ""
+    room: int = 0
     is_background: bool = False
 
 
@@ -104,6 +110,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
         were open before; of a program, all that have a place now.
     background: the copies of its open background delegations.
+    ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
+        by number.
     told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
         holds, by number.
     """
@@ -134,6 +142,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     turn_timer: int = 0
     turn_children: int = 0
     background: int = 0
+    ends: int = 0
+    ended: IntMap[Need] = IntMap()
     told: int = 0
     unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1

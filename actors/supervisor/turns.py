@@ -30,6 +30,7 @@ from callboard.actors.supervisor.admission import (
     wake_along,
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
+from callboard.actors.supervisor.rooms import at_new_turn, with_stated
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -44,12 +45,9 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    if request.attempt == 1 and record.turn_children and not record.profile.is_eager:
-        # This turn is the one for which the delegations of the last one left room. Those in the background
-        # still run, so they leave room for the next one.
-        closing = request.need if record.background else NOTHING
-        budget = replace(record.budget, closing=closing)
-        record = ancestry[-1] = replace(record, turn_children=record.background, budget=budget)
+    is_new = request.attempt == 1 and not record.profile.is_eager
+    if is_new and (record.turn_children or record.budget.closing is not NOTHING):
+        record = ancestry[-1] = at_new_turn(record, request)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
@@ -62,7 +60,7 @@ def keep_closing(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
     """Let the background delegations of an agent leave room for its next turn, as it states it."""
     record = work.record(sender)
     if record is not None and record.background:
-        work.update_record(sender, budget=replace(record.budget, closing=settled.closing))
+        work.update_record(sender, budget=with_stated(record.budget, settled.closing))
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:

@@ -19,6 +19,7 @@ _SECTIONS: Final = {
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
+        "tell": ("tell_command:tell", "Say something to a running agent of a session in another process."),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
@@ -138,6 +139,7 @@ NO_COLOR turns colours off.
 \b
 Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
 )
+# The group itself does nothing: click prints its docstring as help, and each command does its own work.
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Run LLM agents, record every message, and look back at each step.

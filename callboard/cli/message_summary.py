@@ -109,16 +109,24 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     ),
     m.Resumed: _resumed,
     m.Ask: _prompt,
+    m.Tell: lambda it: f"{it.request_id} to {it.address}: {it.text}",
     m.Cancel: lambda it: it.reason,
     m.Close: lambda _: "",
+    m.TellEnded: lambda it: (
+        f"{it.request_id} heard in turn {it.turn}"
+        if it.status == "heard"
+        else f"{it.request_id} refused: {it.detail}"
+    ),
     m.AskEnded: _ended,
     m.SessionClosed: lambda it: (
         f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all"
     ),
     m.DeciderFailed: lambda it: f"on event {it.event}: {it.error}",
     m.Begin: lambda it: f"{_profile(it.profile).name}: {_prompt(it)}",
+    m.Told: lambda it: it.text,
     m.Stop: lambda it: it.reason,
     m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
+    m.Delegated: lambda it: f"{it.address} runs in the background",
     m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
     m.Woken: lambda it: f"at {local_time(it.until)}",
     p.ModelReplied: _reply,
@@ -130,7 +138,9 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
     ),
-    m.Delegate: lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}",
+    m.Delegate: lambda it: (
+        f"to {', '.join(it.profiles)}{' in the background' * (it.mode == 'background')}: {_prompt(it)}"
+    ),
     m.CancelTask: lambda it: f"turn {it.turn}, call {it.call}",
     m.Wake: lambda it: "no more" if it.until is None else f"at {local_time(it.until)}",
     m.ReportBack: lambda it: _json(it.value),

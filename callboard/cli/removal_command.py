@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 import click
 
@@ -18,7 +19,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
+from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
 
 _yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
 
@@ -63,7 +64,9 @@ def delete(session: str, yes: bool, log: str) -> None:
 @_yes_option
 @log_option
 @key_options
-def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) -> None:
+def prune(
+    older_than: str, status: SessionStatus | Literal["any"], tag: str | None, yes: bool, log: str
+) -> None:
     """Delete the sessions that had no event for so long.
 
     It deletes as `callboard delete` does. Sessions that a process runs stay.
@@ -74,7 +77,7 @@ def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) ->
       callboard prune --older-than 2026-01-01 --status any --tag test --yes
     """
     before_ms = parse_since(older_than)
-    query = SessionQuery(None if status == "any" else status, tag)  # type: ignore[arg-type]  # click has checked it
+    query = SessionQuery(None if status == "any" else status, tag)
     with open_reader(log) as reader:
         rows = reader.sessions(query)
     old = [row for row in rows if max(row.last_ms, row.created_ms) < before_ms]

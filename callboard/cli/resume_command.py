@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import click
 from msgspec.structs import asdict, replace
@@ -71,36 +72,54 @@ def resume(
     refuse_if(len(words) > 2, "write one session and its host: callboard resume [SESSION] MODULE:AGENT")
     found = load_agent(words[-1])
     name, past = _left(setting.log, words[0] if len(words) == 2 else "")
+    _refuse_if_unasked(name, past)
     if past.is_closed:
-        if not past.last:
-            raise Failure(f"session {name} is closed, and nothing was asked in it")
         outcome = outcome_of(name, *past.ended[past.last], None)
         talk(f"session {name} is closed; its last outcome follows")
         print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
         return 0 if outcome.is_ok else FAILED
-    if not past.last:
-        raise not_found(
-            f"session {name} has no prompt, so nothing is left to resume; it stays open, and "
-            f"`callboard delete {name}{log_flag()}` removes it"
-        )
     agent, own = _with_model(found, model, past)
-    limits = _limits(past, setting.limits)
+    options = _Options(_limits(past, setting.limits), extend, accept_changes, quiet)
+    work = _resumed(setting, own, name, agent, past, options)
+    return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+
+
+class _Options(NamedTuple):
+    limits: Limits | None
+    extend: float
+    accept_changes: bool
+    is_quiet: bool
+
+
+async def _resumed(
+    setting: Setting, own: Model | None, name: str, agent: Agent, past: RecordedSession, options: _Options
+) -> tuple[Outcome, int]:
+    """Resume a session in the foreground. Return its outcome and the exit code. own: the runtime's model."""
+    limits, extend, accept_changes, is_quiet = options
     known = len(past.events)
-
-    async def work() -> tuple[Outcome, int]:
-        async with setting.runtime(own) as runtime:
-            with _listing_changes(name):
-                session = await runtime.resume(
-                    name, agent, limits=limits, extend=extend, accept_changes=accept_changes
-                )
-            if not past.running:
-                talk(f"session {name} has no unfinished ask: its last outcome follows")
-            title = f"session {name} in {setting.log}, resumed after event {known:,}"
-            return await attend(
-                session, lambda: session.outcome, setting.approver, title=title, is_quiet=quiet, known=known
+    async with setting.runtime(own) as runtime:
+        with _listing_changes(name):
+            session = await runtime.resume(
+                name, agent, limits=limits, extend=extend, accept_changes=accept_changes
             )
+        if not past.running:
+            talk(f"session {name} has no unfinished ask: its last outcome follows")
+        title = f"session {name} in {setting.log}, resumed after event {known:,}"
+        return await attend(
+            session, lambda: session.outcome, setting.approver, title=title, is_quiet=is_quiet, known=known
+        )
 
-    return finish(work(), setting.log, as_json=as_json, is_quiet=quiet)
+
+def _refuse_if_unasked(name: str, past: RecordedSession) -> None:
+    """Raise Failure if the session has no prompt, so that it has no outcome and nothing to resume."""
+    if past.last:
+        return
+    if past.is_closed:
+        raise Failure(f"session {name} is closed, and nothing was asked in it")
+    raise not_found(
+        f"session {name} has no prompt, so nothing is left to resume; it stays open, and "
+        f"`callboard delete {name}{log_flag()}` removes it"
+    )
 
 
 def _left(log: str, wanted: str) -> tuple[str, RecordedSession]:

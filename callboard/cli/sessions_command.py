@@ -14,7 +14,7 @@ from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
+from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
 
 _AGO: Final = re.compile(r"(\d{1,9})(s|m|h|d)", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -31,7 +31,13 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 @log_option
 @json_option
 def sessions(
-    number: int, status: str | None, tag: str | None, since: str | None, after: str, log: str, as_json: bool
+    number: int,
+    status: SessionStatus | None,
+    tag: str | None,
+    since: str | None,
+    after: str,
+    log: str,
+    as_json: bool,
 ) -> None:
     """List the recorded sessions, newest first.
 
@@ -49,7 +55,7 @@ def sessions(
     wanted = None if number <= 0 else number
     with open_reader(log) as reader:
         found = reader.sessions(
-            SessionQuery(status, tag, since_ms, after, None if wanted is None else wanted + 1)  # type: ignore[arg-type]  # click has checked the status
+            SessionQuery(status, tag, since_ms, after, None if wanted is None else wanted + 1)
         )
     rows = found[:wanted]
     following = rows[-1].cursor if rows and len(found) > len(rows) else None

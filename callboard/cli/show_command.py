@@ -9,9 +9,9 @@ from rich.text import Text
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.endings import STATUS
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
@@ -121,7 +121,7 @@ class _Overview:
         self.last = event.at
         self.failures.add(event)
         self.tools += isinstance(event.body, CallTool)
-        self.is_closed = isinstance(event.body, SessionClosed)
+        self.is_closed = is_closed_after(event.body, was_closed=self.is_closed)
         match event.body:
             case SessionOpened(host=host, model=model):
                 self.host, self.model, self.started = host, model.name, event.at

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 import click
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.messages import SessionClosed
+from callboard.actors.protocol.events import is_closed_after
 from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import all_option, json_option, log_option, session_argument
@@ -102,7 +102,7 @@ def _checked(reader: LogReader, session_id: str) -> tuple[Found, list[str]]:
     checker, is_over = LogChecker(), False
     for event in events:
         checker.hear(event)
-        is_over = isinstance(event.body, SessionClosed)
+        is_over = is_closed_after(event.body, was_closed=is_over)
     checker.rest(is_over)
     # Reads the log again, several times: a list of its events might not fit into memory.
     breaches = sorted([*checker.breaches, *check_requests(events)], key=lambda breach: breach.seq)

@@ -101,8 +101,10 @@ def _is_parts(made: object) -> bool:
 
 def _takes_nothing(value: object) -> TypeGuard[Callable[[], Any]]:
     """Return whether a value is a function, no class, that can be called without arguments."""
+    if not callable(value):
+        return False
     try:
-        inspect.signature(value).bind()  # type: ignore[arg-type]  # TypeError if it cannot be called
+        inspect.signature(value).bind()  # TypeError if it needs an argument
     except (TypeError, ValueError):
         return False
     return not isinstance(value, type)

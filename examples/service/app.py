@@ -1,4 +1,4 @@
-"""A web service: people ask an assistant, watch it work, stop it, and allow what it wants to pay.
+"""A web service: people ask an assistant, watch it work, stop it, and approve its payments.
 
     pip install callboard fastapi uvicorn
     python examples/service/app.py
@@ -109,7 +109,7 @@ async def sessions(after: str = "") -> list[SessionRow]:
 
 @app.exception_handler(CallboardError)
 async def refused(request: Request, error: CallboardError) -> JSONResponse:
-    """Say what is wrong and what to do: the texts of callboard's errors say both."""
+    """Answer with the error's text, which names the fault and the next step."""
     status = {SessionBusy: 409, SessionDetached: 503}.get(type(error), 400)
     return JSONResponse({"error": str(error)}, status)
 

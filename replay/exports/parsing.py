@@ -29,7 +29,7 @@ class _Blobs:
     """The large values of a session, in a temporary file: any later event may need one again."""
 
     def __init__(self) -> None:
-        self._file = TemporaryFile()  # noqa: SIM115  (`close` closes it)
+        self._file = TemporaryFile()  # noqa: SIM115  # `close` closes it
         self._places: dict[bytes, tuple[int, int]] = {}
         self.close = self._file.close
 

@@ -42,7 +42,7 @@ from callboard.replay.testing.world import (
 
 RUNS = 10_000
 LATE_S = 1.0
-"""To shrink in, for a violation that is found when the time of a campaign is all but over."""
+"""Seconds to shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
 class Counterexample(Shrunk, frozen=True, kw_only=True):

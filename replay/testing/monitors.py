@@ -13,7 +13,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Violation, World
 
 Predicate: TypeAlias = Callable[[Any], bool]
-"""Of a world of any kind, so that a lambda will do."""
+"""A condition of a world of any kind, so that a lambda will do."""
 
 HOT_FACTOR = 5
 """So many times N steps a rule may be hot in the fair part; from Coyote."""
@@ -30,7 +30,7 @@ class _Rule:
         self.rule, self._holds = rule, holds
 
     def begin(self, steps: int) -> None:
-        """Begin a run; nothing is kept from the last."""
+        """Do nothing: a rule of this kind keeps nothing from one run to the next."""
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step."""
@@ -41,6 +41,7 @@ class _Rule:
         return None
 
     def _violation(self, world: World, at: int) -> Violation | None:
+        """Return the violation if it does not hold now."""
         return None if self._holds(world) else Violation(self.rule, at)
 
 

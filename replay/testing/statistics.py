@@ -115,7 +115,7 @@ class CampaignProgress(NamedTuple):
 
 
 def injected(faults: dict[str, int]) -> dict[str, int]:
-    """Return the faults without the choices of fault mixes, which choose faults and are none."""
+    """Return the injected faults: without the choices of a fault mix, which injects nothing itself."""
     return {label: count for label, count in faults.items() if not label.startswith("fault mix ")}
 
 

@@ -77,6 +77,7 @@ def limits(*, budgets: bool = True, deadlines: bool = True) -> SearchStrategy[Li
         "max_model_attempts": st.integers(1, 3),
         "max_tool_calls": st.integers(1, 4),
         "max_parallel_tools": st.integers(1, 2),
+        "max_result_chars": st.integers(1, 600),
     }
     if budgets:
         bounds["tokens"] = st.integers(0, 30_000)

@@ -84,7 +84,7 @@ class Covers(Protocol):
 
 
 def conditions_of(world: object) -> str:
-    """Return what was chosen for a whole run, such as its fault mix, in one line; empty if nothing was."""
+    """Return the choices for a whole run, such as its fault mix, in one line; empty without any."""
     said: str = getattr(world, "conditions", str)()
     return said
 
@@ -160,3 +160,16 @@ class JudgesUnfinished(Protocol[W_contra]):
 
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]
 """The subject to explore: a maker of worlds, and the rules. Other processes find it by its name."""
+
+
+def run_to_rest(world: World, choose: Callable[[int], int], steps: int) -> None:
+    """Make moves until none is left. choose: gets their number and returns the index of one.
+
+    Raises AssertionError if the world still moves after these steps.
+    """
+    for _ in range(steps):
+        moves = world.moves()
+        if not moves:
+            return
+        world.make(moves[choose(len(moves))])
+    raise AssertionError(f"the world does not come to rest within {steps:,} steps")

@@ -89,10 +89,13 @@ class ControlServer:
         try:
             if is_same_user(writer.get_extra_info("socket")) and len(self._clients) <= _CLIENTS_MAX:
                 await self._talk(reader, writer)
-        except (OSError, ValueError, TimeoutError):  # gone, or too long, or too slow
-            pass
+        except (OSError, ValueError, TimeoutError) as error:
+            # The client is gone, its line is too long, or it is too slow: only its connection ends.
+            logger.debug("a connection to the control socket ended early: %r", error)
         except asyncio.CancelledError:
-            pass  # by `aclose`; asyncio would report it as an error of its callback
+            # `aclose` cancels this task and needs no more of it. asyncio would report the cancellation as an
+            # error in the callback of its server.
+            pass
         finally:
             self._clients.discard(task)
             writer.transport.abort()

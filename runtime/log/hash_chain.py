@@ -1,6 +1,6 @@
 """Digests of events, chained: they show an event that was changed, moved, dropped or inserted.
 
-    digest = BLAKE2b(digest_size=32, person="callboard/1", key=the user's key or none)(
+    digest = BLAKE2b(digest_size=32, person="callboard/1", key=the user's key, or empty)(
         MessagePack([session, seq, previous, at, sender, recipient, cause, body, cuts]))
 
     session   str   the session's id

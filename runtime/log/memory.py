@@ -17,6 +17,7 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
+    EventLog,
     Head,
     LogReader,
     Sealed,
@@ -63,7 +64,7 @@ class _Session(msgspec.Struct, eq=False):
         )
 
 
-class MemoryLog:
+class MemoryLog(EventLog):
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -189,7 +190,7 @@ class MemoryReader(LogReader):
         self._log = log
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing: a reader in memory holds no file."""
 
     def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         rows = [session.row for session in list(self._log._sessions.values())]

@@ -91,7 +91,7 @@ class EventLog(Protocol):
         """
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """Store each session's events, all or none, durably; one answer per session, in order.
+        """Store the events of each session together and durably. Return one answer per session, in order.
 
         A wrong head (WrongHead), an old epoch (Fenced), a missing session (SessionNotFound) and an event that
         cannot be written (StoreFailed) are answers. An exception (StoreFailed) means that no event of the
@@ -157,7 +157,7 @@ class LogReader(Protocol):
         """Return the digest that the session's first event continues."""
 
     def key_check(self) -> str:
-        """Return the check value of the digest key; empty if there is none. It says nothing about the key."""
+        """Return the check value of the digest key; empty without a key. It says nothing about the key."""
 
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None

@@ -3,7 +3,7 @@
 The message in the log -> the status of its session:
 
     status       changed by
-    open         SessionOpened, AskEnded; Resumed after SessionClosed
+    open         SessionOpened, AskEnded; Resumed with `reopens`
     unfinished   Ask
     closed       SessionClosed
 
@@ -35,7 +35,6 @@ SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
 """`open`: no ask is under way. `unfinished`: an ask has no outcome. `closed`: nothing is left to be done."""
 
 STATUSES: Final = ("open", "unfinished", "closed")
-RESUMED: Final = "resumed"  # a change that opens a closed session, and leaves another one as it is
 _CURSOR: Final = re.compile(r"(-?\d{1,19})\.(\d{1,19})", re.ASCII)
 
 
@@ -126,8 +125,6 @@ class RowChange(NamedTuple):
 
     def status_after(self, before: str) -> str:
         """Return the session's status. before: its status until now."""
-        if self.status == RESUMED:
-            return "open" if before == "closed" else before
         return self.status or before
 
     def failures_after(self, before: int) -> int:
@@ -136,7 +133,6 @@ class RowChange(NamedTuple):
 
 
 NO_CHANGE: Final = RowChange()
-_REOPENED: Final = {"closed": "open", "": RESUMED}
 
 
 def change_of(events: Sequence[Event], change: RowChange = NO_CHANGE) -> RowChange:
@@ -155,7 +151,7 @@ def _opened(change: RowChange, body: SessionOpened) -> RowChange:
 
 
 def _resumed(change: RowChange, body: Resumed) -> RowChange:
-    status = _REOPENED.get(change.status, change.status)
+    status = "open" if body.reopens else change.status
     return change._replace(status=status, host=body.host or change.host)
 
 

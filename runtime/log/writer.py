@@ -118,8 +118,10 @@ class GroupWriter:
         self._rested = loop.time()
         self._task = loop.create_task(self._write(), name="callboard group writer")
         self._task.add_done_callback(self._stopped)
-        if self._is_hurried:  # the loop may end before it: the log has its events all the same
-            self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
+        if self._is_hurried:
+            # The loop may end before the task. Its events are in the log, so asyncio must not warn of it.
+            # `asyncio.gather` sets the same field of its own future.
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # no public name for it
 
     def _usable(self, session_id: str, epoch: int) -> Stream:
         stream = self._streams.setdefault(session_id, Stream(session_id, epoch, EMPTY))
@@ -221,7 +223,7 @@ class GroupWriter:
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
             self.commit_times.append(clock() - begun)
-        except asyncio.CancelledError:  # a store finishes what it was given; `_clear_doubts` asks it
+        except asyncio.CancelledError:  # the store finishes the batch: `_clear_doubts` asks it
             self._is_hurried = True
             self.undurable -= sum(len(part.events) for part in batch)
             self._in_doubt += [

@@ -87,7 +87,7 @@ class ApprovalPort:
         return is_asked
 
     def detach(self) -> None:
-        """Leave every request open: a resume asks again."""
+        """Do nothing: the requests stay open, and a resume asks again."""
 
     @property
     def running(self) -> set[asyncio.Task[Any]]:

@@ -42,7 +42,7 @@ class SchemaPort:
         return True  # a check belongs to the supervisor, so the stop of an agent does not end it
 
     def detach(self) -> None:
-        """Leave every request open: a resume checks again."""
+        """Do nothing: the requests stay open, and a resume checks again."""
 
     @property
     def running(self) -> set[asyncio.Task[Any]]:

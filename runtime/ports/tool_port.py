@@ -70,7 +70,7 @@ class ToolPort:
         return self._tasks.cancel(request.seq)
 
     def detach(self) -> None:
-        """Leave every request open: a resume treats it as after a crash."""
+        """Do nothing: the requests stay open, and a resume treats them as after a crash."""
 
     @property
     def running(self) -> set[asyncio.Task[Any]]:

@@ -207,6 +207,8 @@ class LoopActor(Actor):
     def on_crash(self, error: BaseException) -> None:
         """Run code after `error` has ended the actor without a stop. This is the last hook.
 
+        This class does nothing here: subclasses override it.
+
         An `Exception` has been logged and goes no further. After any other error (`SystemExit`,
         `KeyboardInterrupt`, a cancellation) `on_stop` is not called, no other actor stops, and the error goes
         on into the loop after this hook, where the first two end `run_forever`. An actor of the registry does
@@ -230,7 +232,7 @@ class LoopActor(Actor):
         """Handle messages until the queue is empty, they are enough, or the actor stops. Return how many."""
         left, stopped = messages_max, self.actor_stopped
         try:
-            while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call
+            while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # `is_set()` would be a call per message
                 left -= 1
                 item = queue.popleft()
                 if type(item) is Envelope:
@@ -248,7 +250,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if stopped._flag:  # type: ignore[attr-defined]  # as above
+            if stopped._flag:  # type: ignore[attr-defined]  # `is_set()` would be a call per turn
                 self._refuse_if_stopped(queue)
         return messages_max - left
 

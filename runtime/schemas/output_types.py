@@ -43,7 +43,7 @@ class TypeForm(Protocol):
     """A Python type, as the library that describes it sees it."""
 
     def schema(self) -> dict[str, object]:
-        """Return the JSON schema of reports. Raises whatever the library raises."""
+        """Return the JSON schema of reports. Raises the errors of the library unchanged."""
         ...
 
     def problems(self, report: bytes) -> tuple[SchemaProblem, ...]:

@@ -90,7 +90,7 @@ def _bound_resources() -> None:
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
     with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource  # there is none on Windows
+        import resource  # Windows has no such module
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (limits.WORKER_MEMORY, limits.WORKER_MEMORY))

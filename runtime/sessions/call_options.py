@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 from callboard.actors.protocol.limits import Limits
 
 OnCancel: TypeAlias = Literal["cancel", "detach"]
-"""What becomes of an ask whose caller is cancelled: it is cancelled too, or goes on without one."""
+"""The effect on an ask when its caller is cancelled: `cancel` ends it too, `detach` lets it go on."""
 
 Prompt: TypeAlias = str | Sequence[Mapping[str, object]]
 

@@ -25,22 +25,8 @@ class SessionCatalog:
         self._live = live
         self.remover = Remover(log)
 
-    async def rows(
-        self,
-        status: SessionStatus | None = None,
-        tag: str | None = None,
-        since: datetime | timedelta | None = None,
-        limit: int | None = None,
-        after: str = "",
-    ) -> AsyncIterator[SessionRow]:
-        """Yield sessions, newest first, page by page."""
-        since_ms = None if since is None else time_ms(since)
-        tag = None if tag is None else checked_tag(tag)
-        query = SessionQuery(status, tag, since_ms, after, limit)
-        async for row in self._pages(query):
-            yield row
-
-    async def _pages(self, query: SessionQuery) -> AsyncIterator[SessionRow]:
+    async def rows(self, query: SessionQuery) -> AsyncIterator[SessionRow]:
+        """Yield the sessions of a query, newest first, page by page."""
         left, after = math.inf if query.limit is None else query.limit, query.after
         while left > 0:
             size = int(min(left, PAGE))
@@ -55,7 +41,7 @@ class SessionCatalog:
 
     async def elsewhere(self, status: SessionStatus) -> AsyncIterator[SessionRow]:
         """Yield the sessions of a status that do not run here."""
-        async for row in self._pages(SessionQuery(status)):
+        async for row in self.rows(SessionQuery(status)):
             if row.session_id not in self._live:
                 yield row
 
@@ -65,7 +51,7 @@ class SessionCatalog:
             raise SessionBusy(
                 f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
             )
-        with self._live.claim(session_id, steal=False):  # a resume would write what is being deleted
+        with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
             count = await self._log.delete(session_id)
         self.remover.start()
         return count
@@ -75,7 +61,7 @@ class SessionCatalog:
         if not isinstance(older_than, timedelta):
             raise MisuseError(f"older_than={older_than!r}: use a timedelta, such as timedelta(days=30)")
         before_ms, count = time_ms(older_than), 0
-        async for row in self.rows(status, tag):
+        async for row in self.rows(SessionQuery(status, None if tag is None else checked_tag(tag))):
             if max(row.last_ms, row.created_ms) < before_ms and row.session_id not in self._live:
                 with suppress(SessionNotFound):  # deleted by another task meanwhile
                     await self.delete(row.session_id)

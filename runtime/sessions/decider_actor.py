@@ -1,4 +1,4 @@
-"""The Pykka actor around a decider, and what it needs of its board."""
+"""The Pykka actor around a decider, and the part of the board that it uses."""
 
 import logging
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 Rules
   - From the beginning no actor decides and no port starts. Answers that come within the grace are recorded,
     and the next process acts on them.
-  - After the grace every model call that is left is answered as `detached`, charged what its stream has told.
+  - After the grace every open model call is answered as `detached`, with the usage of its stream so far.
     Tools that still run are cancelled and stay without an answer, as after a crash.
   - A caller that is cancelled stops waiting at once. Ctrl-C and a failing task group cancel tasks before
     anything else happens, so its ask is cancelled only if the process still lives `cancel_delay_s` later.
@@ -24,7 +24,10 @@ DETACH_GRACE_S: Final = 1.0  # seconds for answers under way, unless the caller 
 
 
 class ProcessLife:
-    """How a runtime ends its sessions. is_ending: it detaches, so that cancelled callers cancel nothing."""
+    """The way in which a runtime ends its sessions.
+
+    is_ending: it detaches, so that cancelled callers cancel nothing.
+    """
 
     def __init__(self, cancel_delay_s: float) -> None:
         self.cancel_delay_s = seconds("cancel_delay_s", cancel_delay_s)

@@ -13,7 +13,7 @@ from callboard.runtime.sessions.session import Session
 class LiveSessions:
     """The live sessions of one log, of all runtimes that share it.
 
-    A sleeping one is not among them: it may be deleted, or resumed anew.
+    A sleeping session is not live: it may be deleted, or resumed again.
     """
 
     def __init__(self, log: EventLog) -> None:

@@ -92,7 +92,7 @@ class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
 
     @property
     def report(self) -> object:
-        """Return the report as plain JSON values, whatever its type; None without one."""
+        """Return the report as plain JSON values, for any output type; None without a report."""
         return msgspec.json.decode(self._as_json)
 
     @property

@@ -27,13 +27,13 @@ class Port(Protocol):
 
 
 class TimerPort:
-    """The clock; this one never fires."""
+    """The clock port. This base class never fires a timer, so its methods have nothing to do."""
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
-        """Fire a timer `after_ms` after `at`."""
+        """Fire a timer `after_ms` after `at`. Here, do nothing: no timer ever fires."""
 
     def disarm(self, timer: int) -> None:
-        """Forget a timer."""
+        """Forget a timer. Here, do nothing: none was kept."""
 
     def close(self) -> None:
-        """Forget all timers."""
+        """Forget all timers. Here, do nothing: none was kept."""

@@ -12,7 +12,8 @@ from callboard.runtime.sessions.session import Session
 PARALLEL_MAX: Final = 8  # sessions that are read and resumed at a time
 
 Hosts: TypeAlias = Sequence[Agent] | Callable[[SessionRow], Agent | None]
-"""Agents, each for the sessions with a host of its name; or a function from a session to its host or None."""
+"""Agents, each for the sessions with a host of its name; or a function that gets a session and returns its
+host, or None to leave it."""
 
 
 class Resumption(NamedTuple):

@@ -11,10 +11,18 @@ from callboard.actors.protocol.errors import (
     SessionEnded,
     SessionFailed,
 )
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import (
+    RULES,
+    Ask,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+)
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
@@ -28,6 +36,7 @@ from callboard.runtime.sessions.session_deps import refuse_without_deps
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
+_CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed))
 
 
 class RecordedSession(NamedTuple):
@@ -36,7 +45,8 @@ class RecordedSession(NamedTuple):
     host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
-    did not.
+    did not. tells: the ends of words for agents, by request id; None for those without one. is_closed:
+    nothing is left to be done.
     """
 
     events: tuple[Event, ...]
@@ -49,6 +59,8 @@ class RecordedSession(NamedTuple):
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
+    is_closed: bool = False
+    tells: Mapping[str, TellEnded | None] = {}
 
     @property
     def running(self) -> str:
@@ -72,11 +84,6 @@ class RecordedSession(NamedTuple):
         asks = (event.body for event in reversed(self.events) if isinstance(event.body, Ask))
         return next((ask.deps for ask in asks if ask.request_id == self.running), "")
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether nothing is left to be done."""
-        return bool(self.events) and isinstance(self.events[-1].body, SessionClosed)
-
 
 class ResumeRules(NamedTuple):
     """The rules by which a session may be continued.
@@ -95,7 +102,7 @@ class ResumeRules(NamedTuple):
 
 
 class Continuing(NamedTuple):
-    """How to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
+    """A wish to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
 
     limits: Limits | None = None
     extend: float = 0.0
@@ -124,15 +131,20 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     ended: dict[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader = AskReader()
     events = tuple(map(partial(event_of, session_id), rows))
-    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader)
+    tells: dict[str, TellEnded | None] = {}
+    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader, tells=tells)
     for event, row in zip(events, rows, strict=True):
         body = event.body
         ask = reader.read(event)
+        if type(body) in _CLOSE_OR_REOPEN:
+            recorded = recorded._replace(is_closed=is_closed_after(body, was_closed=recorded.is_closed))
         if isinstance(body, SessionOpened | Resumed):
             recorded = _spoken_for(session_id, recorded, event.seq, body)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
             recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
+        elif isinstance(body, Tell | TellEnded):
+            tells[body.request_id] = body if isinstance(body, TellEnded) else None
         elif ask is not None:
             ended.setdefault(ask.end.request_id, (ask, (row.seq, row.digest.hex())))
     return recorded
@@ -156,10 +168,16 @@ def _spoken_for(
     )
 
 
-async def take_over(
-    log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules
-) -> tuple[int, Head, RecordedSession]:
-    """Read a session and become its only writer. Return the epoch, the head and the recorded session.
+class TakenOver(NamedTuple):
+    """A recorded session that this process may write from now on. epoch, head: to begin with."""
+
+    epoch: int
+    head: Head
+    recorded: RecordedSession
+
+
+async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules) -> TakenOver:
+    """Read a session and become its only writer.
 
     now: the session as it would be opened today.
 
@@ -175,7 +193,7 @@ async def take_over(
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
         raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
-    return epoch, head, recorded
+    return TakenOver(epoch, head, recorded)
 
 
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
@@ -218,8 +236,9 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 def continuation(
     recorded: RecordedSession,
     now: SessionOpened,
-    has_limits: bool,
-    extend_ms: int,
+    *,
+    has_limits: bool = False,
+    extend_ms: int = 0,
     policy: AgentsPolicy = "accept",
 ) -> Resumed | SessionOpened:
     """Return the client's first message of the continuation, which holds changes only.

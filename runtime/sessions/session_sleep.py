@@ -1,10 +1,10 @@
 """Sleep: an idle session leaves memory, and comes back by itself when it is used again.
 
 Rules
-  - A session is idle while no ask runs, no request is open, and nobody reads it or waits for it.
+  - A session is idle while no ask runs, no request is open, and no caller reads it or waits for it.
   - It falls asleep as by `detach` and wakes as by `resume`: the log gets `Resumed` and nothing else.
   - Its board, actors, ports and stream go. The `Session` stays, with its agents and its ended asks by id.
-  - Whoever uses it while it falls asleep or wakes waits for that: it wakes once for all of them.
+  - A caller that uses it while it falls asleep or wakes waits for that: it wakes once for all callers.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CUT_OFF_S: Final = 0.25  # seconds that cancelled tools have to end when their s
 
 
 class LiveParts(NamedTuple):
-    """The parts of a session that work: let go when it falls asleep, made anew when it wakes."""
+    """The working parts of a session: dropped when it falls asleep, made again when it wakes."""
 
     board: Board
     hub: StreamHub
@@ -34,14 +34,14 @@ class LiveParts(NamedTuple):
 
 
 class Slept(NamedTuple):
-    """What a sleeping session keeps of its live parts."""
+    """The part of a session's live parts that stays in memory while it sleeps."""
 
     head: Head = EMPTY
     permissions: tuple[Permission, ...] = ()
 
 
 class Rest(NamedTuple):
-    """How a session rests. rounds: look after it once in `idle_s`; None for never. wake: connects it."""
+    """The sleep of a session. rounds: look after it once in `idle_s`; None for never. wake: connects it."""
 
     rounds: Rounds | None
     wake: Callable[[Any], Awaitable[None]]
@@ -195,7 +195,7 @@ class SessionSleep(ABC):
         if self._moving is task:
             self._moving = None
         if not task.cancelled():
-            task.exception()  # marks it as seen: perhaps nobody waits any more
+            task.exception()  # marks it as seen: perhaps no caller waits any more
 
     async def _fall_asleep(self, live: LiveParts) -> None:
         head = EMPTY

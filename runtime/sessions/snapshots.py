@@ -1,4 +1,4 @@
-"""A picture of a session, built event by event, from which snapshots are taken."""
+"""Snapshots of a session, built event by event."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ import msgspec
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval
 from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.usage import ZERO, Usage
@@ -79,7 +79,7 @@ class ApprovalView:
     is_repeat: bool
 
 
-class Picture:
+class SnapshotBuilder:
     """A session up to an event. seq: of the last event that was added."""
 
     def __init__(self) -> None:
@@ -95,6 +95,7 @@ class Picture:
         """Add the next event."""
         self.seq = event.seq
         self._tree.add(event)
+        self.is_closed = is_closed_after(event.body, was_closed=self.is_closed)
         if handler := _HANDLERS.get(type(event.body)):
             handler(self, event, event.body)
 
@@ -115,9 +116,6 @@ class Picture:
 
     def _approved(self, event: Event, body: ApprovalGiven) -> None:
         self._approvals.pop((event.recipient, body.turn, body.call), None)
-
-    def _close(self, event: Event, body: SessionClosed) -> None:
-        self.is_closed = True
 
     def _end(self, event: Event, body: AskEnded) -> None:
         self._asks[body.request_id] = replace(
@@ -173,11 +171,10 @@ def _value(json: Json) -> object:
     return msgspec.json.decode(json)
 
 
-_HANDLERS: Final[dict[type, Callable[[Picture, Event, Any], None]]] = {
-    Ask: Picture._ask,
-    ModelReplied: Picture._reply,
-    AskEnded: Picture._end,
-    RequestApproval: Picture._approval,
-    ApprovalGiven: Picture._approved,
-    SessionClosed: Picture._close,
+_HANDLERS: Final[dict[type, Callable[[SnapshotBuilder, Event, Any], None]]] = {
+    Ask: SnapshotBuilder._ask,
+    ModelReplied: SnapshotBuilder._reply,
+    AskEnded: SnapshotBuilder._end,
+    RequestApproval: SnapshotBuilder._approval,
+    ApprovalGiven: SnapshotBuilder._approved,
 }

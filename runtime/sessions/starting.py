@@ -20,7 +20,7 @@ from callboard.runtime.agent import Agent, checked_name, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.log.protocol import EventLog, Head
+from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
@@ -41,8 +41,8 @@ from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.resuming import (
     Continuing,
-    RecordedSession,
     ResumeRules,
+    TakenOver,
     continuation,
     downtime_ms,
     extension_ms,
@@ -67,7 +67,7 @@ async def closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[Bas
 
 
 class NewSession(NamedTuple):
-    """How to open a session; the fields are the parameters of `Runtime.open`."""
+    """A wish to open a session; the fields are the parameters of `Runtime.open`."""
 
     session_id: str = ""
     limits: Limits | None = None
@@ -94,7 +94,7 @@ class Settings:
 
 @dataclass
 class SessionStarter:
-    """What starts the sessions of an open runtime.
+    """Starts the sessions of an open runtime.
 
     models: those that were used, by identity. opening: the ids that a call is about to open or resume.
     """
@@ -173,13 +173,15 @@ class SessionStarter:
             if former is not None and former.has_failed:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
-        recorded = taken[2]
+        recorded = taken.recorded
         deps = SessionDeps(
             self._deps_of_recorded(session_id, recorded.opened) if how.deps is None else how.deps
         )
         if not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
-        first = continuation(recorded, found.opened, how.limits is not None, more_ms, policy)
+        first = continuation(
+            recorded, found.opened, has_limits=how.limits is not None, extend_ms=more_ms, policy=policy
+        )
         session = self._session(session_id, found, rules.types, deps)
         self._go_on(session, taken, first, found, deps)
         return session
@@ -190,17 +192,17 @@ class SessionStarter:
         rules = ResumeRules("accept", session.types, found.models, has_deps=True, ends_at=ends_at)
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-        self._go_on(session, taken, continuation(taken[2], found.opened, False, 0), found, deps)
+        self._go_on(session, taken, continuation(taken.recorded, found.opened), found, deps)
 
     def _go_on(
         self,
         session: Session,
-        taken: tuple[int, Head, RecordedSession],
+        taken: TakenOver,
         first: Resumed | SessionOpened,
         found: SessionAgents,
         deps: SessionDeps,
     ) -> None:
-        """Let a session go on that was taken over. first: the message with which it does."""
+        """Connect a session that was taken over, and continue it. first: its first message here."""
         epoch, head, recorded = taken
         recovered = recover_session(session.session_id, recorded, first, PortGate(self.settings.is_strict))
         self.writer.attach(session.session_id, epoch, head)

@@ -24,7 +24,7 @@ from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.sanitize import MAX_BYTES, clean_text
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.keep_alive import keep_alive_of
-from callboard.runtime.sessions.snapshots import Picture
+from callboard.runtime.sessions.snapshots import SnapshotBuilder
 from callboard.runtime.sessions.stream_items import (
     AnyStreamItem,
     Snapshot,
@@ -75,7 +75,7 @@ class StreamHub:
         self._head = 0
         self._replies: dict[int, _Reply] = {}
         self._held: dict[int, list[AnyStreamItem]] = {}
-        self._picture: Picture | None = None
+        self._builder: SnapshotBuilder | None = None
         self._drawing = asyncio.Lock()
 
     # --- from the ports -----------------------------------------------------------
@@ -162,7 +162,7 @@ class StreamHub:
         if self._on_event in self.board.watchers:
             self.board.watchers.remove(self._on_event)
         self._held.clear()
-        self._picture = None
+        self._builder = None
         may_answer = self.board.gate.may_answer
         self._replies = {seq: one for seq, one in self._replies.items() if may_answer(seq)}
 
@@ -191,12 +191,12 @@ class StreamHub:
         """Return a snapshot, and attach the reader for all that comes after it."""
         # One after the other: the next needs only the events since this one.
         async with self._drawing:
-            picture = self._picture = self._picture or Picture()
-            async with aclosing(self._recorded(reader, picture.seq)) as events:
+            builder = self._builder = self._builder or SnapshotBuilder()
+            async with aclosing(self._recorded(reader, builder.seq)) as events:
                 async for event in events:
-                    picture.add(event)
-            parts = picture.agents(), picture.asks(), picture.approvals()
-            return Snapshot(self.board.session_id, picture.seq, *parts, picture.is_closed)
+                    builder.add(event)
+            parts = builder.agents(), builder.asks(), builder.approvals()
+            return Snapshot(self.board.session_id, builder.seq, *parts, builder.is_closed)
 
     async def begun(self, reader: Reader) -> AsyncGenerator[AnyStreamItem, None]:
         """Yield the past: a snapshot, or the events since the last one that the reader saw."""

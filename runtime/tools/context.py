@@ -51,7 +51,7 @@ class ToolContext(Generic[Deps]):
     tool: str = ""
     call_id: str = ""
     idempotency_key: str = ""
-    deps: Deps = None  # type: ignore[assignment]  # whoever annotates a type passes such an object
+    deps: Deps = None  # type: ignore[assignment]  # a tool that annotates a type gets such an object
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     timeout_s: float | None = field(default=None, init=False)

@@ -53,7 +53,7 @@ class Tool:
     effect: of a call on the world, which decides about the call after a crash.
     timeout_s: seconds that a call may take, where that is less than the agent's `tool_timeout_s`.
     approval: the calls that a person has to approve: each one (`before`), an interrupted one before it runs
-        again (`interrupted`, since a crash left its effect unknown), both (`always`), or none (`never`).
+        again (`interrupted`, since a crash left its effect unknown), both (`always`), or no call (`never`).
     approval_timeout_s: seconds that the question waits, where that is less than `Limits.approval_timeout_s`.
     extra: further keys of the tool's definition (`{"strict": True}`).
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
@@ -191,7 +191,7 @@ def tool(
 
 
 def _summary(name: str, function: Function, level: int) -> str:
-    """Return the first paragraph of the docstring. Warn, so many frames above, if there is none."""
+    """Return the first paragraph of the docstring. Warn if it is empty. level: of the frame to blame."""
     told = described(undecorated(function).__doc__).summary
     if not told:
         warnings.warn(

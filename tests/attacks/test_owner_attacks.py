@@ -28,7 +28,7 @@ from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
-from tests.runtime.log.kit import ROOT, add, added, child, event, run
+from tests.runtime.log.kit import OWNER, ROOT, add, added, child, event, run
 
 ROUNDS = 100
 
@@ -256,19 +256,9 @@ asyncio.run(main())
 @pytest.mark.slow
 def test_o3_a_forked_child_appends_nothing_and_its_parent_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    script = """
-import asyncio, os, sys
-from callboard.actors.protocol.errors import StoreLocked
-from callboard.runtime.log.sqlite.log import SQLiteLog
-from tests.runtime.log.kit import added, events
-
-async def main():
-    log = SQLiteLog(sys.argv[1])
-    await log.open()
-    await log.create("s", 1, "")
-    await added(log, "s", 1, events(1, 3))
-    return log
-
+    script = (
+        OWNER
+        + """
 async def as_child():
     for ask in (lambda: added(log, "s", 1, events(4, 6)), lambda: log.take_over("s")):
         try:
@@ -276,8 +266,6 @@ async def as_child():
         except StoreLocked as error:
             print(error, flush=True)
 
-loop = asyncio.new_event_loop()
-log = loop.run_until_complete(main())
 pid = os.fork()
 if pid == 0:
     asyncio.run(as_child())
@@ -287,6 +275,7 @@ loop.run_until_complete(added(log, "s", 1, events(4, 9)))
 loop.run_until_complete(log.close())
 loop.close()
 """
+    )
     done = child(script, path)
     assert done.stderr == ""
     assert done.stdout.count("from which this one was forked") == 2

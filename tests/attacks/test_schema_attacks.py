@@ -436,7 +436,7 @@ def test_hostile_checks_side_by_side_never_hold_the_loop_and_good_ones_are_answe
 def test_a_loop_that_is_held_is_noticed() -> None:
     async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
         await asyncio.sleep(0.005)
-        time.sleep(1.5 * GAP_S)  # noqa: ASYNC251 - that is the point
+        time.sleep(1.5 * GAP_S)  # noqa: ASYNC251  # that is the point
         await asyncio.sleep(0.005)
         return []
 

@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -89,6 +89,29 @@ def environment(**more: str) -> dict[str, str]:
 def command(*arguments: str) -> list[str]:
     """Return the command line of a process, with warnings as errors."""
     return [sys.executable, "-W", "error", "-m", "callboard", *arguments]
+
+
+@contextlib.contextmanager
+def waiting_run(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Run an agent that waits, in a process of its own, from its first shown line on. End it afterwards."""
+    process = subprocess.Popen(
+        command("run", "survey:waiting", "Wait."),
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        # A shown line is durable. readline() gives "" once the process has ended.
+        while (line := process.stderr.readline()) and "start" not in line:
+            pass
+        assert "start" in line
+        yield process
+    finally:
+        process.kill()
+        process.wait(timeout=15)
+        process.stderr.close()
 
 
 def piped(folder: Path, *arguments: str, text: str = "", **more: str) -> "subprocess.CompletedProcess[str]":

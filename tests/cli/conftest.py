@@ -52,3 +52,12 @@ def callboard(recorded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         return CliRunner().invoke(cli, arguments, input=text, prog_name="callboard")
 
     return run
+
+
+def on_own_log(callboard: Callboard, folder: Path, command: str) -> Callboard:
+    """Return a function that runs a command in this process, on a log of its own."""
+
+    def ran(*arguments: str, text: str | None = None) -> Result:
+        return callboard(command, *arguments, "--log", str(folder / "own.db"), text=text)
+
+    return ran

@@ -1,13 +1,11 @@
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import Result
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed
@@ -15,8 +13,8 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
-from tests.cli.agents import SURVEY, Terminal, command, environment, lines_with, piped
-from tests.cli.conftest import Callboard
+from tests.cli.agents import SURVEY, Terminal, lines_with, piped, waiting_run
+from tests.cli.conftest import Callboard, on_own_log
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
 NAME = "20260101-cut"
@@ -37,11 +35,7 @@ def whole(folder: Path, callboard: Callboard) -> list[Event]:
 @pytest.fixture
 def resume(folder: Path, callboard: Callboard) -> Callboard:
     """Run `callboard resume` in this process, on a log of its own."""
-
-    def resumed(*arguments: str, text: str | None = None) -> Result:
-        return callboard("resume", *arguments, "--log", str(folder / "own.db"), text=text)
-
-    return resumed
+    return on_own_log(callboard, folder, "resume")
 
 
 def newest(log: Path) -> str:
@@ -318,19 +312,9 @@ def test_a_log_that_is_not_there_has_exit_code_3(resume: Callboard, folder: Path
 @pytest.mark.slow
 @needs_terminals
 def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) -> None:
-    run = subprocess.Popen(
-        command("run", "survey:waiting", "Wait."),
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert run.stderr is not None
-    while "start" not in run.stderr.readline():  # a shown line is durable
-        pass
-    run.send_signal(signal.SIGKILL)
-    run.wait(timeout=15)
-    run.stderr.close()
+    with waiting_run(folder) as run:
+        run.send_signal(signal.SIGKILL)
+        run.wait(timeout=15)
     listed = json.loads(piped(folder, "sessions", "--json").stdout)["sessions"]
     assert [(one["status"], one["kind"]) for one in listed] == [("unfinished", None)]
     assert "unfinished" in piped(folder, "sessions").stdout

@@ -1,15 +1,13 @@
 import json
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-from tests.cli.agents import Terminal, command, environment, lines_with, piped
-from tests.cli.conftest import Callboard
+from tests.cli.agents import Terminal, lines_with, piped, waiting_run
+from tests.cli.conftest import Callboard, on_own_log
 
 TYPED = """
 import datetime
@@ -31,11 +29,7 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 @pytest.fixture
 def run(folder: Path, callboard: Callboard) -> Callboard:
     """Run `callboard run` in this process, with a log of its own."""
-
-    def ran(*arguments: str, text: str | None = None) -> Result:
-        return callboard("run", *arguments, "--log", str(folder / "own.db"), text=text)
-
-    return ran
+    return on_own_log(callboard, folder, "run")
 
 
 def test_the_result_alone_goes_to_stdout(run: Callboard) -> None:
@@ -160,24 +154,14 @@ def test_through_real_pipes_the_streams_and_the_exit_code_are_the_same(folder: P
 
 @pytest.mark.slow
 def test_a_log_that_another_process_writes_is_refused_with_advice(folder: Path) -> None:
-    other = subprocess.Popen(
-        command("run", "survey:waiting", "Wait."),
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert other.stderr is not None
-    while "start" not in other.stderr.readline():
-        pass
-    done = piped(folder, "run", "survey:host", "x")
-    assert done.returncode == 1
-    assert len(lines_with(done.stderr, "error: ")) == 1
-    assert "--log" in done.stderr
-    assert piped(folder, "tree").returncode == 0  # looking is always possible
-    other.send_signal(signal.SIGTERM)
-    assert other.wait(timeout=15) == 128 + signal.SIGTERM
-    other.stderr.close()
+    with waiting_run(folder) as other:
+        done = piped(folder, "run", "survey:host", "x")
+        assert done.returncode == 1
+        assert len(lines_with(done.stderr, "error: ")) == 1
+        assert "--log" in done.stderr
+        assert piped(folder, "tree").returncode == 0  # looking is always possible
+        other.send_signal(signal.SIGTERM)
+        assert other.wait(timeout=15) == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow

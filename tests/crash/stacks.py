@@ -1,6 +1,6 @@
 """The stacks of a process that hangs: its parent asks for them by a signal, before it kills the process.
 
-The stack of a task that waits ends at its outermost coroutine, so each is followed to what it awaits.
+The stack of a task that waits ends at its outermost coroutine, so each is followed to the future it awaits.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def _write_tasks(file: IO[str]) -> None:
 
 
 def _awaited(inner: Any) -> list[str]:
-    """Describe a coroutine and, one below the other, what it waits for."""
+    """Describe a coroutine and, one below the other, the awaitables it waits for."""
     lines = []
     while inner is not None:
         frame = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)

@@ -9,8 +9,9 @@ from tests.crash import stacks
 
 
 async def _waits_for_nothing() -> None:
-    os.write(_bell, b"!")
-    await asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    loop.call_soon(os.write, _bell, b"!")
+    await loop.create_future()
 
 
 _rope, _bell = os.pipe()
@@ -29,5 +30,5 @@ def test_a_hung_process_writes_what_its_tasks_wait_for(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     said = path.read_text()
-    assert f"{Path(__file__).name}:{_waits_for_nothing.__code__.co_firstlineno + 2} in" in said
+    assert f"{Path(__file__).name}:{_waits_for_nothing.__code__.co_firstlineno + 3} in" in said
     assert "Current thread" in said

@@ -11,7 +11,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, DeciderFailed, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded, DeciderFailed
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
@@ -21,6 +21,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.crash.notes import (
@@ -185,7 +186,7 @@ def _at_end(recording: Recording, events: Sequence[Event], asks: int) -> Iterato
     if not verification.is_ok:
         yield "\n".join(verification.lines())
         return
-    if not events or not isinstance(events[-1].body, SessionClosed):
+    if not is_closed(events):  # answers of ports may come after the end
         yield "it was not closed"
     if (asked := sum(isinstance(event.body, Ask) for event in events)) != asks:
         yield f"it was asked {asked} times, not {asks}"

@@ -123,7 +123,7 @@ def get(app: fastapi.FastAPI, path: str) -> Any:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
-    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]  # dicts stand for the types of ASGI
     assert sent[0]["status"] == 200, sent
     return json.loads(b"".join(one.get("body", b"") for one in sent))
 

@@ -189,7 +189,7 @@ def test_an_answer_goes_on_after_a_restart(service: Service, how: signal.Signals
     kinds = [event.kind for event in service.recording("one").events]
     assert kinds.count("Ask") == kinds.count("AskEnded") == 1
     assert "Cancel" not in kinds
-    replies = [event.body.status for event in service.recording("one").events if event.kind == "ModelReplied"]  # type: ignore[union-attr]
+    replies = [event.body.status for event in service.recording("one").events if event.kind == "ModelReplied"]  # type: ignore[union-attr]  # the kind says which message it is
     assert replies == ["lost" if how is signal.SIGKILL else "detached", "ok"]
     assert "Traceback" not in service.output().replace("asyncio.exceptions.CancelledError", "")
     service.recording("one").verify().raise_if_diverged()

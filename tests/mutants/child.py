@@ -6,6 +6,7 @@
     python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
     python -m tests.mutants.child MUTANT shared SCHEDULER SEED RUNS
     python -m tests.mutants.child MUTANT programs SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT background SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -16,7 +17,7 @@ import json
 import sys
 
 from tests.mutants.mutant import ROOT, install
-from tests.mutants.seeded import CAPACITY, MUTANTS, PROGRAMS
+from tests.mutants.seeded import BACKGROUND, CAPACITY, MUTANTS, PROGRAMS
 
 NO_MUTANT = "none"
 
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> None:
     """Do the task of the command line."""
     name, task, *rest = arguments
     if name != NO_MUTANT:
-        install((MUTANTS | CAPACITY | PROGRAMS)[name])
+        install((MUTANTS | CAPACITY | BACKGROUND | PROGRAMS)[name])
     if task == "units":
         print(json.dumps(units()))
         return
@@ -68,8 +69,12 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(campaign.fifo()))
         return
     scheduler, seed, runs = rest
-    campaigns = {"shared": campaign.explore_shared, "programs": campaign.explore_programs}
-    explored = campaigns.get(task, campaign.explore)(scheduler, seed, int(runs))
+    special = {
+        "shared": campaign.explore_shared,
+        "background": campaign.explore_background,
+        "programs": campaign.explore_programs,
+    }
+    explored = special.get(task, campaign.explore)(scheduler, seed, int(runs))
     print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
 
 

@@ -20,7 +20,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         rich.races, rich.trees, rich.budgets, rich.one_budget, rich.costs, rich.slots, rich.retries,
         rich.tools, rich.asks, rich.reports, rich.caps, rich.deadlines, rich.schemas, rich.processes,
         small.deaths, small.repeats, small.asked_again, small.in_time, small.alone, small.fresh_schemas,
-        small.to_the_token, small.inner_budgets, small.spent_by_the_reply, small.approvals,
+        small.rooms, small.taken_back, small.to_the_token, small.inner_budgets, small.spent_by_the_reply,
+        small.approvals,
         small.one_crash_after_the_other, small.polite_ends, small.answers_of_people,
     )
 } | {f"plan {seed}": Plan(seed).scenario() for seed in PLANS}  # fmt: skip

@@ -30,7 +30,7 @@ def alone(given: Faults | None = None) -> Scenario:
     return Scenario([profile("host")], script(), [ask()], faults=given or Faults())
 
 
-def family(given: Faults | None = None, limits: Limits = Limits(), policy=KIDS) -> Scenario:  # type: ignore[no-untyped-def] # noqa: B008
+def family(given: Faults | None = None, limits: Limits = Limits(), policy=KIDS) -> Scenario:  # type: ignore[no-untyped-def]  # noqa: B008  # a policy of any kind; limits never change
     """Build a session with two children that want their calls at once."""
     return Scenario(PEOPLE, policy, [ask(limits=limits)], faults=given or Faults())
 
@@ -122,7 +122,7 @@ def retries() -> SharedScenario:
     )
     people = [profile("host", ["kid"]), profile("kid", max_tokens=50)]
     chosen = faults("timeout", "overloaded", "twice", "greedy", "unmetered", fault_mixes=7, seed=9)
-    limits = Limits(max_parallel_calls=1, tokens=4_000)
+    limits = Limits(max_parallel_calls=1, tokens=4_250, max_result_chars=50)
     busy = Scenario(people, policy, [ask(), ask(request_id="r2")], limits, closes=True, faults=chosen)
     return SharedScenario({"a": busy, "b": busy}, {"scripted": Capacity(calls=1, tokens_per_minute=700)})
 
@@ -165,7 +165,11 @@ def parked() -> SharedScenario:
         profile("kid", limits=Limits(deadline_s=3)),
     ]
     tight = Scenario(
-        people, policy, [ask()], Limits(tokens=4_350), faults=faults("jump", most=2, fault_mixes=0)
+        people,
+        policy,
+        [ask()],
+        Limits(tokens=4_716, max_result_chars=50),
+        faults=faults("jump", most=2, fault_mixes=0),
     )
     return SharedScenario({"a": tight, "b": family()}, ONE_CALL)
 

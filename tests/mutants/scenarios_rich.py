@@ -91,20 +91,21 @@ def _teams(limits: Limits, manager: Limits, chosen: Faults, percent: int, worker
 
 def budgets() -> Scenario:
     """Build two teams whose managers have their own budgets, each for a worker or two at a time."""
-    limits = Limits(tokens=13_500, max_parallel_calls=4)
-    return _teams(limits, Limits(tokens=6_000), ORDER, 50, Limits())
+    limits = Limits(tokens=14_500, max_parallel_calls=4, max_result_chars=60)
+    return _teams(limits, Limits(tokens=6_400), ORDER, 50, Limits())
 
 
 def one_budget() -> Scenario:
     """Build two teams in one budget that is just too small for all of them at a time."""
-    return _teams(Limits(tokens=8_000, cost_usd=1.0), Limits(), ORDER, 30, Limits(deadline_s=2))
+    limits = Limits(tokens=9_000, cost_usd=1.0, max_result_chars=60)
+    return _teams(limits, Limits(), ORDER, 30, Limits(deadline_s=2))
 
 
 def costs() -> Scenario:
     """Build the same two teams with budgets in dollars."""
     return _teams(
-        Limits(cost_usd=0.044, max_parallel_calls=3),
-        Limits(cost_usd=0.022),
+        Limits(cost_usd=0.047, max_parallel_calls=3, max_result_chars=60),
+        Limits(cost_usd=0.0232),
         ORDER,
         60,
         Limits(cost_usd=0.012),

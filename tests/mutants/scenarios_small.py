@@ -29,6 +29,9 @@ from tests.mutants.scripts import (
     script,
 )
 
+ROOM: Final = 50
+"""Bytes for a result, where a budget is so small that a usual room would fill it."""
+
 
 def deaths() -> Scenario:
     """Build a race in which the process dies while calls of every effect are under way."""
@@ -136,11 +139,11 @@ def team(saver: Limits, manager: Limits) -> Scenario:
         profile("manager", ["worker"], limits=manager),
         profile("worker"),
     ]
-    return Scenario(people, policy, [ask()], Limits(max_parallel_calls=3))
+    return Scenario(people, policy, [ask()], Limits(max_parallel_calls=3, max_result_chars=ROOM))
 
 
 SAVER_USES: Final = 2_598
-PAIR_NEEDS: Final = 4_422
+PAIR_NEEDS: Final = 4_788
 """Tokens that the saver of `team` uses, and that its manager needs for two helpers at a time. Both are
 literals, since a measurement here would be the mutant's. A test compares them with a run of the core."""
 
@@ -159,12 +162,12 @@ def inner_budgets() -> Scenario:
     )
     people = [
         profile("host", ["bigs", "smalls"]),
-        profile("bigs", ["big"], limits=Limits(tokens=5_700)),
+        profile("bigs", ["big"], limits=Limits(tokens=5_950)),
         profile("smalls", ["small"]),
         profile("big", max_tokens=1_000),
         profile("small", max_tokens=500),
     ]
-    return Scenario(people, policy, [ask()], Limits(tokens=8_650))
+    return Scenario(people, policy, [ask()], Limits(tokens=9_150, max_result_chars=ROOM))
 
 
 def spent_by_the_reply() -> Scenario:
@@ -174,7 +177,7 @@ def spent_by_the_reply() -> Scenario:
         spender=[replace(calls(task("kid"), task("kid")), percent=100), DONE],
         saver=[replace(calls(task("kid"), race("kid", "kid")), percent=40), DONE],
     )
-    limits = Limits(tokens=2_400)
+    limits = Limits(tokens=2_650, max_result_chars=ROOM)
     people = [
         profile("host", ["spender", "saver"]),
         profile("spender", ["kid"], limits=limits),
@@ -182,6 +185,38 @@ def spent_by_the_reply() -> Scenario:
         profile("kid"),
     ]
     return Scenario(people, policy, [ask()])
+
+
+def rooms() -> Scenario:
+    """Build parents whose budget is just enough to read their children, which spend all that they may."""
+    words = "I have looked everywhere, and there is nothing. " * 20
+    policy = script(
+        host=[calls(task("lead"), task("kid"), ("nonsense", {})), DONE],
+        lead=[calls(task("kid"), task("kid"), task("kid", output_schema=SCHEMA)), Reply(words)],
+        kid=[
+            replace(calls(LOOK, text=words), percent=100),
+            replace(calls(LOOK, text=words), percent=100),
+            calls(GOOD),
+        ],
+    )
+    people = [
+        profile("host", ["lead", "kid"]),
+        profile("lead", ["kid"], limits=Limits(tokens=14_000)),
+        profile("kid", [], ["look"]),
+    ]
+    return Scenario(people, policy, [ask(), ask("again", request_id="r2")], Limits(tokens=40_000))
+
+
+def taken_back() -> Scenario:
+    """Build asks that end while a turn waits for its grant, and one more that sends its results."""
+    policy = script(
+        host=[calls(LOOK, task("kid")), calls(LOOK), calls(task("kid")), calls(LOOK), DONE],
+        kid=[calls(LOOK), DONE],
+    )
+    people = [profile("host", ["kid"], ["look"]), profile("kid", [], ["look"])]
+    asks = [ask(limits=Limits(tokens=1_450)), ask("b", request_id="r2"), ask("c", request_id="r3")]
+    chosen = faults("cancel", "overloaded", seed=11)
+    return Scenario(people, policy, asks, Limits(max_parallel_calls=1), faults=chosen)
 
 
 def approvals() -> Scenario:

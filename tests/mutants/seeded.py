@@ -6,12 +6,14 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
 from tests.mutants.seeded_approvals import APPROVALS
+from tests.mutants.seeded_background import TASKS, WORDS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_requests import NEW, SECOND
+from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 
@@ -31,9 +33,14 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "What requests name": NEW,
     "One after the other": SECOND,
     "Polite ends": DETACHING,
+    "Rooms for results": ROOMS,
+    "Turns taken back": TAKING_BACK,
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}
+
+BACKGROUND: Final[dict[str, Mutant]] = {one.name: one for one in (*TASKS, *WORDS)}
+"""Mutants of background tasks and words: `tests/mutants/test_background.py` hunts them in such sessions."""
 
 CAPACITY: Final[dict[str, Mutant]] = {one.name: one for one in (*POLICY, *PLACES)}
 """Mutants of what sessions share: `tests/mutants/test_capacity.py` hunts them in sessions on one port."""

@@ -72,7 +72,7 @@ SECOND: Final = (
         "delegation-without-a-closing-turn",
         "A delegation need not leave tokens for the next turn of its parent.",
         "supervisor.delegating",
-        "spent.tokens + closing.tokens >= budget.tokens",
+        "spent.tokens + kept.tokens >= budget.tokens",
         "spent.tokens >= budget.tokens",
     ),
     Mutant(

@@ -126,9 +126,9 @@ ENDINGS: Final = (
         "ended-twice",
         "A delegation stays in its parent's record after its end, unless a schema was asked for.",
         "supervisor.ending",
-        "    if record is not None:\n        work.update_record(parent, delegations",
-        '    if record is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
-        "        work.update_record(parent, delegations",
+        "    if ancestry is not None:\n        _leave_parent",
+        '    if ancestry is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
+        "        _leave_parent",
     ),
 )
 
@@ -174,9 +174,9 @@ DELEGATING: Final = (
         "ordinal-taken-late",
         "A delegation that is refused takes no ordinal.",
         "supervisor.delegating",
-        "    refusal = why_denied(work.state, ancestry, request)\n    if refusal is not None:\n",
-        "    refusal = why_denied(work.state, ancestry, request)\n"
+        "    if refusal is not None:\n        kind, detail = refusal\n",
         "    if refusal is not None:\n"
+        "        kind, detail = refusal\n"
         "        work.update_record(sender, next_ordinal=first)\n",
     ),
     Mutant(

@@ -45,7 +45,7 @@ def test_every_state_of_the_golden_logs_has_a_digest_which_changes_with_the_stat
 
 def test_a_value_without_a_canonical_form_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="holds a object"):
-        state_digest(AgentState("host", text=object()))  # type: ignore[arg-type]
+        state_digest(AgentState("host", text=object()))  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def json_of(state: ActorState) -> dict[str, object]:

@@ -3,6 +3,7 @@ import io
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,16 +31,16 @@ class Watched(MemoryReader):
         self.rows = 0
         self.largest = 0
 
-    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list:  # type: ignore[type-arg]
+    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Any]:
         return self._counted(super().events(session_id, start, limit))
 
-    def events_of(self, *arguments: object, **named: object) -> list:  # type: ignore[type-arg]
-        return self._counted(super().events_of(*arguments, **named))  # type: ignore[arg-type]
+    def events_of(self, *arguments: Any, **named: Any) -> list[Any]:
+        return self._counted(super().events_of(*arguments, **named))
 
-    def checked_pages(self, *arguments: object, **named: object) -> Iterator:  # type: ignore[type-arg]
-        return map(self._counted, super().checked_pages(*arguments, **named))  # type: ignore[arg-type]
+    def checked_pages(self, *arguments: Any, **named: Any) -> Iterator[Any]:
+        return map(self._counted, super().checked_pages(*arguments, **named))
 
-    def _counted(self, rows: list) -> list:  # type: ignore[type-arg]
+    def _counted(self, rows: list[Any]) -> list[Any]:
         self.rows += len(rows)
         self.largest = max(self.largest, len(rows))
         return rows
@@ -226,7 +227,7 @@ def test_a_file_is_closed_with_the_recording_or_when_it_is_collected(own: Path) 
     with pytest.raises(StoreError):
         recording.check()
     kept = Recording.open(own)
-    connection = kept._source.reader._connection  # type: ignore[attr-defined]
+    connection = kept._source.reader._connection  # type: ignore[attr-defined]  # it is a reader of SQLite
     del kept
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError):
@@ -253,4 +254,4 @@ def test_the_names_of_the_package_are_loaded_when_they_are_used() -> None:
     assert found is Recording
     assert all(getattr(callboard.replay, name) for name in callboard.replay.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        callboard.replay.nonsense  # noqa: B018
+        callboard.replay.nonsense  # noqa: B018  # the access itself raises

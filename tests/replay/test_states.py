@@ -20,8 +20,8 @@ from tests.determinism import world
 from tests.replay.logs import crashed, history_in, states_after, survey
 
 LOGS: dict[str, Callable[[], list[Event]]] = {
-    **{name: lambda name=name: golden.golden(name) for name in golden.SESSIONS},  # type: ignore[misc]
-    **{f"simulated {seed}": lambda seed=seed: world(seed).log for seed in range(3)},  # type: ignore[misc]
+    **{name: lambda name=name: golden.golden(name) for name in golden.SESSIONS},  # type: ignore[misc]  # mypy infers no type of a lambda with a default
+    **{f"simulated {seed}": lambda seed=seed: world(seed).log for seed in range(3)},  # type: ignore[misc]  # mypy infers no type of a lambda with a default
     "crashed": lambda: events_in(crashed()),
 }
 
@@ -66,7 +66,7 @@ def test_a_step_back_reads_no_more_than_the_events_since_the_last_snapshot(
         asked.append((first, last))
         return history(actor, first, last)
 
-    states = States(watched, len(events))  # type: ignore[arg-type]
+    states = States(watched, len(events))  # type: ignore[arg-type]  # it returns what a history returns
     states.state(len(events), SUPERVISOR)
     states.state(len(events) - 1, SUPERVISOR)
     inbox = [event.seq for event in events if event.recipient == SUPERVISOR]
@@ -111,7 +111,7 @@ def raise_on_tools(patch: pytest.MonkeyPatch) -> None:
     def raising(state: AgentState, seq: int, body: msgspec.Struct) -> object:
         if type(body) is ToolReturned:
             raise ValueError
-        return decide_agent(state, seq, body)  # type: ignore[arg-type]
+        return decide_agent(state, seq, body)  # type: ignore[arg-type]  # the state of an agent
 
     patch.setattr(step_module, "decide_agent", raising)
 

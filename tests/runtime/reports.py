@@ -139,7 +139,7 @@ class Callback(pydantic.BaseModel):
 class Unknown(pydantic.BaseModel):
     """A model with an annotation that names nothing."""
 
-    value: "Nothing"  # type: ignore[name-defined]  # noqa: F821
+    value: "Nothing"  # type: ignore[name-defined]  # noqa: F821  # a name that is not there, on purpose
 
 
 class Plain:

@@ -26,7 +26,7 @@ class Till:
     def __init__(self, approval: str = "before") -> None:
         self.paid: list[int] = []
 
-        @tool(approval=approval)  # type: ignore[call-overload, untyped-decorator]
+        @tool(approval=approval)  # type: ignore[call-overload, untyped-decorator]  # one of several kinds of values
         async def pay(euros: int) -> str:
             """Send money to a shop."""
             self.paid.append(euros)
@@ -116,7 +116,7 @@ def test_an_approver_that_fails_allows_nothing(caplog: pytest.LogCaptureFixture)
 
 def test_an_approver_that_answers_nonsense_allows_nothing() -> None:
     till = Till()
-    outcome, _ = paying(till, lambda question: 1)  # type: ignore[arg-type,return-value]
+    outcome, _ = paying(till, lambda question: 1)  # type: ignore[arg-type,return-value]  # a wrong value on purpose
     assert till.paid == []
     assert "TypeError" in outcome.text
 

@@ -33,7 +33,7 @@ def test_a_bucket_that_fills_gives_the_next_place_by_itself(monkeypatch: pytest.
         monkeypatch.setattr(loop, "call_later", later)
         shared, given = SharedCapacity({"m": Capacity(tokens_per_minute=60_000)}), list[str]()
         for agent in ("a", "b", "c"):
-            shared.request("s", agent, "m", 40_000, lambda agent=agent: given.append(agent))  # type: ignore[misc]
+            shared.request("s", agent, "m", 40_000, lambda agent=agent: given.append(agent))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         assert (given, waits[-1]) == (["a"], 20.0)
         now[0] = 19_999
         timers[-1]()
@@ -57,7 +57,7 @@ def test_a_place_that_is_given_back_while_places_are_given_is_given_again() -> N
             shared.give_back("s", agent, 0)
 
         for agent in ("a", "b", "c"):
-            shared.request("s", agent, "m", 1, lambda agent=agent: take(agent))  # type: ignore[misc]
+            shared.request("s", agent, "m", 1, lambda agent=agent: take(agent))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         assert given == ["a", "b", "c"]
         assert shared.report().lines[0].in_flight == 0
 

@@ -37,7 +37,7 @@ class Cancels(Exception):
 
 class NoText(Exception):
     def __str__(self) -> str:
-        return 7  # type: ignore[return-value]
+        return 7  # type: ignore[return-value]  # a wrong value on purpose
 
 
 UNREADABLE: list[type[Exception]] = [Mute, Exits, Cancels, NoText]
@@ -52,7 +52,7 @@ class OwnModel:
         self._answer = answer
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
-        return self._answer()  # type: ignore[return-value]
+        return self._answer()  # type: ignore[return-value]  # an answer of any type, on purpose
 
     async def aclose(self) -> None:
         pass
@@ -161,7 +161,7 @@ def test_a_tool_that_raises_an_exception_without_text_gives_the_model_an_error(
 
 @pytest.mark.parametrize("error", UNREADABLE)
 def test_a_failure_whose_fields_have_no_text_ends_as_model_error(error: type[Exception]) -> None:
-    failure = ModelFailure(error(), error(), False)  # type: ignore[arg-type]
+    failure = ModelFailure(error(), error(), False)  # type: ignore[arg-type]  # a wrong value on purpose
 
     async def later() -> object:
         await asyncio.sleep(0.001)

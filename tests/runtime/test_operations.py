@@ -158,7 +158,7 @@ def test_every_unfinished_session_is_resumed_and_each_failure_is_reported() -> N
     async def scene() -> None:
         log = await left_unfinished(20)
         look = LOOK[-1]
-        hosts = [Agent("host0", tools=[look]), Agent("host1", instructions="changed", tools=[look])]  # type: ignore[list-item]
+        hosts = [Agent("host0", tools=[look]), Agent("host1", instructions="changed", tools=[look])]  # type: ignore[list-item]  # a tool of any type
         model = ScriptedModel(lambda request: call("look") if request.turn == 1 else say("done"))
         async with Runtime(log, model=model) as runtime:
             await runtime.run(hosts[0], "go", session_id="new")
@@ -187,7 +187,7 @@ def test_a_function_may_choose_the_host_of_each_session() -> None:
             seen.append(row)
             if row.session_id == "s3":
                 raise RuntimeError("no idea")
-            return None if row.session_id == "s2" else Agent(row.host, tools=[look])  # type: ignore[list-item]
+            return None if row.session_id == "s2" else Agent(row.host, tools=[look])  # type: ignore[list-item]  # a tool of any type
 
         async with Runtime(log, model=ScriptedModel(lambda _: say("done"))) as runtime:
             found = {one.row.session_id: one async for one in runtime.resume_all(host_of)}

@@ -287,7 +287,7 @@ def test_a_whole_number_of_five_thousand_digits_is_refused() -> None:
 
 def test_objects_that_raise_when_read_are_refused() -> None:
     class Hostile(dict[str, object]):
-        def items(self) -> object:  # type: ignore[override]
+        def items(self) -> object:  # type: ignore[override]  # a mapping that breaks its contract, on purpose
             raise KeyboardError("no \ud800")
 
     class KeyboardError(Exception):
@@ -357,7 +357,7 @@ def test_equal_keys_of_different_objects_are_not_duplicates() -> None:
 
 def test_something_that_is_not_text_is_refused() -> None:
     with pytest.raises(InvalidPrompt, match="to_json"):
-        check_json({"a": 1})  # type: ignore[arg-type]
+        check_json({"a": 1})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_brackets_in_strings_do_not_count_as_depth() -> None:

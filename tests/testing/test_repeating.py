@@ -38,7 +38,7 @@ def line_of(found: Exploration) -> str:
 
 
 def repeated(line: str, capsys: pytest.CaptureFixture[str], **names: object) -> str:
-    """Run the line as it stands, with the names of its test. Return what it prints."""
+    """Run the line unchanged, with the names of its test. Return its output."""
     capsys.readouterr()
     exec(line, {**globals(), **names})
     return capsys.readouterr().out

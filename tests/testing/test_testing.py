@@ -495,7 +495,7 @@ def test_a_goal_that_one_campaign_reached_is_open_again_in_the_next() -> None:
     assert scenario.explore(runs=2).is_ok
     goal = scenario.monitors[0]
     assert goal is not scenario()[1][-1]
-    assert goal.is_met is False  # type: ignore[attr-defined]
+    assert goal.is_met is False  # type: ignore[attr-defined]  # a goal has it
 
 
 def _raises(world: SessionWorld) -> bool:

@@ -1,5 +1,8 @@
 """The generated pages and pictures agree with the code."""
 
+import inspect
+from types import ModuleType
+
 import pytest
 
 import callboard
@@ -72,3 +75,17 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = api_page("")
     assert page.count("::: ") == len(callboard.__all__) + len(callboard.testing.__all__)
     assert "::: callboard.Agent" in page
+
+
+@pytest.mark.parametrize("module", [callboard, callboard.testing], ids=lambda module: module.__name__)
+def test_every_method_of_a_public_class_has_a_docstring(module: ModuleType) -> None:
+    """The site leaves out a method without a docstring, its own or an inherited one."""
+    classes = {name: value for name in module.__all__ if inspect.isclass(value := getattr(module, name))}
+    bare = [
+        f"{name}.{member}"
+        for name, kind in classes.items()
+        for member, value in inspect.getmembers(kind, inspect.isfunction)
+        if value.__module__.startswith("callboard.") and not member.startswith(("_", "test_"))
+        if not inspect.getdoc(value)
+    ]
+    assert not bare

@@ -175,6 +175,6 @@ def test_the_testing_kit() -> None:
 
 def test_a_name_that_is_not_public_is_an_error_for_type_checkers_too() -> None:
     with pytest.raises(AttributeError, match="module 'callboard' has no attribute 'nonsense'"):
-        _ = callboard.nonsense  # type: ignore[attr-defined]
+        _ = callboard.nonsense  # type: ignore[attr-defined]  # the type error under test
     with pytest.raises(AttributeError, match=r"module 'callboard\.testing' has no attribute 'nonsense'"):
-        _ = callboard.testing.nonsense  # type: ignore[attr-defined]
+        _ = callboard.testing.nonsense  # type: ignore[attr-defined]  # the type error under test

@@ -61,9 +61,9 @@ class RoomToDelegate(Invariant):
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Compare the answer to a delegation with the budgets above it, the sender's last call charged."""
-        above = self.ledger.above(event.sender) if self.ledger.has_budgets else ()
-        needed = add(body.closing, Need(1, 0))  # a turn of a token and no cost, beside the closing turn
-        has_room = all(scope.may_hold(needed) for scope in above)
+        needed = add(self.ledger.closing, Need(1, 0))  # a turn of a token and no cost, beside the reserve
+        held = self.ledger.held(event.sender, needed) if self.ledger.has_budgets else ()
+        has_room = all(scope.may_hold(kept) for scope, kept in held)
         if self.facts.is_taken_on(event, outputs):
             if not has_room:
                 self.broken(event.seq, f"a delegation of {event.sender} begins, and nothing is left for it")

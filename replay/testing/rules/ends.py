@@ -20,6 +20,7 @@ from callboard.actors.protocol.messages import (
     Resumed,
     SessionClosed,
     Stopped,
+    TellEnded,
 )
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.session.port_table import owner_of
@@ -172,13 +173,16 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor posts nothing but refusals of asks."
+    rule = "After the end of a session the supervisor posts nothing but refusals of asks and words."
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""
         end = self.facts.closed_by
         is_late = event.sender == SUPERVISOR and 0 < end < event.seq
-        if is_late and not (isinstance(body, AskEnded) and body.kind == "denied"):
+        is_refusal = (isinstance(body, AskEnded) and body.kind == "denied") or (
+            isinstance(body, TellEnded) and body.status == "refused"
+        )
+        if is_late and not is_refusal:
             self.broken(event.seq, f"a {event.kind} after the session ended with event {end}")
 
 

@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
 from callboard.replay.testing.rules import (
     admission,
     approvals,
+    background,
     budgets,
     capacity,
     caps,
@@ -24,6 +25,7 @@ from callboard.replay.testing.rules import (
     isolation,
     programs,
     reports,
+    reserves,
     stops,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -76,6 +78,12 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     programs.HeardAnswers,
     programs.AfterReturn,
     programs.Deadlines,
+    reserves.Rooms,
+    reserves.ReserveHolds,
+    background.OneTellEnd,
+    background.TasksHeard,
+    background.TasksEnd,
+    background.Waits,
 )
 """All that a log alone can show."""
 

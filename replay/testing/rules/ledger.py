@@ -6,23 +6,43 @@ which is what a budget can promise.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import msgspec
 
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.limits import Limits, fill, micro, narrow
-from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
+from callboard.actors.protocol.messages import (
+    Ask,
+    Begin,
+    Delegate,
+    Delegated,
+    DelegationEnded,
+    Finished,
+    Stopped,
+    TurnRequested,
+    TurnSettled,
+)
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
-from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
-from callboard.replay.testing.rules.facts import Facts
+from callboard.replay.testing.rules.facts import Call, Facts
 
 
 class Scope(msgspec.Struct, eq=False):
-    """The budget of an agent's subtree, and its amounts spent and reserved. closing: for its next turn."""
+    """The budget of an agent's subtree, and its amounts spent and reserved.
+
+    closing: what its children must leave for its next turn. rooms: the part of that for their results.
+    prices: of its own model. results: by open delegation, the bytes that its parent will read.
+    tasks: by open background delegation, the need of its end. ended: the same of ends that no request holds.
+    """
 
     address: str
     tokens: int | None
@@ -30,6 +50,11 @@ class Scope(msgspec.Struct, eq=False):
     spent: Usage = ZERO
     reserved: Need = NOTHING
     closing: Need = NOTHING
+    rooms: Need = NOTHING
+    prices: Prices | None = None
+    results: dict[tuple[int, int], int] = {}
+    tasks: dict[tuple[int, int], Need] = {}
+    ended: list[Need] = []
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -60,8 +85,12 @@ class Ledger(msgspec.Struct, eq=False):
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    background: Counter[str] = msgspec.field(default_factory=Counter)  # open background copies, by parent
     has_budgets: bool = False  # whether some scope ever had a limit
     ask_spent: Usage = ZERO  # the charges when the running ask began
+    _started: set[Call] = set()  # the background delegations that have begun
+    _background: dict[Call, int] = {}  # the copies of each open background delegation
+    closing: Need = NOTHING  # what the children of the last `Delegate` must leave its sender
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
 
@@ -83,29 +112,124 @@ class Ledger(msgspec.Struct, eq=False):
         self.claims = []
         if isinstance(body, TurnRequested):
             self._ask(event.sender, body)
-        elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
-            self._take_on(event.sender, body)
+        elif isinstance(body, Delegate | Ask):
+            if isinstance(body, Delegate):
+                self.closing = self._closing_for(event.sender, body)
+            if self.facts.is_taken_on(event, outputs):
+                self._take_on(event.sender, body)
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
+        elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
+            scope = self.scopes[event.sender]
+            scope.closing = add(body.closing, scope.rooms)
         for output in outputs:
             self._posted(output)
+            if isinstance(output.body, DelegationEnded):
+                self._heard(output.recipient, output.body)
 
     def _ask(self, who: str, body: TurnRequested) -> None:
         self.asked[who] = body
         if (scope := self.scopes.get(who)) is not None:
             self.wishes[who] = body.need
             if body.attempt == 1:
-                scope.closing = NOTHING  # this is the turn that its delegations kept room for
+                self._new_turn(who, scope, body)
+
+    def _new_turn(self, who: str, scope: Scope, body: TurnRequested) -> None:
+        """Begin the turn that an agent's delegations kept room for; those in the background go on."""
+        del scope.ended[: body.ends]
+        self.children[who, body.turn] = self.background[who]
+        scope.rooms = reduce(add, (*scope.tasks.values(), *scope.ended), NOTHING)
+        scope.closing = NOTHING
+        if self.background[who]:
+            model = self.facts.lives[who].begin.model
+            reply = bound(body.need.tokens, model.max_tokens, model.prices)
+            scope.closing = add(reply, scope.rooms)
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):
             self.ask_spent = self.spent
             return
-        if who in self.scopes:
-            self.scopes[who].closing = body.closing
+        if (scope := self.scopes.get(who)) is not None:
+            scope.results[body.turn, body.call] = room = self.room(who, body)
+            scope.rooms = add(scope.rooms, self.need_of(who, room))
+            scope.closing = self.closing
+            if body.mode == "background":
+                self._take_task(who, scope, body, room)
         if who in self.facts.lives:
             self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
+            if body.mode == "background":
+                self._background[who, body.turn, body.call] = len(body.profiles)
+                self.background[who] += len(body.profiles)
+
+    def _take_task(self, who: str, scope: Scope, body: Delegate, room: int) -> None:
+        """Keep room for the answer to a background delegation, and for the block of its end."""
+        address = self.facts.copies[who, body.turn, body.call][0]
+        started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
+        frame = len(text_block(prompts.task_ended_with(address, "")))
+        task = scope.tasks[body.turn, body.call] = self.need_of(who, room + frame)
+        more = add(started, subtract(task, self.need_of(who, room)))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+
+    def _closing_for(self, who: str, body: Delegate) -> Need:
+        """Return the need of the sender's next turn, with the results of its delegations and this one."""
+        scope = self.scopes.get(who)
+        rooms = scope.rooms if scope is not None else NOTHING
+        return add(body.closing, add(rooms, self.need_of(who, self.room(who, body))))
+
+    def room(self, who: str, body: Delegate) -> int:
+        """Return the bytes of a delegation's result that its parent may read; 0 for all of it."""
+        left, price = [], self._price(who)
+        for scope, above in self.held(who, NOTHING):
+            if scope.tokens is not None:
+                left.append(scope.tokens - scope.spent.tokens - above.tokens)
+            if scope.micro_usd is not None and price:
+                left.append((scope.micro_usd - scope.spent.micro_usd - above.micro_usd) * 1_000_000 // price)
+        if not left or not body.room:
+            return body.room
+        return min(body.room, max(500, max(0, min(left)) // 4 // body.delegations))
+
+    def need_of(self, who: str, size: int) -> Need:
+        """Return the need of so many bytes in an agent's next turn; nothing if no budget bounds it."""
+        if not size or all(scope.tokens is None and scope.micro_usd is None for scope in self.above(who)):
+            return NOTHING
+        return Need(size, -(-size * self._price(who) // 1_000_000))
+
+    def _price(self, who: str) -> int:
+        """Return the highest price of an agent's input, in micro-dollars for a million tokens."""
+        prices = self.scopes[who].prices if who in self.scopes else None
+        if prices is None:
+            return 0
+        return max(map(micro_usd, (prices.input_usd, prices.cache_read_usd, prices.cache_write_usd)))
+
+    def _heard(self, who: str, end: DelegationEnded) -> None:
+        """Count a result as it is, once it is known to exceed its room, while others of its parent run."""
+        scope = self.scopes.get(who)
+        delegate = self.facts.delegates.get((who, end.turn, end.call))
+        if scope is None or delegate is None or not delegate.room or not end.address:
+            return
+        place = end.turn, end.call
+        task = scope.tasks.pop(place, None)
+        if task is not None and (who, *place) in self._started:
+            scope.ended.append(self._heard_task(who, scope, end, task))
+            return
+        is_denied = place not in scope.results
+        room = scope.results.pop(place, 0)
+        if not is_denied and (end.kind != "reported" or not scope.results):
+            return
+        text, _ = prompts.delegation_result(end)
+        more = self.need_of(who, max(0, len(encode(text)) - 2 - room))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+
+    def _heard_task(self, who: str, scope: Scope, end: DelegationEnded, task: Need) -> Need:
+        """Return the room of the end of a background delegation, which is kept until it is heard."""
+        room = scope.results.pop((end.turn, end.call), 0)
+        if room and end.kind != "reported":
+            return task
+        over = prompts.json_bytes(prompts.delegation_result(end)[0]) - room
+        more = self.need_of(who, max(0, over))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+        return add(task, more)
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
@@ -146,6 +270,11 @@ class Ledger(msgspec.Struct, eq=False):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):
                 self.places.add(body.agent)
+        elif isinstance(body, Delegated):
+            self._started.add((output.recipient, body.turn, body.call))
+        elif isinstance(body, DelegationEnded):
+            call = (output.recipient, body.turn, body.call)
+            self.background[output.recipient] -= self._background.pop(call, 0)
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""
@@ -166,14 +295,16 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _scope(self, who: str, begin: Begin) -> Scope:
         if who != HOST:
-            return Scope(who, begin.limits.tokens, micro(begin.limits.cost_usd))
+            limits, prices = begin.limits, begin.model.prices
+            return Scope(who, limits.tokens, micro(limits.cost_usd), prices=prices)
         own = self.facts.lives[HOST].profile.limits
         opened, running = self.facts.opened, self.facts.running
         session = narrow(fill(opened.limits if opened else Limits()), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
-        return Scope(who, _least(session.tokens, tokens), _least(micro(session.cost_usd), cost), self.spent)
+        cost = _least(micro(session.cost_usd), cost)
+        return Scope(who, _least(session.tokens, tokens), cost, self.spent, prices=begin.model.prices)
 
 
 def _least(*bounds: int | None) -> int | None:

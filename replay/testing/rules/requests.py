@@ -20,9 +20,11 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
     DeciderFailed,
+    Delegated,
     DelegationEnded,
     ReportJudged,
     Stopped,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
@@ -48,6 +50,10 @@ _OPENINGS: Final = (
     prompts.UNUSABLE_QUESTION,
     "There is no tool named ",
     "Not run: one reply may make ",
+    "Still running: ",
+    "No background task ",
+    prompts.UNUSABLE_TASK_WAIT,
+    prompts.UNUSABLE_TASK_CANCEL,
 )
 """The texts of callboard itself, whole or by their beginning."""
 
@@ -99,9 +105,14 @@ class _Agent(msgspec.Struct, eq=False):
     read: int = 0
     owed: list[object] = []  # calls without a result
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
+    tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
-        """Return the parts of a message, after the changed arguments of its call."""
+        """Return the parts of a message, after the changed arguments of its call, or as words."""
+        if isinstance(body, Delegated):
+            self.tasks.add((body.turn, body.call))
+        if isinstance(body, DelegationEnded) and (body.turn, body.call) in self.tasks:
+            return [("user", encode(prompts.task_ended(body)))]
         if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
             return parts
         call = (body.turn, body.call)
@@ -114,7 +125,7 @@ class _Agent(msgspec.Struct, eq=False):
 
 
 class _Checker:
-    """Compares each granted request with the one before, and what it adds with the events it names.
+    """Compares each granted request with the one before, and its additions with the events it names.
     forgetful: agents that may have lost their conversation, and with it the events not named yet.
     """
 
@@ -228,6 +239,8 @@ PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],
     ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
+    Delegated: lambda body: [("user", encode(prompts.started(body.address)))],
+    Told: lambda body: [("user", encode(prompts.told(body.text)))],
     DelegationEnded: lambda body: [("user", encode(prompts.delegation_result(body)[0]))],
     ReportJudged: lambda body: [("user", encode(prompts.judged_result(body)[0]))],
 }

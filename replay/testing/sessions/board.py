@@ -125,7 +125,7 @@ class Board:
         return deliver
 
     def tell(self, event: Event) -> None:
-        """Deliver an event to the client, which a board does not have."""
+        """Do nothing with an event for the client. A session that has a client overrides this."""
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""

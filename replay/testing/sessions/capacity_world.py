@@ -25,18 +25,18 @@ from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
 from callboard.replay.testing.sessions.world import STEPS_MAX
-from callboard.replay.testing.world import Move, Step
+from callboard.replay.testing.world import Move, Step, run_to_rest
 
 CRASH_ALL: Final = "fault crash all"
 LEAVE: Final = "fault leave "
 JUMPS_MAX: Final = 1_000
 ENDLESS: Final = "A bucket has the tokens for the head of its line after the time that it says."
 CAPACITY: Final = "the capacity"
-"""The thing that every step touches which moves the policy: the order of such steps may matter."""
+"""The name that every step touches which moves the policy: the order of such steps may matter."""
 
 
 class Entry(NamedTuple):
-    """One thing that happened at the capacity port, for the rules that keep books of their own.
+    """One entry of the capacity port's history, for the rules that keep books of their own.
 
     tokens: that a request needs, or that a call used; None if not known.
     """
@@ -280,12 +280,8 @@ class CapacityWorld:
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
         """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
-        for _ in range(steps):
-            moves = self.moves()
-            if not moves:
-                return self
-            self.make(moves[choose(len(moves))])
-        raise AssertionError(f"the sessions do not come to rest within {steps:,} steps")
+        run_to_rest(self, choose, steps)
+        return self
 
 
 class CapacityWorlds:

@@ -27,6 +27,9 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     ReportJudged,
+    Tell,
+    TellEnded,
+    Told,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -173,6 +176,9 @@ _HANDLED: Final[Mapping[type, Callable[[Any, object], str]]] = {
         f'Begin {_PROFILE.decode(begin.profile).name} "{prompt_text(begin.prompt, CHARS_MAX)}"'
     ),
     Delegate: lambda asked, _: _task(asked.profiles, asked.prompt),
+    Tell: lambda tell, _: f'Tell {tell.address} "{tell.text}"',
+    Told: lambda told, _: f'Told "{told.text}"',
+    TellEnded: lambda ended, _: f"TellEnded {ended.status}",
     ReportBack: lambda report, _: f"report_back {argument_words(report.value)}".rstrip(),
     ReportJudged: lambda judged, _: f"ReportJudged {judged.verdict}",
     ModelReplied: lambda reply, _: f"ModelReplied {_reply(reply)}",

@@ -42,7 +42,7 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "clock": ("jump",),
     "process": ("refuse", "fence", "crash", "detach"),
 }  # fmt: skip
-"""The kinds of faults, by what they strike: a port's answer, or something else."""
+"""The kinds of faults, by target: a port's answer, an actor, the client, the clock or the process."""
 
 KINDS: Final = frozenset(kind for kinds in FAULTS.values() for kind in kinds)
 """Every kind of fault."""

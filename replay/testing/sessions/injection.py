@@ -54,7 +54,7 @@ def _targets(world: ScriptedSession) -> Iterator[tuple[str, str, str]]:
         yield from (
             (kind, request.strand, world.actor_of(request.strand)) for kind in _kinds_for(world, request)
         )
-    for address, inbox in world.inboxes.items():  # there are none once it detaches
+    for address, inbox in world.inboxes.items():  # empty once it detaches
         if inbox and address != SUPERVISOR:
             yield from ((kind, address, address) for kind in of("actor"))
     if not world.is_closed:

@@ -25,6 +25,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
+from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -50,7 +51,7 @@ class SessionMonitor:
     breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
-        """Begin a run; nothing is kept from the last."""
+        """Do nothing: the rule keeps nothing from one run to the next."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
@@ -144,11 +145,41 @@ def _first_divergence(world: SessionWorld) -> str:
     return "" if found is None else "; ".join(found.lines()[:3])
 
 
+HARMLESS: Final = frozenset({"crash", "detach"})
+"""Faults that change no outcome of an uncontended scenario."""
+
+
+class SameOutcomes(SessionMonitor):
+    """The outcomes of a scenario without contention, in every run of a campaign."""
+
+    def __init__(self) -> None:
+        rule = "Where nothing is contended, every schedule leads to the same outcomes, as expected."
+        super().__init__("same-outcomes", rule)
+        self._first: dict[int, list[tuple[str, str, bytes]]] = {}
+
+    def found(self, world: SessionWorld) -> list[Breach]:
+        """Compare the outcomes with those of the first run."""
+        scenario = world.scenario
+        is_calm = all(kind_of(strand) in HARMLESS for strand in world.injected)
+        if not (is_calm and (scenario.is_uncontended or scenario.expects)) or world.failure is not None:
+            return []
+        told = [(str(ended.kind), ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
+        kinds = [kind for kind, _, _ in told]
+        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
+        if scenario.expects and kinds != list(scenario.expects):
+            how = f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
+        elif told != first:
+            how = f"the asks end as {told}, and in the first run as {first}"
+        else:
+            return []
+        return [Breach(self.name, self.rule, len(world.log), how)]
+
+
 # --- at rest --------------------------------------------------------------------------
 
 
 def _left(world: SessionWorld) -> str:
-    """Return a description of what is left at rest."""
+    """Describe work that is left at rest; '' without any."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.
@@ -321,7 +352,7 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests()]
+    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests(), SameOutcomes()]
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

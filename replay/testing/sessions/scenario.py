@@ -12,13 +12,14 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, SessionOpened
+from callboard.actors.protocol.messages import RULES, Ask, SessionOpened, Tell
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -92,6 +93,11 @@ def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, r
     """Make a prompt for the host. schema: of its answer, as a dict; None for text."""
     raw = NULL if schema is None else Json(msgspec.json.encode(schema))
     return Ask(request_id, text_json(prompt), raw, limits)
+
+
+def tell(text: str = "hurry", address: str = HOST, request_id: str = "t1") -> Tell:
+    """Make words of the client for an agent."""
+    return Tell(request_id, address, text)
 
 
 def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") -> ToolSpec:
@@ -176,6 +182,9 @@ class Scenario:
     faults: Faults = NO_FAULTS
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
+    tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
+    is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
+    expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
 
     @cached_property
     def names(self) -> Names:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
-from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.events import Event, Post, is_closed_after
 from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -27,6 +27,10 @@ from callboard.replay.testing.sessions.scenario import Scenario
 
 REOPENS: Final = "client reopens"
 """The client's move that opens a closed session again."""
+
+
+TELLS: Final = "client tells "
+"""The beginning of the strands of the client's words, each at any time."""
 
 
 class Effect(NamedTuple):
@@ -53,10 +57,12 @@ class ScriptedSession(Board):
         self.is_detaching = False  # it ends politely
         self.is_closed = False
         self._told = 0
+        self._tells = {f"{TELLS}{one.request_id}": one for one in scenario.tells}
         self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
         if self._to_say:
             self.speak()
+        self._offer_tells()
 
     # --- ports ----------------------------------------------------------------------
 
@@ -112,6 +118,18 @@ class ScriptedSession(Board):
         self.durable = max(self.durable, self._told)
         self.say(self._to_say.pop())
 
+    def tell_agent(self, strand: str) -> None:
+        """Post the client's words of a strand."""
+        del self.offers[strand]
+        self.say(self._tells[strand])
+
+    def _offer_tells(self) -> None:
+        """Offer every `Tell` that the log does not hold."""
+        said = {id(event.body) for event in self.log if event.sender == CLIENT}
+        for strand, body in self._tells.items():
+            if id(body) not in said:
+                self.offer(strand, strand, "client", f"the client tells {body.address}")
+
     def say(self, body: AnyMessage) -> None:
         """Post a message of the client now."""
         if isinstance(body, Ask) and not self.running:
@@ -156,6 +174,7 @@ class ScriptedSession(Board):
         self.is_closed = is_closed(self.log)
         self._told = 0
         self._offer_client()
+        self._offer_tells()
 
 
 def _list_of(scenario: Scenario) -> list[AnyMessage]:
@@ -168,9 +187,7 @@ def _list_of(scenario: Scenario) -> list[AnyMessage]:
 
 def is_closed(log: Sequence[Event]) -> bool:
     """Return whether a log ends in a closed session."""
-    for event in reversed(log):
-        if isinstance(event.body, SessionClosed):
-            return True
-        if isinstance(event.body, Resumed) and event.body.reopens:
-            return False
-    return False
+    found = False
+    for event in log:
+        found = is_closed_after(event.body, was_closed=found)
+    return found

@@ -6,6 +6,7 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
+    client tells t1          the client posts its words t1 for an agent
     client reopens           the client opens a closed session again, in a new process
     process ends             the process has detached the session, after a fault `detach`
     resume                   a new process continues the session, after a crash or a polite end
@@ -25,7 +26,7 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, SessionClosed, Stop
+from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.captions import caption
@@ -42,8 +43,8 @@ from callboard.replay.testing.sessions.injection import (
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import REOPENS, ScriptedSession
-from callboard.replay.testing.world import Move, Step
+from callboard.replay.testing.sessions.scripted_session import REOPENS, TELLS, ScriptedSession
+from callboard.replay.testing.world import Move, Step, run_to_rest
 
 M = TypeVar("M", bound=Message)
 
@@ -130,6 +131,8 @@ class SessionWorld(ScriptedSession):
     def _go_on(self, strand: str) -> None:
         if strand == CLIENT:
             self.speak()
+        elif strand.startswith(TELLS):
+            self.tell_agent(strand)
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))
@@ -201,12 +204,8 @@ class SessionWorld(ScriptedSession):
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
         """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
-        for _ in range(steps):
-            moves = self.moves()
-            if not moves:
-                return self
-            self.make(moves[choose(len(moves))])
-        raise AssertionError(f"the session does not come to rest within {steps:,} steps")
+        run_to_rest(self, choose, steps)
+        return self
 
     # --- looking --------------------------------------------------------------------
 
@@ -238,12 +237,6 @@ class SessionWorld(ScriptedSession):
     def is_at_rest(self) -> bool:
         """Return whether no move but faults is left."""
         return not self.offers
-
-    @property
-    def closed(self) -> SessionClosed | None:
-        """Return the end of the session, if there is one."""
-        body = self.log[-1].body
-        return body if isinstance(body, SessionClosed) else None
 
 
 class Worlds:

@@ -46,7 +46,8 @@ STEPS: list[tuple[AnyMessage, str, str]] = [
     (_ASK, "unfinished", "budget"),
     (_ANSWERED, "open", "answered"),
     (SessionClosed(), "closed", "answered"),
-    (Resumed(RULES), "open", "answered"),
+    (Resumed(RULES), "closed", "answered"),
+    (Resumed(RULES, reopens=True), "open", "answered"),
     (SessionClosed(), "closed", "answered"),
 ]
 """Messages between the client and the supervisor: the status and the kind after each."""

@@ -18,11 +18,11 @@ import pytest
 _PARTS = ("catalog", "durability", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
-from callboard.replay.testing.stores.catalog import CatalogCases  # noqa: E402  # after the line above
-from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # likewise
-from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # likewise
+from callboard.replay.testing.stores.catalog import CatalogCases  # noqa: E402  # after `register_assert_rewrite`
+from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # after `register_assert_rewrite`
+from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # after `register_assert_rewrite`
+from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # after `register_assert_rewrite`
+from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # after `register_assert_rewrite`
 
 __all__ = ["StoreContract", "StorePlace"]
 

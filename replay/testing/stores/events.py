@@ -1,4 +1,4 @@
-"""Where the store under test keeps its log, events to fill it with, and the calls that every test makes.
+"""The place of the log of a store under test, events to fill it with, and the calls that every test makes.
 
 The envelopes of the events are valid and say little: a store is tested by their size, order and bytes.
 """

@@ -82,9 +82,7 @@ CHANGE_ROWS: Final = (
     "UPDATE sessions SET kind = ifnull(nullif(json_extract(c.value, '$[2]'), ''), kind), "
     "host = ifnull(nullif(json_extract(c.value, '$[3]'), ''), host), "
     "failures = json_extract(c.value, '$[4]') + iif(json_extract(c.value, '$[5]'), 0, failures), "
-    "status = CASE json_extract(c.value, '$[1]') WHEN '' THEN status "
-    "WHEN 'resumed' THEN CASE status WHEN 'closed' THEN 'open' ELSE status END "
-    "ELSE json_extract(c.value, '$[1]') END FROM json_each({}) AS c "
+    "status = ifnull(nullif(json_extract(c.value, '$[1]'), ''), status) FROM json_each({}) AS c "
     "WHERE sessions.id = json_extract(c.value, '$[0]')"
 )
 _VIEW: Final = """CREATE TEMP VIEW batch AS
@@ -212,7 +210,7 @@ class Rows:
         return [(offset, self._pieces.number(session, digest, data)) for offset, digest, data in cuts]
 
     def only_chunk(self) -> Chunk | None:
-        """Return the only chunk, or None if there are none or more."""
+        """Return the chunk if there is exactly one."""
         self._finish()
         return self._chunks[0] if len(self._chunks) == 1 else None
 
@@ -293,7 +291,7 @@ class BatchPlan:
         return _encode(found).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:
-        """Seal one session's events, all or none. Return its answer. known: its head so far."""
+        """Seal the events of one session together. Return its answer. known: its head so far."""
         if refused := refusal(part, known.epoch, known.head):
             return refused
         try:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare, size_of
 from callboard.runtime.log.sqlite.owner import Owner
@@ -29,7 +29,7 @@ from callboard.runtime.log.stream import release
 T = TypeVar("T")
 
 
-class SQLiteLog:
+class SQLiteLog(EventLog):
     """An `EventLog` in a SQLite file. Makes it and `<path>.lock` if missing. Parameters as of `open_log`."""
 
     def __init__(

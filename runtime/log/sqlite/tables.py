@@ -48,7 +48,7 @@ _DAMAGED: Final = (
 )
 _BLOB: Final = f"SELECT CAST(data AS BLOB), {typed('digest', 'blob')} FROM blobs WHERE id = ?"
 
-# A damaged field has any type or is None: a check of digests finds it, and `_is_sound`.
+# A damaged field may have any type, and may be None: `_is_sound` and a check of digests find it.
 _Row: TypeAlias = tuple[int, int, bytes, bytes, int, bytes, bytes, bytes | None]
 _SessionRow: TypeAlias = tuple[
     int,

@@ -5,6 +5,7 @@ import pytest
 
 from callboard.actors.agent.arguments import COPIES_MAX
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnRequested, TurnSettled
@@ -128,7 +129,9 @@ def test_a_task_goes_to_the_supervisor_with_the_need_of_the_parents_next_turn() 
     assert isinstance(body, Delegate)
     assert (body.turn, body.call, body.profiles, body.settled) == (1, 0, ("helper",), Settled(USED))
     assert (bytes(body.prompt), bytes(body.schema)) == (b'"dig"', b'{"z":1,"a":2}')
-    assert body.closing.tokens == USED.tokens + 100
+    frame = tool_result("c1.0", text_json(""), is_error=True)
+    assert body.closing.tokens == USED.tokens + len(frame) + 100
+    assert (body.room, body.delegations) == (8_000, 1)
 
 
 def test_several_tasks_of_a_turn_run_in_parallel_with_tools() -> None:

@@ -175,15 +175,15 @@ def told(agent: AgentHarness) -> AgentInput:
 
 
 def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
-    return lambda agent: ReportJudged(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+    return lambda agent: ReportJudged(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]  # a verdict
 
 
 def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
-    return lambda agent: ApprovalGiven(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+    return lambda agent: ApprovalGiven(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]  # a verdict
 
 
 def stop(*granted: int) -> Callable[[AgentHarness], AgentInput]:
-    return lambda agent: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]
+    return lambda agent: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]  # a grant has these two fields
 
 
 class Row(NamedTuple):

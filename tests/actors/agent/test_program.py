@@ -34,8 +34,8 @@ from callboard.replay.testing.sessions.programs import (
     tool,
 )
 from callboard.replay.testing.sessions.replies import Reply
-from callboard.replay.testing.sessions.scenario import program_profile
-from tests.actors.harness import NO_LIMITS, RETRYABLE, SCHEMA, AgentHarness, kinds, raw
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, program_profile
+from tests.actors.harness import RETRYABLE, SCHEMA, AgentHarness, kinds, raw
 
 WHO = program_profile("p", ["helper"], ["look"], writes=["save"], asks=["pay"], models=[ModelSpec("big")])
 A, B = tool("a", "look"), tool("b", "look")
@@ -61,6 +61,15 @@ def heard(agent: AgentHarness) -> list[tuple[object, object]]:
     content = agent.conversation()[-1]["content"]
     assert isinstance(content, list)
     return [(block["tool_use_id"], block["status"]) for block in content]
+
+
+def only_result(agent: AgentHarness) -> dict[str, object]:
+    """Return the one result in the last message."""
+    content = agent.conversation()[-1]["content"]
+    assert isinstance(content, list)
+    (block,) = content
+    assert isinstance(block, dict)
+    return block
 
 
 def returned(call: int, turn: int = 1, status: str = "ok") -> ToolReturned:
@@ -112,12 +121,12 @@ def test_a_useless_ask_is_answered_at_once() -> None:
 def test_a_result_has_its_status_value_and_last_words() -> None:
     agent = started(KID, ASK)
     agent.hears(DelegationEnded(1, 0, "reported", "host.1.1", Json(b'{"n":1}'), text="hm"))
-    (block,) = agent.conversation()[-1]["content"]  # type: ignore[misc]  # a list
+    block = only_result(agent)
     assert (block["status"], block["value"]) == ("ok", {"n": 1})
     assert "text" not in block
     agent.hears(DelegationEnded(1, 1, "budget", "host.1.2", text="so far"))
     step(agent)
-    (block,) = agent.conversation()[-1]["content"]  # type: ignore[misc]
+    block = only_result(agent)
     assert (block["status"], block["text"], block["is_error"]) == ("budget", "so far", True)
 
 

@@ -7,13 +7,12 @@ from callboard.actors.agent.request_prefix import (
     TOOL_OVERHEAD_TOKENS,
     RequestPrefix,
     prefix_for,
-    read_profile,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec, read_profile
 from callboard.actors.protocol.prompts import REPORT_NOTE
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.strategies import messages

@@ -61,7 +61,7 @@ def test_a_body_is_one_json_object_that_names_its_kind_first(message: msgspec.St
             DelegationEnded(1, 0, "answered"),
         ),
         (
-            Delegate(1, 0, ("a",), Json(b"1"), NULL, Need(), Limits(), "".join(["aw", "ait"])),  # type: ignore[arg-type]
+            Delegate(1, 0, ("a",), Json(b"1"), NULL, Need(), 0, 1, Limits(), "".join(["aw", "ait"])),  # type: ignore[arg-type]  # the value `await`, as another object
             Delegate(1, 0, ("a",), Json(b"1")),
         ),
     ],

@@ -1,5 +1,7 @@
 """IntMap is a dict that never changes: compared with a dict, operation by operation."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,9 +86,9 @@ def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> No
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(KEYS, unique=True), st.randoms(use_true_random=False))
-def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: object) -> None:
+def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: random.Random) -> None:
     shuffled = list(keys)
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
     detour = filled(*shuffled, 7_000_000).drop(7_000_000)
     assert detour == filled(*keys) or 7_000_000 in keys
     assert filled(*keys).put(3, "other") != filled(*keys).put(3, "another")

@@ -26,7 +26,7 @@ MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost_usd", "cancel_grace_
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "3", 2**53, -0.5])
 def test_an_invalid_bound_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a"):
-        Limits(**{name: value})  # type: ignore[arg-type]
+        Limits(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_unknown_limit_is_refused_with_the_nearest_name(name: str, near: str)
 
 def test_an_unknown_limit_like_no_other_is_refused_with_all_names() -> None:
     with pytest.raises(TypeError, match=f"no limit 'zebra'; there are: {', '.join(FIELDS)}"):
-        Limits(zebra=1)  # type: ignore[call-arg]
+        Limits(zebra=1)  # type: ignore[call-arg]  # an unknown name on purpose
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -54,7 +54,7 @@ def test_zero_is_allowed_only_where_it_leaves_work_possible(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_counts_are_whole_numbers(name: str) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a whole number"):
-        Limits(**{name: 2.5})  # type: ignore[arg-type]
+        Limits(**{name: 2.5})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_seconds_and_dollars_may_be_given_as_whole_numbers() -> None:

@@ -121,7 +121,7 @@ def main() -> None:
         real(board, *args, **kwargs)
         board.ports["weather"] = Weather(board)
 
-    Board.__init__ = with_weather  # type: ignore[assignment, method-assign]
+    Board.__init__ = with_weather  # type: ignore[assignment, method-assign]  # the explorer has no port of this kind, so its board gets one here
     host = Agent("host")
     log = MemoryLog()
 

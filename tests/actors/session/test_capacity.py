@@ -200,7 +200,7 @@ def test_what_waits_says_for_what() -> None:
 @pytest.mark.parametrize("name", ["calls", "tokens_per_minute"])
 def test_a_limit_is_a_number_above_0(name: str, limit: object) -> None:
     with pytest.raises(MisuseError, match=f"{name}="):
-        Capacity(**{name: limit})  # type: ignore[arg-type]
+        Capacity(**{name: limit})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 # --- against a model --------------------------------------------------------------

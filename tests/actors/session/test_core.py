@@ -23,7 +23,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.core import Mailbox, SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, Start
 from tests.poison import poison_supervisor
 
@@ -39,8 +39,9 @@ class Driver:
         self.log: list[Event] = []
         self.did: list[str] = []
 
-    def open(self, address: str):  # type: ignore[no-untyped-def]
-        inbox = self.inboxes[address] = deque()
+    def open(self, address: str) -> Mailbox:
+        inbox: deque[Event] = deque()
+        self.inboxes[address] = inbox
         return inbox.append
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
@@ -116,7 +117,7 @@ def test_a_decision_that_raises_changes_nothing_and_its_failure_stands_in_its_pl
     reply = Event(6, 0, "model", HOST, 5, ModelReplied(1, 1, "ok", text_json("x")))
     before = driver.core.states[HOST]
 
-    def falls(state, event):  # type: ignore[no-untyped-def]
+    def falls(state, event):  # type: ignore[no-untyped-def]  # the types are those of the real one
         raise RecursionError
 
     driver.core.step = falls
@@ -166,7 +167,7 @@ def test_a_session_that_moves_has_empty_mailboxes_for_all_that_are_not_at_rest()
     opened: list[str] = []
     client: list[Event] = []
 
-    def open_mailbox(address: str):  # type: ignore[no-untyped-def]
+    def open_mailbox(address: str) -> Mailbox:
         opened.append(address)
         return lambda event: None
 

@@ -140,7 +140,7 @@ def test_a_supervisor_that_raises_during_recovery_is_not_passed_over(monkeypatch
     world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
     real = step
 
-    def falls(state, event):  # type: ignore[no-untyped-def]
+    def falls(state, event):  # type: ignore[no-untyped-def]  # the types are those of the real one
         if isinstance(event.body, Resumed):
             raise MemoryError
         return real(state, event)
@@ -154,7 +154,7 @@ def test_an_agent_that_raises_during_recovery_ends_as_crashed(monkeypatch: pytes
     world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
     real = step
 
-    def falls(state, event):  # type: ignore[no-untyped-def]
+    def falls(state, event):  # type: ignore[no-untyped-def]  # the types are those of the real one
         if isinstance(event.body, ModelReplied):
             raise RecursionError
         return real(state, event)

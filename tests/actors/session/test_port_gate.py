@@ -256,7 +256,7 @@ def placed(gate: Counter, status: str = "given") -> tuple[Action, ...]:
 
 
 def answered(gate: Counter, request: int, status: str = "given") -> tuple[Action, ...]:
-    body = CapacityGiven("host", 1, 1, status)  # type: ignore[arg-type]
+    body = CapacityGiven("host", 1, 1, status)  # type: ignore[arg-type]  # a status
     return gate.post("capacity", "supervisor", body, request)
 
 

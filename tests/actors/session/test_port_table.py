@@ -34,9 +34,9 @@ def test_a_row_fits_its_messages(request_: type) -> None:
     assert row.answer in {*get_args(AgentInput), *get_args(SupervisorInput)}
     source = TurnRequested if row.through else request_
     for field in row.repeats:
-        assert field in source.__struct_fields__  # type: ignore[attr-defined]
-        assert field in row.answer.__struct_fields__  # type: ignore[attr-defined]
-    assert not row.owner or row.owner in request_.__struct_fields__  # type: ignore[attr-defined]
+        assert field in source.__struct_fields__  # type: ignore[attr-defined]  # a message is a struct
+        assert field in row.answer.__struct_fields__  # type: ignore[attr-defined]  # a message is a struct
+    assert not row.owner or row.owner in request_.__struct_fields__  # type: ignore[attr-defined]  # a message is a struct
 
 
 def test_each_kind_of_answer_belongs_to_one_kind_of_request() -> None:

@@ -130,8 +130,11 @@ def test_the_answer_of_a_call_that_was_given_up_is_logged_and_not_delivered() ->
     }
     assert cancelled
     assert world.of(CancelTask)
-    answers = [event for event in world.log if isinstance(event.body, ToolReturned | ApprovalGiven)]
-    late = [event.seq for event in answers if (event.body.turn, event.body.call) in cancelled]
+    late = [
+        event.seq
+        for event in world.log
+        if isinstance(one := event.body, ToolReturned | ApprovalGiven) and (one.turn, one.call) in cancelled
+    ]
     assert len(late) >= len(cancelled)
     assert not {seq for wish in world.of(TurnRequested) for seq in wish.new}.intersection(late)
     assert len(world.of(Delegate)) == len(world.of(DelegationEnded))

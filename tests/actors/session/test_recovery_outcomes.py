@@ -114,12 +114,12 @@ def test_a_resumed_session_ends_as_some_schedule_would_have(name: str) -> None:
     seen: set[Outcome] = set()
     for seed in range(2):
         dice = Random(seed)
-        log = SessionWorld(scenario).run(lambda n, dice=dice: dice.randrange(n)).log  # type: ignore[misc]
+        log = SessionWorld(scenario).run(lambda n, dice=dice: dice.randrange(n)).log  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         start = next(event.seq for event in log if event.kind == "Ask")
         for length in range(start, len(log) + 1):
             for order in range(2):
                 after = Random(order)
-                world = go_on(scenario, log[:length]).run(lambda n, after=after: after.randrange(n))  # type: ignore[misc]
+                world = go_on(scenario, log[:length]).run(lambda n, after=after: after.randrange(n))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
                 seen.add(outcome_of(world))
                 assert outcome_of(world) in allowed, f"seed {seed}, cut after {length}, order {order}"
     if name == "race":

@@ -34,7 +34,7 @@ def session(
 def delegate(
     head: SessionHarness, *profiles: str, who: str = "host", call: int = 0, **more: object
 ) -> list[Post]:
-    return head.hears(who, Delegate(1, call, profiles or ("kid",), PROMPT, **more))  # type: ignore[arg-type]
+    return head.hears(who, Delegate(1, call, profiles or ("kid",), PROMPT, **more))  # type: ignore[arg-type]  # fields by name
 
 
 def denial(posts: list[Post]) -> str:
@@ -238,7 +238,7 @@ def test_a_delegation_that_would_leave_no_token_to_a_child_is_refused_as_budget(
         assert post.body.kind == "budget"
         assert post.body.detail == (
             "the budget of host leaves nothing for a sub-agent: 0 of 100 tokens are spent, "
-            f"and its next turn needs up to {closing}"
+            f"the next turn needs up to {closing}, and the results of its delegations up to 0"
         )
 
 
@@ -263,7 +263,7 @@ def test_an_ancestors_budget_refuses_as_well() -> None:
     assert isinstance(post.body, DelegationEnded)
     assert post.body.detail == (
         "the budget of host leaves nothing for a sub-agent: 90 of 100 tokens are spent, "
-        "and its next turn needs up to 10"
+        "the next turn needs up to 10, and the results of its delegations up to 0"
     )
 
 

@@ -25,8 +25,8 @@ def tells(head: SessionHarness, name: str = "t1", who: str = "host", text: str =
     return head.hears("client", Tell(name, who, text))
 
 
-def wants(head: SessionHarness, turn: int, told: int, need: int = 100, otherwise: str = "") -> list[Post]:
-    request = TurnRequested(turn, 1, Need(need), "d", (), 0, Settled(), told, otherwise)  # type: ignore[arg-type]
+def wants(head: SessionHarness, turn: int, told: int, need: int = 100) -> list[Post]:
+    request = TurnRequested(turn, 1, Need(need), "d", settled=Settled(), told=told)
     return head.hears("host", request)
 
 

@@ -316,7 +316,7 @@ def limited(*kids: Limits, limits: Limits = NO_LIMITS) -> SessionHarness:
 
 
 def given(head: SessionHarness, who: str, status: str = "given") -> list[str]:
-    return said(head.hears("capacity", CapacityGiven(who, 1, 1, status)))  # type: ignore[arg-type]
+    return said(head.hears("capacity", CapacityGiven(who, 1, 1, status)))  # type: ignore[arg-type]  # a status
 
 
 WAITS = ["capacity:RequestCapacity"]

@@ -15,7 +15,7 @@ def first(offered: list[Move]) -> Move:
 
 
 def run(program: Program, *monitors: Monitor[ProgramWorld], steps: int = 20) -> Run:
-    return perform(program.world(), monitors, first, first, Bounds(steps))  # type: ignore[arg-type]
+    return perform(program.world(), monitors, first, first, Bounds(steps))  # type: ignore[arg-type]  # a fixed order stands for a scheduler
 
 
 def count(world: ProgramWorld) -> int:
@@ -59,7 +59,7 @@ def test_a_hot_state_at_rest_is_a_violation() -> None:
 
 def test_a_state_hot_for_more_than_five_times_n_fair_steps_is_a_violation() -> None:
     for last, is_broken in ((121, False), (122, True)):  # hot from step 21 on: for 100 steps, and for 101
-        rule = eventually("it ends", lambda world, last=last: world.states["t"] >= last)  # type: ignore[misc]
+        rule = eventually("it ends", lambda world, last=last: world.states["t"] >= last)  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         found = run(ticking(10_000), rule, steps=20)
         assert found.healed_at == 20
         assert (found.violation == Violation("it ends", 121)) is is_broken

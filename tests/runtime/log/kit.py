@@ -44,6 +44,25 @@ def turn(seq: int) -> list[Event]:
     ]
 
 
+OWNER = """
+import asyncio, os, sys
+from callboard.actors.protocol.errors import StoreLocked
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from tests.runtime.log.kit import added, events
+
+async def main():
+    log = SQLiteLog(sys.argv[1])
+    await log.open()
+    await log.create("s", 1, "")
+    await added(log, "s", 1, events(1, 3))
+    return log
+
+loop = asyncio.new_event_loop()
+log = loop.run_until_complete(main())
+"""
+"""The beginning of a script for `child`: open the log at a path, with three events of session s."""
+
+
 def child(script: str, *arguments: object, timeout_s: float = 20) -> "subprocess.CompletedProcess[str]":
     """Run a Python script in a process of its own, warnings being errors."""
     return subprocess.run(

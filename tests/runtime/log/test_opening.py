@@ -93,7 +93,7 @@ def test_force_and_durability_reach_the_log(path: Path) -> None:
     assert isinstance(log, SQLiteLog)
     assert log.force
     with pytest.raises(MisuseError, match="durability"):
-        open_log(path, "sometimes")  # type: ignore[arg-type]
+        open_log(path, "sometimes")  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_a_log_in_memory_is_new_and_cannot_be_read_by_its_address() -> None:

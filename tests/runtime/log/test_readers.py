@@ -26,7 +26,7 @@ def events() -> list[Event]:
     routes = [("host", "supervisor"), ("supervisor", "host.1"), ("tools", "host"), ("host.1", "tools")]
     bodies = [Cancel("a"), ToolReturned(1, 1, "ok", LARGE), Cancel("b")]
     return [
-        Event(seq, seq, *routes[seq % 4], seq - 1, bodies[seq % 3])  # type: ignore[arg-type]
+        Event(seq, seq, *routes[seq % 4], seq - 1, bodies[seq % 3])  # type: ignore[arg-type]  # a route names a sender and a recipient
         for seq in range(1, 31)
     ]
 

@@ -19,6 +19,7 @@ def of(*bodies: object) -> RowChange:
     return change_of([Event(1, 1, "client", "supervisor", 0, body) for body in bodies])  # type: ignore[arg-type]  # messages
 
 
+REOPENED = Resumed(1, reopens=True)
 ASK, ENDED = Ask("a", Json(b'"go"')), AskEnded("a", "answered")
 
 
@@ -39,11 +40,12 @@ def test_failures_count_from_the_last_ask_on() -> None:
         ((ASK,), "open", "unfinished"),
         ((ASK, ENDED), "open", "open"),
         ((ENDED, SessionClosed()), "unfinished", "closed"),
-        ((Resumed(1),), "closed", "open"),
+        ((Resumed(1),), "closed", "closed"),
+        ((REOPENED,), "closed", "open"),
         ((Resumed(1),), "unfinished", "unfinished"),
-        ((Resumed(1), Resumed(1)), "closed", "open"),
-        ((SessionClosed(), Resumed(1)), "open", "open"),
-        ((Resumed(1), ASK), "closed", "unfinished"),
+        ((REOPENED, Resumed(1)), "closed", "open"),
+        ((SessionClosed(), REOPENED), "open", "open"),
+        ((REOPENED, ASK), "closed", "unfinished"),
         ((ASK, Resumed(1)), "open", "unfinished"),
         ((), "unfinished", "unfinished"),
     ],

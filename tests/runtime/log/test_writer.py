@@ -90,7 +90,7 @@ def test_decisions_are_never_split_and_every_prefix_is_durable_in_order() -> Non
         heads: dict[str, list[int]] = {name: [] for name in "abc"}
         bounds: dict[str, set[int]] = {name: {0} for name in "abc"}
         for name in "abc":
-            writer.on_durable(name, lambda head, name=name: heads[name].append(head.seq))  # type: ignore[misc]
+            writer.on_durable(name, lambda head, name=name: heads[name].append(head.seq))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         for _ in range(300):
             name, size = chance.choice("abc"), chance.randrange(1, 9)
             first = max(bounds[name]) + 1
@@ -225,7 +225,7 @@ def test_callbacks_get_each_head_and_may_stage_more() -> None:
 def test_a_callback_that_raises_ends_its_session_and_no_other() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         failures: list[Exception] = []
-        writer.on_durable("a", lambda head: 1 / 0, failures.append)  # type: ignore[arg-type]
+        writer.on_durable("a", lambda head: 1 / 0, failures.append)  # type: ignore[arg-type]  # a callback that raises
         writer.stage("a", 1, events(1, 1))
         writer.stage("b", 1, events(1, 1))
         await writer.flush()

@@ -105,7 +105,7 @@ def test_a_log_that_gives_too_few_answers_fails_the_batch() -> None:
         async def mute(batch: Sequence[Append]) -> list[Head | Exception]:
             return []
 
-        log.append = mute  # type: ignore[method-assign]
+        log.append = mute  # type: ignore[method-assign]  # a store without answers
         writer.stage("a", 1, events(1, 1))
         with pytest.raises(StoreFailed, match="0 answers to 1"):
             await writer.wait("a", 1)

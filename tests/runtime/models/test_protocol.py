@@ -174,4 +174,4 @@ def test_an_object_that_is_not_a_script_is_refused() -> None:
 
 def test_an_agent_refuses_a_model_that_is_neither() -> None:
     with pytest.raises(InvalidAgent, match=r"model=7 is not a model; pass AnthropicModel"):
-        Agent("host", model=7)  # type: ignore[arg-type]
+        Agent("host", model=7)  # type: ignore[arg-type]  # a wrong value on purpose

@@ -204,7 +204,7 @@ def test_an_agent_without_a_script_is_told_who_has_one() -> None:
 
 def test_a_policy_that_fails_or_gives_nonsense_is_a_failure_and_remembered() -> None:
     def nonsense(asked: ModelRequest) -> Step:
-        return 3  # type: ignore[return-value]
+        return 3  # type: ignore[return-value]  # a wrong value on purpose
 
     def broken(asked: ModelRequest) -> Step:
         raise ValueError("bad \ud800")
@@ -261,7 +261,7 @@ def test_steps_that_cannot_work_are_refused_when_they_are_made() -> None:
     with pytest.raises(ScriptError, match="has content, or text and calls"):
         Reply("text", content=[])
     with pytest.raises(ScriptError, match="3 is not a step; use text"):
-        ScriptedModel({"host": [3]})  # type: ignore[list-item]
+        ScriptedModel({"host": [3]})  # type: ignore[list-item]  # a wrong value on purpose
 
 
 @pytest.mark.slow

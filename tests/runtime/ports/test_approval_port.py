@@ -57,7 +57,7 @@ def plan(*steps: object) -> Callable[[ModelRequest], Step]:
 
     def policy(request: ModelRequest) -> Step:
         if request.turn <= len(steps):
-            return steps[request.turn - 1]  # type: ignore[return-value]
+            return steps[request.turn - 1]  # type: ignore[return-value]  # a step of any kind
         return say(str(request.conversation[-1]["content"]))
 
     return policy

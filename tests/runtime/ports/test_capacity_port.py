@@ -5,7 +5,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import pytest
 
-from callboard import Agent, Capacity, Limits, MemoryLog, Recording, Runtime, ScriptedModel, calls, say
+from callboard import (
+    Agent,
+    Capacity,
+    Limits,
+    MemoryLog,
+    Outcome,
+    Recording,
+    Runtime,
+    ScriptedModel,
+    Session,
+    calls,
+    say,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded, Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
@@ -59,7 +71,7 @@ class Service:
 async def settled(is_so: Callable[[], object]) -> None:
     """Let the loop run until something is so. Raises TimeoutError if it never is."""
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110  (what is awaited has no event)
+        while not is_so():  # noqa: ASYNC110  # the condition has no event
             await asyncio.sleep(0.001)
 
 
@@ -298,24 +310,41 @@ def recorded(service: Service) -> list[Event]:
     return checked(run(body, {"m": Capacity(calls=1)}), ["s"])["s"]
 
 
-@pytest.mark.parametrize("last", [RequestCapacity, CapacityGiven, CallModel, ModelReplied])
-def test_a_resumed_call_first_takes_a_place_of_the_new_process(last: type) -> None:
+def recorded_up_to(last: type) -> MemoryLog:
+    """Record an ask, and return the log of a process that was killed after the first event of this kind."""
     events = recorded(Service())
     end = next(event.seq for event in events if type(event.body) is last)
-    log = asyncio.run(cut(events, end, "s"))
+    return asyncio.run(cut(events, end, "s"))
+
+
+async def resumed_behind_another(
+    runtime: Runtime, service: Service
+) -> tuple["asyncio.Task[Outcome]", Session]:
+    """Start session `other`, which takes the only place, then resume session `s`."""
+    host = host_of(service)
+    other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
+    await settled(lambda: service.in_flight)
+    return other, await runtime.resume("s", host)
+
+
+async def answer_all(service: Service, other: "asyncio.Task[Outcome]", session: Session) -> None:
+    """Let the service answer until both sessions have an outcome."""
+    while not (other.done() and session.outcome.done()):
+        service.answer()
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("last", [RequestCapacity, CapacityGiven, CallModel, ModelReplied])
+def test_a_resumed_call_first_takes_a_place_of_the_new_process(last: type) -> None:
+    log = recorded_up_to(last)
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
-        host = host_of(service)
-        other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
-        await settled(lambda: service.in_flight)
-        session = await runtime.resume("s", host)
+        other, session = await resumed_behind_another(runtime, service)
         if last is not ModelReplied:
             await settled(lambda: runtime.capacity().waiting)
             assert [one.session for one in runtime.capacity().waiting] == ["s"]
-        while not (other.done() and session.outcome.done()):
-            service.answer()
-            await asyncio.sleep(0.001)
+        await answer_all(service, other, session)
         assert (await session.outcome).status == "ok"
         await session.close()
 
@@ -324,16 +353,11 @@ def test_a_resumed_call_first_takes_a_place_of_the_new_process(last: type) -> No
 
 
 def test_a_resumed_call_that_is_cancelled_before_its_new_place_never_starts() -> None:
-    events = recorded(Service())
-    end = next(event.seq for event in events if isinstance(event.body, CapacityGiven))
-    log = asyncio.run(cut(events, end, "s"))
+    log = recorded_up_to(CapacityGiven)
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
-        host = host_of(service)
-        other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
-        await settled(lambda: service.in_flight)
-        session = await runtime.resume("s", host)
+        other, session = await resumed_behind_another(runtime, service)
         outcome = await session.cancel()
         assert outcome is not None
         assert (outcome.kind, outcome.usage.tokens) == ("cancelled", 0)
@@ -346,16 +370,11 @@ def test_a_resumed_call_that_is_cancelled_before_its_new_place_never_starts() ->
 
 
 def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back() -> None:
-    events = recorded(Service())
-    end = next(event.seq for event in events if isinstance(event.body, CapacityGiven))
-    log = asyncio.run(cut(events, end, "s"))
+    log = recorded_up_to(CapacityGiven)
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
-        host = host_of(service)
-        other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
-        await settled(lambda: service.in_flight)
-        session = await runtime.resume("s", host)
+        other, session = await resumed_behind_another(runtime, service)
         await settled(lambda: runtime.capacity().waiting)
         session._board.gate.is_closed = True
         service.answer()
@@ -374,9 +393,7 @@ def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back() -> N
 def test_a_resume_records_only_other_limited_models(
     last: type, capacity: Mapping[str, Capacity], told: tuple[str, ...] | None
 ) -> None:
-    events = recorded(Service())
-    end = next(event.seq for event in events if type(event.body) is last)
-    log = asyncio.run(cut(events, end, "s"))
+    log = recorded_up_to(last)
     service = Service()
 
     async def body(runtime: Runtime) -> None:
@@ -398,18 +415,13 @@ def test_a_call_that_was_granted_without_a_place_takes_one_in_a_runtime_with_lim
 
     events = checked(run(plain, {}), ["s"])["s"]
     wish = next(event.seq for event in events if event.kind == "TurnRequested")
-    log = asyncio.run(cut(events, wish, "s"))  # the call is granted anew before the limits are known
+    log = asyncio.run(cut(events, wish, "s"))  # the call is granted again before the limits are known
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
-        host = host_of(service)
-        other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
-        await settled(lambda: service.in_flight)
-        session = await runtime.resume("s", host)
+        other, session = await resumed_behind_another(runtime, service)
         await settled(lambda: runtime.capacity().waiting)
-        while not (other.done() and session.outcome.done()):
-            service.answer()
-            await asyncio.sleep(0.001)
+        await answer_all(service, other, session)
         await session.close()
 
     checked(run(body, {"m": Capacity(calls=1)}, log), ["other"])

@@ -33,7 +33,7 @@ class Slow:
 
 
 class Table:
-    """A board that notes what is answered, a port with one call under way, and an actor that is busy."""
+    """A board that notes the answers, a port with one call under way, and an actor that is busy."""
 
     def __init__(self) -> None:
         world = SessionWorld(TWO)
@@ -59,7 +59,7 @@ class Table:
 
     @property
     def statuses(self) -> list[str]:
-        """What was answered."""
+        """Return the statuses of the answers."""
         return [post.body.status for post in self.answers if isinstance(post.body, ModelReplied)]
 
     async def until_it_waits(self) -> None:

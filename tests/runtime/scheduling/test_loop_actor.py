@@ -367,7 +367,7 @@ def test_giving_up_on_a_future_leaves_it_to_the_others() -> None:
         future: LoopFuture[int] = LoopFuture()
 
         async def wait() -> int:
-            return await future  # type: ignore[no-any-return]
+            return await future  # type: ignore[no-any-return]  # a future of any type
 
         impatient, patient = asyncio.create_task(wait()), asyncio.create_task(wait())
         await asyncio.sleep(0)

@@ -50,13 +50,13 @@ def clock() -> Clock:
 
 
 def test_every_function_is_called_in_each_interval_from_one_timer(clock: Clock) -> None:
-    timer, signs = Rounds(clock, EVERY_S), [0] * 1_000  # type: ignore[arg-type]
+    timer, signs = Rounds(clock, EVERY_S), [0] * 1_000  # type: ignore[arg-type]  # a fake clock
 
     def sign(place: int) -> None:
         signs[place] += 1
 
     for place in range(1_000):
-        timer.add(lambda place=place: sign(place))  # type: ignore[misc]
+        timer.add(lambda place=place: sign(place))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         clock.go(0.001)
         assert len(clock.timers) == 1
     clock.go(4 * EVERY_S)
@@ -66,7 +66,7 @@ def test_every_function_is_called_in_each_interval_from_one_timer(clock: Clock) 
 
 
 def test_without_functions_no_timer_is_set(clock: Clock) -> None:
-    timer, said = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]
+    timer, said = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]  # a fake clock
     first, second = (lambda: said.append(1)), (lambda: said.append(2))
     timer.add(first)
     timer.add(second)
@@ -82,7 +82,7 @@ def test_without_functions_no_timer_is_set(clock: Clock) -> None:
 
 
 def test_a_function_that_is_added_again_waits_the_whole_time_and_may_remove_itself(clock: Clock) -> None:
-    rounds, called = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]
+    rounds, called = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]  # a fake clock
 
     def once() -> None:
         called.append(clock.now)
@@ -98,7 +98,7 @@ def test_a_function_that_is_added_again_waits_the_whole_time_and_may_remove_itse
 
 
 def test_a_function_that_is_added_by_another_is_called_in_its_turn(clock: Clock) -> None:
-    rounds, called = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]
+    rounds, called = Rounds(clock, EVERY_S), []  # type: ignore[arg-type]  # a fake clock
 
     def second() -> None:
         called.append(("second", clock.now))

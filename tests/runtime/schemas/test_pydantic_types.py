@@ -70,7 +70,7 @@ def test_a_refusal_has_the_words_of_the_validator_and_the_place(
 
 def test_a_value_is_built_deep_without_the_validators_of_users() -> None:
     report = b'{"items":[{"filePath":"a","lines":-5,"seen":"2026-01-02","folder":"/b"}]}'
-    (found,) = PydanticForm(Page[Finding]).build(report).items  # type: ignore[attr-defined]
+    (found,) = PydanticForm(Page[Finding]).build(report).items  # type: ignore[attr-defined]  # the form builds a Page
     assert type(found) is Finding
     assert (found.path, found.lines) == ("a", -5)
     assert (found.seen, found.folder) == (datetime.date(2026, 1, 2), pathlib.Path("/b"))

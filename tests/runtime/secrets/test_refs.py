@@ -65,7 +65,7 @@ def test_a_value_that_cannot_be_looked_for_is_refused_and_not_shown(value: objec
 @pytest.mark.parametrize("name", ["", "a b", "a]", "a\n", "x" * 65, None, 5])
 def test_a_name_stands_in_the_log_and_is_plain(name: object) -> None:
     with pytest.raises(MisuseError, match="name has 1 to 64"):
-        SecretRef(name)  # type: ignore[arg-type]
+        SecretRef(name)  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_a_reference_has_one_place() -> None:

@@ -72,7 +72,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize("given", ["open-sesame", [SecretRef("A"), SecretRef("A")], ["1234"], [5]])
 def test_secrets_that_cannot_be_kept_are_refused(given: object) -> None:
     with pytest.raises(MisuseError):
-        Secrets(given)  # type: ignore[arg-type]
+        Secrets(given)  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_known_keys_are_found_unless_one_does_not_want_that() -> None:

@@ -16,7 +16,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed, TurnRequested
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -24,6 +24,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, fail, say
@@ -71,14 +72,14 @@ class Slow:
     async def aclose(self) -> None: ...
 
 
-def quick(**more: object) -> ScriptedModel:
-    return ScriptedModel(lambda request: say("done"), name="slow", **more)  # type: ignore[arg-type]
+def quick(**more: Any) -> ScriptedModel:
+    return ScriptedModel(lambda request: say("done"), name="slow", **more)
 
 
 async def goes_on(log: MemoryLog, model: object | None = None, host: Agent = HOST) -> Outcome:
     """Resume the session in another runtime, to the outcome of its unfinished ask."""
     async with (
-        Runtime(log, model=model or quick()) as runtime,  # type: ignore[arg-type]
+        Runtime(log, model=model or quick()) as runtime,  # type: ignore[arg-type]  # any model of the test
         runtime.resume(NAME, host) as session,
     ):
         return await session.outcome
@@ -330,9 +331,9 @@ def test_a_grace_that_is_no_time_is_refused(grace_s: object) -> None:
         async with Runtime(":memory:", model=quick()) as runtime:
             session = await runtime.open(HOST)
             with pytest.raises(MisuseError, match="grace_s"):
-                await session.detach(grace_s=grace_s)  # type: ignore[arg-type]
+                await session.detach(grace_s=grace_s)  # type: ignore[arg-type]  # a wrong value on purpose
             with pytest.raises(MisuseError, match="grace_s"):
-                await runtime.aclose(grace_s=grace_s)  # type: ignore[arg-type]
+                await runtime.aclose(grace_s=grace_s)  # type: ignore[arg-type]  # a wrong value on purpose
 
     asyncio.run(scene())
 
@@ -443,7 +444,7 @@ def test_an_ask_may_go_on_without_its_caller() -> None:
             await _ask_and_cancel(session, on_cancel="detach")
             assert (await session.outcome).is_ok
             with pytest.raises(MisuseError, match="on_cancel"):
-                await session.ask("go", on_cancel="stop")  # type: ignore[call-overload]
+                await session.ask("go", on_cancel="stop")  # type: ignore[call-overload]  # a wrong value on purpose
 
     asyncio.run(scene())
 
@@ -559,6 +560,29 @@ def test_a_closed_session_is_continued_by_reopen_only() -> None:
         ends = [event.body for event in of(log, SessionClosed)]
         first_end, last_end = (end.usage.tokens for end in ends if isinstance(end, SessionClosed))
         assert last_end > first_end > 0
+
+    asyncio.run(scene())
+
+
+def test_a_session_stays_closed_when_a_late_answer_follows_its_end() -> None:
+    async def scene() -> None:
+        log = MemoryLog()
+        async with Runtime(log, model=quick()) as runtime:
+            await runtime.run(HOST, "one", session_id=NAME)
+        await log.open()
+        epoch, head = await log.take_over(NAME)
+        late = Event(head.seq + 1, 2**50, "schema", "supervisor", 1, SchemaChecked(1, "ok"))
+        (added,) = await log.append([Append(NAME, head.seq, epoch, [late])])
+        assert isinstance(added, Head)
+        await log.close()
+        async with Runtime(log, model=quick()) as runtime:
+            for refused in (runtime.resume(NAME, HOST), runtime.open(HOST, session_id=NAME, resume=True)):
+                with pytest.raises(SessionEnded, match="reopen"):
+                    await refused
+            assert [row.status async for row in runtime.sessions()] == ["closed"]
+            session = await runtime.reopen(NAME, HOST)
+            assert (await session.ask("two")).is_ok
+            await asyncio.wait_for(session.close(), 5)
 
     asyncio.run(scene())
 

@@ -36,7 +36,7 @@ class Model:
         self.answers = answers
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
-        return self.answers(request)  # type: ignore[return-value]
+        return self.answers(request)  # type: ignore[return-value]  # a wrong value on purpose
 
     async def aclose(self) -> None:
         pass
@@ -48,14 +48,14 @@ async def asked(model: Model, limits: Limits | None = None) -> Outcome:
 
 
 WRONG = {
-    "a list as content": lambda: ModelAnswer([{"type": "text"}], "end_turn", Usage(1, 1)),  # type: ignore[arg-type]
+    "a list as content": lambda: ModelAnswer([{"type": "text"}], "end_turn", Usage(1, 1)),  # type: ignore[arg-type]  # a wrong value on purpose
     "text": lambda: "hello",
     "nothing": lambda: None,
-    "no stop reason": lambda: ModelAnswer(GOOD.content, None, Usage(1, 1)),  # type: ignore[arg-type]
-    "a dict as usage": lambda: ModelAnswer(GOOD.content, "end_turn", {"input": 1}),  # type: ignore[arg-type]
+    "no stop reason": lambda: ModelAnswer(GOOD.content, None, Usage(1, 1)),  # type: ignore[arg-type]  # a wrong value on purpose
+    "a dict as usage": lambda: ModelAnswer(GOOD.content, "end_turn", {"input": 1}),  # type: ignore[arg-type]  # a wrong value on purpose
     "negative usage": lambda: ModelAnswer(GOOD.content, "end_turn", Usage(-5, 1)),
     "endless usage": lambda: ModelAnswer(GOOD.content, "end_turn", Usage(2**70, 1)),
-    "an error as failure": lambda: ModelAnswer(failure=ValueError("x")),  # type: ignore[arg-type]
+    "an error as failure": lambda: ModelAnswer(failure=ValueError("x")),  # type: ignore[arg-type]  # a wrong value on purpose
     "a surrogate": lambda: ModelAnswer(failure=ModelFailure("x", "bad \ud800"), model="\ud800"),
 }
 
@@ -256,7 +256,7 @@ BAD_AGENTS: dict[str, Mapping[str, object]] = {
 @pytest.mark.parametrize("arguments", BAD_AGENTS.values(), ids=BAD_AGENTS.keys())
 def test_an_agent_that_cannot_work_is_refused_when_it_is_made(arguments: Mapping[str, object]) -> None:
     with pytest.raises(InvalidAgent, match="agent 'a'"):
-        Agent("a", **arguments)  # type: ignore[arg-type]
+        Agent("a", **arguments)  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_tools_may_come_from_a_generator() -> None:
@@ -265,7 +265,7 @@ def test_tools_may_come_from_a_generator() -> None:
         """Look."""
         return ""
 
-    assert list(Agent("a", tools=(one for one in [look])).tools) == ["look"]  # type: ignore[arg-type]
+    assert list(Agent("a", tools=(one for one in [look])).tools) == ["look"]  # type: ignore[arg-type]  # an iterator on purpose
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [], [1], "", {"a": 1}])
@@ -273,7 +273,7 @@ def test_an_invalid_prompt_is_refused_before_a_session_is_created(prompt: object
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=Model(lambda r: GOOD)) as runtime:
             with pytest.raises(InvalidPrompt, match="a prompt is"):
-                await runtime.run(Agent("host"), prompt)  # type: ignore[call-overload]
+                await runtime.run(Agent("host"), prompt)  # type: ignore[call-overload]  # a wrong value on purpose
             assert await log.sessions() == []
 
     asyncio.run(run())
@@ -286,7 +286,7 @@ def test_ids_and_limits_of_the_wrong_kind_are_refused(arguments: Mapping[str, ob
     async def run() -> None:
         async with Runtime(":memory:", model=Model(lambda r: GOOD)) as runtime:
             with pytest.raises(MisuseError):
-                await runtime.run(Agent("host"), "x", **arguments)  # type: ignore[call-overload]
+                await runtime.run(Agent("host"), "x", **arguments)  # type: ignore[call-overload]  # a wrong value on purpose
 
     asyncio.run(run())
 

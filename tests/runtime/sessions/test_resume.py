@@ -367,7 +367,7 @@ def test_a_supervisor_that_raises_again_is_reported_and_adds_nothing(monkeypatch
     def broken(state: object, event: Event) -> object:
         if isinstance(event.body, Resumed):
             raise MemoryError("Boom")
-        return step(state, event)  # type: ignore[arg-type]
+        return step(state, event)  # type: ignore[arg-type]  # the state and the event of this step
 
     monkeypatch.setattr("callboard.actors.session.core.step", broken)
     events = asyncio.run(recorded(Agent("host"), ScriptedModel(echo)))

@@ -444,7 +444,7 @@ class FailingLog(MemoryLog):
         super().__init__()
         self.good = good
 
-    async def append(self, batch):  # type: ignore[no-untyped-def]
+    async def append(self, batch):  # type: ignore[no-untyped-def]  # the types are those of the real one
         self.good -= 1
         if self.good < 0:
             raise StoreFailed("the disk is full")

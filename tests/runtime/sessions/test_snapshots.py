@@ -1,14 +1,19 @@
-"""The picture of a session, event by event."""
+"""The snapshot of a session, built event by event."""
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, SessionClosed
-from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval
-from callboard.runtime.sessions.snapshots import ApprovalView, Picture, text_of_reply
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    ModelReplied,
+    RequestApproval,
+    SchemaChecked,
+)
+from callboard.runtime.sessions.snapshots import ApprovalView, SnapshotBuilder, text_of_reply
 
 
-def picture(*bodies: tuple[str, str, AnyMessage]) -> Picture:
-    found = Picture()
+def built(*bodies: tuple[str, str, AnyMessage]) -> SnapshotBuilder:
+    found = SnapshotBuilder()
     for seq, (sender, recipient, body) in enumerate(bodies, 1):
         found.add(Event(seq, 0, sender, recipient, 0, body))
     return found
@@ -22,7 +27,7 @@ ASK = ("client", "supervisor", Ask("r", Json(b'"hi"')))
 
 
 def test_an_ask_has_the_replies_of_the_host_and_its_outcome() -> None:
-    found = picture(
+    found = built(
         ASK,
         ("model", "host", reply("one")),
         ("model", "host.1", reply("of a child")),
@@ -40,12 +45,16 @@ def test_an_ask_has_the_replies_of_the_host_and_its_outcome() -> None:
     assert not found.is_closed
     found.add(Event(8, 0, "supervisor", "client", 0, SessionClosed()))
     assert (found.is_closed, found.seq) == (True, 8)
+    found.add(Event(9, 0, "schema", "supervisor", 4, SchemaChecked(1, "ok")))  # it comes late
+    assert found.is_closed
+    found.add(Event(10, 0, "client", "supervisor", 0, Resumed(1, reopens=True)))
+    assert not found.is_closed
 
 
 def test_an_approval_is_open_until_it_is_answered() -> None:
     request = RequestApproval(1, 0, "pay", "write", Json(b'{"euros":5}'))
     other = RequestApproval(1, 1, "pay", "write", Json(b"[]"), is_repeat=True)
-    found = picture(ASK, ("host.1", "approvals", request), ("host.1", "approvals", other))
+    found = built(ASK, ("host.1", "approvals", request), ("host.1", "approvals", other))
     assert found.approvals() == (
         ApprovalView(2, "host.1", "pay", "write", {"euros": 5}, False),
         ApprovalView(3, "host.1", "pay", "write", [], True),
@@ -57,5 +66,5 @@ def test_an_approval_is_open_until_it_is_answered() -> None:
 def test_unreadable_content_of_a_reply_has_no_text() -> None:
     assert text_of_reply(Json(b"3")) is None
     assert text_of_reply(Json(b'[{"type":"text","text":7},{"type":"text","text":"ab"}]')) == "ab"
-    found = picture(ASK, ("model", "host", ModelReplied(1, 1, "ok", Json(b'"odd"'))))
+    found = built(ASK, ("model", "host", ModelReplied(1, 1, "ok", Json(b'"odd"'))))
     assert found.asks()[0].replies == ()

@@ -88,7 +88,7 @@ def test_foreign_json_with_line_breaks_stays_on_one_line() -> None:
 
 @pytest.mark.parametrize("status", ["error", "cancelled", "lost"])
 def test_every_reply_that_is_none_has_a_reset(status: str) -> None:
-    body = ModelReplied(3, 2, status)  # type: ignore[arg-type]
+    body = ModelReplied(3, 2, status)  # type: ignore[arg-type]  # a status
     assert reset_of(Event(9, 0, "model", "host.1", 8, body)) == TextReset("host.1", 3, 2)
 
 

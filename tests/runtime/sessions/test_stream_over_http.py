@@ -36,7 +36,7 @@ async def served(session: Session) -> AsyncIterator[int]:
     config = uvicorn.Config(app, port=0, log_level="error", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110
+    while not server.started:  # noqa: ASYNC110  # uvicorn tells of its start by this flag only
         await asyncio.sleep(0.005)
     try:
         yield server.servers[0].sockets[0].getsockname()[1]

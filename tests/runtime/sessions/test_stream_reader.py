@@ -1,4 +1,4 @@
-"""The queue of one reader: its bound, its cut, and what it costs."""
+"""The queue of one reader: its bound, its cut, and its cost."""
 
 import asyncio
 import tracemalloc

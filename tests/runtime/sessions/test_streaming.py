@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -19,6 +19,7 @@ from callboard import (
     tool,
 )
 from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
@@ -64,7 +65,7 @@ def assert_nothing_left(session: Session) -> None:
     assert not hub._readers
     assert not hub._held
     assert not hub._replies
-    assert hub._picture is None
+    assert hub._builder is None
     assert not session._board.watchers
 
 
@@ -184,7 +185,7 @@ def test_text_waits_until_the_grant_of_its_call_is_durable() -> None:
             self.may_commit = asyncio.Event()
             self.may_commit.set()
 
-        async def append(self, batch):  # type: ignore[no-untyped-def]
+        async def append(self, batch):  # type: ignore[no-untyped-def]  # the types are those of the real one
             await self.may_commit.wait()
             return await super().append(batch)
 
@@ -292,7 +293,7 @@ def test_the_reset_of_a_failed_reply_is_sent_from_the_log_too() -> None:
     play(body, TypingModel(reply))
 
 
-async def _first(session: Session, number: int):  # type: ignore[no-untyped-def]
+async def _first(session: Session, number: int) -> AsyncIterator[Event]:
     async for event in session.events():
         yield event
         if event.seq == number:
@@ -304,7 +305,7 @@ def test_an_after_that_is_no_event_of_the_session_is_refused_at_once(after: obje
     async def body(session: Session) -> None:
         await session.ask("hi")
         with pytest.raises(MisuseError, match="after="):
-            session.stream(after=after)  # type: ignore[arg-type]
+            session.stream(after=after)  # type: ignore[arg-type]  # a wrong value on purpose
 
     play(body, ScriptedModel([say("hi")]))
 
@@ -448,7 +449,7 @@ def test_a_session_that_fails_gives_its_readers_the_durable_events_and_the_error
 
         is_broken = False
 
-        async def append(self, batch):  # type: ignore[no-untyped-def]
+        async def append(self, batch):  # type: ignore[no-untyped-def]  # the types are those of the real one
             if self.is_broken:
                 raise StoreFailed("the disk is full")
             return await super().append(batch)
@@ -476,7 +477,7 @@ def test_words_of_a_model_after_its_reply_are_dropped() -> None:
     class Late(TypingModel):
         """A model that goes on talking."""
 
-        async def call(self, request, on_text):  # type: ignore[no-untyped-def]
+        async def call(self, request, on_text):  # type: ignore[no-untyped-def]  # the types are those of the real one
             asyncio.get_running_loop().call_later(0.01, on_text, "and another thing")
             return await super().call(request, on_text)
 

@@ -48,7 +48,7 @@ async def call(
 
 
 async def until(begun: Callable[[], bool]) -> None:
-    while not begun():  # noqa: ASYNC110 - it may become true on another thread
+    while not begun():  # noqa: ASYNC110  # it may become true on another thread
         await asyncio.sleep(0.001)
 
 
@@ -191,7 +191,7 @@ def test_an_async_function_may_give_any_awaitable() -> None:
     made = tool(name="marked")(Marked())
 
     def give(result: object) -> None:
-        made.function = lambda: result  # type: ignore[assignment,return-value]
+        made.function = lambda: result  # type: ignore[assignment,return-value]  # a tool that returns any value
 
     async def main(runner: ToolRunner) -> None:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -348,7 +348,7 @@ async def undying() -> None:
             continue
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # undying is what it says
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # by `undying`
 @pytest.mark.parametrize("made", [stubborn, undying])
 def test_an_async_tool_that_swallows_its_timeout_is_closed_after_the_grace(made: Tool) -> None:
     async def main(runner: ToolRunner) -> None:

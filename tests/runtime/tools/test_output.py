@@ -147,7 +147,7 @@ def test_an_exception_whose_message_cannot_be_read_is_told_all_the_same() -> Non
 
 def test_a_value_that_fights_being_read_is_an_error() -> None:
     class Hostile(dict[str, object]):
-        def items(self) -> object:  # type: ignore[override]
+        def items(self) -> object:  # type: ignore[override]  # a mapping that breaks its contract, on purpose
             raise OSError("no")
 
     assert "OSError: no" in refusal(Hostile(a=1))

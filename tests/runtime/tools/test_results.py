@@ -114,7 +114,7 @@ def test_the_decorator_refuses_sync_and_async_tools_and_partly_annotated_ones_no
             return set()
 
     @tool(effect="read")
-    def free():  # type: ignore[no-untyped-def]
+    def free():  # type: ignore[no-untyped-def]  # a tool without annotations is the subject
         """Return anything."""
         return b""
 

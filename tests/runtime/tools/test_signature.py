@@ -113,7 +113,7 @@ def test_the_context_is_found_however_it_is_written_and_hidden_from_the_schema()
     def optional(a: int, context: ToolContext | None = None) -> None: ...
     def annotated(a: int, c: Annotated[ToolContext, "x"]) -> None: ...
     def late(a: int, late: "ToolContext") -> None: ...
-    def unresolved(a: "NotThere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def unresolved(a: "NotThere") -> None: ...  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
 
     for function, name in ((plain, "ctx"), (optional, "context"), (annotated, "c"), (late, "late")):
         assert list(schema(function)["properties"]) == ["a"]
@@ -125,7 +125,7 @@ def test_the_context_is_found_however_it_is_written_and_hidden_from_the_schema()
 def test_defaults_that_json_cannot_show_are_kept_for_the_call() -> None:
     sentinel: Any = object()
 
-    def f(a: float = math.inf, b: Any = sentinel, c: list[int] = [7], d: bool = True) -> object:  # noqa: B006
+    def f(a: float = math.inf, b: Any = sentinel, c: list[int] = [7], d: bool = True) -> object:  # noqa: B006  # mutable defaults are the subject of this test
         return a, b, c, d
 
     assert [part.get("default", "-") for part in schema(f)["properties"].values()] == ["-", "-", "-", True]
@@ -146,7 +146,7 @@ def test_a_default_that_the_type_forbids_is_used_when_nothing_is_sent() -> None:
 
 
 def test_what_a_function_returns_does_not_matter() -> None:
-    def f(a: int) -> "NotThere":  # type: ignore[name-defined]  # noqa: F821
+    def f(a: int) -> "NotThere":  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
         ...
 
     assert list(schema(f)["properties"]) == ["a"]
@@ -173,13 +173,13 @@ def test_signatures_that_cannot_work_say_what_to_change() -> None:
     def star(*args: int) -> None: ...
     def stars(**kwargs: int) -> None: ...
     def positional(a: int, /) -> None: ...
-    def bare(a) -> None: ...  # type: ignore[no-untyped-def]
-    def method(self, a: int) -> None: ...  # type: ignore[no-untyped-def]
+    def bare(a) -> None: ...  # type: ignore[no-untyped-def]  # the subject of this test
+    def method(self, a: int) -> None: ...  # type: ignore[no-untyped-def]  # the subject of this test
     def path(a: pathlib.Path) -> None: ...
     def nested(a: list[complex]) -> None: ...
     def function(a: Callable[[int], int]) -> None: ...
-    def none(a: int = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
-    def unknown(a: "NotThere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def none(a: int = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013  # the subject of this test
+    def unknown(a: "NotThere") -> None: ...  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
     def twice(a: ToolContext, b: ToolContext) -> None: ...
     def mixed(a: Point | Options) -> None: ...
 

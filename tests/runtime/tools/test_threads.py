@@ -120,7 +120,7 @@ def test_giving_up_what_is_done_changes_nothing(threads: Threads) -> None:
 def test_what_waits_at_the_close_and_what_comes_after_it_still_runs(threads: Threads) -> None:
     seen: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(4):
-        threads.submit(Job(lambda number=number: seen.put(number)))  # type: ignore[misc]
+        threads.submit(Job(lambda number=number: seen.put(number)))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
     threads.close()
     threads.submit(Job(lambda: seen.put(4)))
     assert sorted(seen.get(timeout=5) for _ in range(5)) == [0, 1, 2, 3, 4]

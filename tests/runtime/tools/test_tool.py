@@ -147,13 +147,13 @@ def test_arguments_that_cannot_work_are_refused_when_the_tool_is_made(
     arguments: dict[str, object], advice: str
 ) -> None:
     with pytest.raises(InvalidAgent, match=advice):
-        Tool(**{"name": "x", "description": "", "input_schema": EMPTY, "function": nothing, **arguments})  # type: ignore[arg-type]
+        Tool(**{"name": "x", "description": "", "input_schema": EMPTY, "function": nothing, **arguments})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_attributes_of_the_function_do_not_become_the_tools() -> None:
     def f(a: int) -> None: ...
 
-    f.effect = "read"  # type: ignore[attr-defined]
+    f.effect = "read"  # type: ignore[attr-defined]  # the subject of this test
     assert isinstance(made := tool(f), FunctionTool)
     assert made.effect == "write"
 

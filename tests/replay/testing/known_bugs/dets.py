@@ -8,6 +8,7 @@ The table server collects updates and applies them in one batch when its delay i
   5  the same, when the table was closed several times before
 """
 
+from collections.abc import Container
 from typing import Literal, NamedTuple
 
 from callboard.replay.testing.program import Actor, Posts, Program, Send
@@ -70,13 +71,13 @@ class Server(NamedTuple):
         return Table(frozenset(disk)), posts
 
 
-def asks(*kinds: str, expects: object = None) -> Actor[int, object]:
+def asks(*kinds: str, expects: Container[object] | None = None) -> Actor[int, object]:
     """Make a client that sends its requests one after the other. expects: the last answer is one of these."""
 
     def step(asked: int, sender: str, message: object) -> tuple[int, Posts]:
         if asked and asked == len(kinds):
             assert isinstance(message, tuple)
-            assert expects is None or message[1] in expects, f"the answer is one of {expects}"  # type: ignore[operator]
+            assert expects is None or message[1] in expects, f"the answer is one of {expects}"
             return asked, ()
         return asked + 1, [("table", kinds[asked])]
 

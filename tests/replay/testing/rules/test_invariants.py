@@ -135,7 +135,7 @@ def _report_check(event: object) -> bool:
 
 
 FOLLOWS = {
-    "budgets": ["closing-turns"],
+    "budgets": ["closing-turns", "room-to-delegate", "rooms"],
     "room-to-delegate": ["closing-turns"],
     "usage-is-the-sum": ["spending"],
 }

@@ -1,4 +1,4 @@
-"""POS, PCT and delay bounding: how likely each makes an order, and what it does at its points of change."""
+"""POS, PCT and delay bounding: the chance of each order, and the points of change."""
 
 from collections import Counter
 from itertools import pairwise

@@ -262,7 +262,7 @@ def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.M
 
     def forgets(work: object, address: str, kind: str) -> None:
         if not (kind == "lost_race" and address.endswith(".3")):
-            stop_one(work, address, kind)  # type: ignore[arg-type]
+            stop_one(work, address, kind)  # type: ignore[arg-type]  # a kind of stop
 
     monkeypatch.setattr(supervisor_ending, "stop_one", forgets)
     explored = explore(Worlds(RICH), session_monitors(), Plan(runs=200, seed=1))

@@ -172,7 +172,7 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
     def check(request: CheckSchema) -> None:
         raise ValueError
 
-    scenario = Scenario([profile("host")], lambda request: Reply("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]
+    scenario = Scenario([profile("host")], lambda request: Reply("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]  # a check that answers nothing valid, on purpose
     assert SessionWorld(scenario).run().ended.kind == "denied"
 
 
@@ -258,8 +258,8 @@ def test_looking_names_a_missing_item() -> None:
         _ = world.ended
     with pytest.raises(LookupError, match="has not begun"):
         _ = world.host
-    assert world.closed is None
-    assert world.close().run().closed is not None
+    assert not world.is_closed
+    assert world.close().run().is_closed
 
 
 def test_a_log_that_the_code_contradicts_cannot_be_gone_on_with() -> None:

@@ -52,7 +52,7 @@ class TestSQLiteLog(StoreContract):
 @pytest.mark.parametrize(("durability", "level"), [("full", 2), ("process", 1)])
 def test_durability_chooses_how_much_a_commit_is_synced(path: Path, durability: str, level: int) -> None:
     async def work() -> None:
-        log = SQLiteLog(path, durability)  # type: ignore[arg-type]
+        log = SQLiteLog(path, durability)  # type: ignore[arg-type]  # one of the two durabilities
         await log.open()
         assert log._held is not None
         store = log._held.store
@@ -70,7 +70,7 @@ def test_durability_chooses_how_much_a_commit_is_synced(path: Path, durability: 
 
 def test_an_unknown_durability_is_a_mistake_of_the_caller(path: Path) -> None:
     with pytest.raises(MisuseError, match="durability"):
-        SQLiteLog(path, "sometimes")  # type: ignore[arg-type]
+        SQLiteLog(path, "sometimes")  # type: ignore[arg-type]  # a wrong value on purpose
 
 
 def test_opening_twice_is_a_mistake_of_the_caller(path: Path) -> None:

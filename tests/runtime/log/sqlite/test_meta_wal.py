@@ -166,7 +166,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
             self._connection = connection
 
         def execute(self, statement: str, parameters: object = ()) -> object:
-            done = self._connection.execute(statement, parameters)  # type: ignore[arg-type]
+            done = self._connection.execute(statement, parameters)  # type: ignore[arg-type]  # passed on as they came
             suffixes = ["-wal"] if Path(f"{path}-wal").exists() else []
             left.append(copied(path, *suffixes))
             return done
@@ -175,7 +175,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
             return getattr(self._connection, name)
 
     with closing(connected(path)) as connection:
-        watched: sqlite3.Connection = Watched(connection)  # type: ignore[assignment]
+        watched: sqlite3.Connection = Watched(connection)  # type: ignore[assignment]  # it has the methods that the store calls
         store = SQLiteStore(watched, path, HashChain(), prepare(watched, path, "process", HashChain()))
         for first in (11, 21, 31):
             (answer,) = store.append([Append("s", first - 1, 1, events(first, first + 9))])

@@ -138,7 +138,7 @@ def test_a_store_whose_disk_fails_at_any_call_loses_nothing_acknowledged(
         path = tmp_path / f"{number}.db"
         disk = Disk()
         disk.fail_at, disk.failure = number, failure
-        work = Work(path, lambda disk=disk, path=path: disk.connect(path))  # type: ignore[misc]
+        work = Work(path, lambda disk=disk, path=path: disk.connect(path))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         disk.close()
         check(path, work.heads)
         if disk.calls < number:
@@ -162,9 +162,9 @@ class Refusing:
     def execute(self, statement: str, parameters: object = ()) -> object:
         self.calls += 1
         if self.calls != self.fail_at:
-            return self._connection.execute(statement, parameters)  # type: ignore[arg-type]
+            return self._connection.execute(statement, parameters)  # type: ignore[arg-type]  # passed on as they came
         if self.is_done:
-            self._connection.execute(statement, parameters)  # type: ignore[arg-type]
+            self._connection.execute(statement, parameters)  # type: ignore[arg-type]  # passed on as they came
         error = sqlite3.OperationalError("this statement fails, as the test wants it to")
         error.sqlite_errorcode, error.sqlite_errorname = self.code, "SQLITE_TEST"
         raise error
@@ -195,7 +195,7 @@ def test_a_store_any_of_whose_statements_fails_loses_nothing_acknowledged(
         def connect(path: Path = path, number: int = number) -> sqlite3.Connection:
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
             made.append(Refusing(connection, number, code, is_done=is_done))
-            return made[-1]  # type: ignore[return-value]
+            return made[-1]  # type: ignore[return-value]  # it has the methods that the store calls
 
         work = Work(path, connect, "process")
         check(path, work.heads)

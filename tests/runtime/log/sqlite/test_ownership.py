@@ -16,6 +16,7 @@ from callboard.actors.protocol.events import Event
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import (
+    OWNER,
     add,
     added,
     child,
@@ -70,21 +71,9 @@ except StoreLocked as error:
 
 @pytest.mark.slow
 def test_a_forked_child_is_refused_and_does_the_owner_no_harm(path: Path) -> None:
-    script = """
-import asyncio, os, sys
-from callboard.actors.protocol.errors import StoreLocked
-from callboard.runtime.log.sqlite.log import SQLiteLog
-from tests.runtime.log.kit import added, events
-
-async def main():
-    log = SQLiteLog(sys.argv[1])
-    await log.open()
-    await log.create("s", 1, "")
-    await added(log, "s", 1, events(1, 5))
-    return log
-
-loop = asyncio.new_event_loop()
-log = loop.run_until_complete(main())
+    script = (
+        OWNER
+        + """
 pid = os.fork()
 if pid == 0:
     async def refused():
@@ -97,7 +86,7 @@ if pid == 0:
     asyncio.run(refused())
     sys.exit(0)  # runs the exit handlers, as multiprocessing's children do not
 print("status", os.waitpid(pid, 0)[1], flush=True)
-loop.run_until_complete(added(log, "s", 1, events(6, 9)))
+loop.run_until_complete(added(log, "s", 1, events(4, 9)))
 try:
     loop.run_until_complete(SQLiteLog(sys.argv[1]).open())
 except StoreLocked:
@@ -105,6 +94,7 @@ except StoreLocked:
 loop.run_until_complete(log.close())
 loop.close()
 """
+    )
     done = child(script, path)
     assert done.stderr == ""
     assert done.stdout.count("from which this one was forked") == 2

@@ -158,7 +158,7 @@ def test_a_statement_is_bounded_in_size_and_a_body_is_not(
     rows.insert(connection)
     assert len(statements) == 3  # 90 + 20, 500, the rest
     found = stored(connection)
-    assert [len(bytes(row[5])) for row in found] == sizes  # type: ignore[call-overload]
+    assert [len(bytes(row[5])) for row in found] == sizes  # type: ignore[call-overload]  # the column holds bytes
     assert [row[6] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
 
 

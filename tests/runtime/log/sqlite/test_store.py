@@ -197,10 +197,10 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
         def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
             if statement == "ROLLBACK":
                 raise sqlite3.OperationalError("disk I/O error")
-            return connection.execute(statement, *parameters)  # type: ignore[arg-type]
+            return connection.execute(statement, *parameters)  # type: ignore[arg-type]  # passed on as they came
 
     owner = prepare(connection, path, "process", HashChain())
-    store = SQLiteStore(NoRollback(), path, HashChain(), owner)  # type: ignore[arg-type]
+    store = SQLiteStore(NoRollback(), path, HashChain(), owner)  # type: ignore[arg-type]  # it has the methods that the store calls
     with pytest.raises(SessionNotFound):
         store.take_over("nowhere")
     connection.execute("ROLLBACK")

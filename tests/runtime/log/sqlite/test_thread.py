@@ -30,7 +30,7 @@ def test_functions_run_in_order_and_their_results_and_errors_come_back(path: Pat
         thread = SQLiteThread(path)
         await thread.connect()
         seen: list[int] = []
-        await asyncio.gather(*(thread.run(lambda at=at: seen.append(at)) for at in range(50)))  # type: ignore[misc]
+        await asyncio.gather(*(thread.run(lambda at=at: seen.append(at)) for at in range(50)))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         assert seen == list(range(50))
         with pytest.raises(ZeroDivisionError):
             await thread.run(lambda: 1 / 0)

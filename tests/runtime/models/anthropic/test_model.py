@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import anthropic
 import pytest
@@ -34,20 +33,7 @@ from tests.runtime.models.anthropic.kit import (
     failure_at,
     model_at,
     request_with,
-    serving,
 )
-
-
-@pytest.fixture(scope="module")
-def shared_api() -> Iterator[MessagesApi]:
-    with serving() as api:
-        yield api
-
-
-@pytest.fixture
-def api(shared_api: MessagesApi) -> MessagesApi:
-    shared_api.forget()
-    return shared_api
 
 
 @pytest.fixture(autouse=True)
@@ -368,7 +354,7 @@ def test_an_exception_out_of_our_own_code_is_a_failure_that_is_not_retried(api: 
 
     async def run() -> None:
         model = model_at(api.url)
-        answer = await model.call(request_with(), lambda text: 1 / 0)  # type: ignore[arg-type]
+        answer = await model.call(request_with(), lambda text: 1 / 0)  # type: ignore[arg-type]  # a callback that raises
         await model.aclose()
         assert answer.failure is not None
         assert (answer.failure.code, answer.failure.is_retryable) == ("model_crashed", False)

@@ -5,7 +5,6 @@ import dataclasses
 import gzip
 import json
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,23 +20,11 @@ from tests.messages_api import (
     stream_answer,
     text,
 )
-from tests.runtime.models.anthropic.kit import ask, ask_at, content_of, failure_at, model_at, serving
+from tests.runtime.models.anthropic.kit import ask, ask_at, content_of, failure_at, model_at
 
 ANSWER = message(text("Good morning to you all."))
 STREAM = sse_answer(ANSWER)
 ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-
-
-@pytest.fixture(scope="module")
-def shared_api() -> Iterator[MessagesApi]:
-    with serving() as api:
-        yield api
-
-
-@pytest.fixture
-def api(shared_api: MessagesApi) -> MessagesApi:
-    shared_api.forget()
-    return shared_api
 
 
 COMPLETE = STREAM.body.index(b"event: message_stop")

@@ -1,0 +1,160 @@
+"""Rooms: the part of a budget that is kept for the results of delegations.
+
+A parent reads a result for each of its delegations in its next turn. So its sub-agents have to leave the need
+of that turn and a room for each result: otherwise the parent ends as `budget` with all its answers at hand.
+
+Rules
+  - The room of a delegation is fixed when it begins: `max_result_chars`, at most a quarter of the parent's
+    budget divided by the delegations of that reply, and at least 500 bytes. A token has at least one byte.
+  - Without a limit of tokens or cost nothing is reserved.
+  - A result that may be longer than its room, a report or a denial, counts as it is once it is known.
+  - The parent's own tools have no room: their results come as they are.
+"""
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import text_block
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.usage import NOTHING, Need, bound, dearest_input
+from callboard.actors.supervisor.budgets import add, kept_above, subtract
+from callboard.actors.supervisor.state import Budget, Delegation, Record
+
+ROOM_BYTES_MIN: Final = 500
+PARTS: Final = 4
+"""The results of one reply get at most one part of so many of the budget that is left."""
+
+
+def room_for(ancestry: list[Record], request: Delegate) -> int:
+    """Return the bytes of a delegation's result that its parent's model reads; 0 for all of it.
+
+    ancestry: from the host down to the parent.
+    """
+    left = _left(ancestry)
+    if left is None or not request.room:
+        return request.room
+    return min(request.room, max(ROOM_BYTES_MIN, left // (PARTS * request.delegations)))
+
+
+def _left(ancestry: list[Record]) -> int | None:
+    """Return the bytes that the parent's budget and those above it have left; None without a limit."""
+    # Without the reservations of calls in flight: they say more about the order of answers than about room.
+    prices = ancestry[-1].model.prices
+    left: list[int] = []
+    for record, above in kept_above(ancestry):
+        budget, spent = record.budget, record.spent
+        if budget.tokens is not None:
+            left.append(budget.tokens - spent.tokens - above.tokens)
+        if budget.micro_usd is not None and prices is not None:
+            left += _bytes_for(budget.micro_usd - spent.micro_usd - above.micro_usd, prices)
+    return max(0, min(left)) if left else None
+
+
+def _bytes_for(micro_usd: int, prices: Prices) -> list[int]:
+    """Return the bytes of input that an amount pays for; nothing if input is free."""
+    price = dearest_input(prices)
+    return [micro_usd * 1_000_000 // price] if price else []
+
+
+def need_of_room(ancestry: list[Record], room: int) -> Need:
+    """Return the need of a room in the parent's next turn; nothing if no budget bounds the parent."""
+    if not room or not _is_limited(ancestry):
+        return NOTHING
+    return bound(room, 0, ancestry[-1].model.prices)
+
+
+def _is_limited(ancestry: list[Record]) -> bool:
+    return any(one.budget.tokens is not None or one.budget.micro_usd is not None for one in ancestry)
+
+
+def with_closing(budget: Budget, closing: Need, room: Need) -> Budget:
+    """Return the budget of a parent with the need of its next turn, and with one more room."""
+    rooms = add(budget.rooms, room)
+    return replace(budget, closing=add(closing, rooms), rooms=rooms)
+
+
+def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
+    """Return the budget of a parent once the result of a delegation is known: it may exceed its room."""
+    budget = ancestry[-1].budget
+    if (end.room and end.kind != "reported") or not _is_limited(ancestry):
+        return budget
+    over = prompts.json_bytes(prompts.delegation_result(end)[0]) - end.room
+    more = need_of_room(ancestry, max(0, over))
+    if more == NOTHING:
+        return budget
+    return replace(budget, closing=add(budget.closing, more), rooms=add(budget.rooms, more))
+
+
+# --- background delegations -------------------------------------------------------
+
+
+def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> Budget:
+    """Return the budget of a parent with the room of one more background delegation.
+
+    budget: with the room of its result already. address: of its first agent.
+    """
+    # The next turn reads the answer to the call, and a later one the end, in a block of its own.
+    started = need_of_room(ancestry, prompts.json_bytes(prompts.started(address)))
+    task = need_of_room(ancestry, room + task_frame(address))
+    more = add(started, subtract(task, need_of_room(ancestry, room)))
+    return replace(
+        budget,
+        closing=add(budget.closing, more),
+        rooms=add(budget.rooms, more),
+        tasks=add(budget.tasks, task),
+    )
+
+
+def task_frame(address: str) -> int:
+    """Return the bytes of the block around the result of a background delegation."""
+    return len(text_block(prompts.task_ended_with(address, "")))
+
+
+def ended_task(ancestry: list[Record], delegation: Delegation, end: DelegationEnded) -> dict[str, Any]:
+    """Return the fields of a parent's record that change with the end of a background delegation.
+
+    Its room is kept until a request of the parent holds the end.
+    """
+    parent, budget = ancestry[-1], with_result(ancestry, end)
+    over = subtract(budget.rooms, parent.budget.rooms)
+    room = add(need_of_room(ancestry, delegation.room + task_frame(end.address)), over)
+    number = parent.ends + 1
+    return {
+        "budget": replace(budget, tasks=add(budget.tasks, over)),
+        "ends": number,
+        "ended": parent.ended.put(number, room),
+    }
+
+
+def without_task(
+    ancestry: list[Record], budget: Budget, delegation: Delegation, end: DelegationEnded
+) -> Budget:
+    """Return the budget of a parent after a background delegation that has never begun."""
+    task = need_of_room(ancestry, delegation.room + task_frame(end.address))
+    return replace(budget, tasks=subtract(budget.tasks, task))
+
+
+def at_new_turn(record: Record, request: TurnRequested) -> Record:
+    """Return the record of an agent that asks for a new turn, for which its delegations have left room.
+
+    Those in the background still run, so they leave room for the turn after this one.
+    """
+    tasks, ended = record.budget.tasks, record.ended
+    for _ in range(request.ends):
+        first = ended.first()
+        if first is not None:
+            tasks, ended = subtract(tasks, first[1]), ended.drop(first[0])
+    closing = NOTHING
+    if record.background:
+        # The reply to this turn is part of the next one, and may have as many tokens as it wants.
+        closing = add(bound(request.need.tokens, record.model.max_tokens, record.model.prices), tasks)
+    budget = replace(record.budget, closing=closing, rooms=tasks, tasks=tasks)
+    return replace(record, turn_children=record.background, ended=ended, budget=budget)
+
+
+def with_stated(budget: Budget, closing: Need) -> Budget:
+    """Return the budget of a parent that states the need of its next turn, without results."""
+    return replace(budget, closing=add(closing, budget.rooms))

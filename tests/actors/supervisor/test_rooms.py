@@ -1,0 +1,246 @@
+"""Rooms for results: how large they are, who has to leave them, and what a parent reads."""
+
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    AskEnded,
+    Begin,
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    TurnRequested,
+)
+from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.actors.protocol.value_types import Settled
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.replies import Reply, calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.actors.harness import SessionHarness, raw
+
+PROMPT = text_json("help")
+
+
+def session(limits: Limits, prices: Prices | None = None) -> SessionHarness:
+    people = profile("host", ["kid"], prices=prices), profile("kid", ["kid"], prices=prices)
+    head = SessionHarness(*people, limits=limits).opens()
+    head.asks()
+    return head
+
+
+def delegate(
+    head: SessionHarness,
+    call: int = 0,
+    *,
+    closing: int = 10,
+    room: int = 8_000,
+    of: int = 1,
+    who: str = "host",
+) -> Delegate:
+    request = Delegate(1, call, ("kid",), PROMPT, closing=Need(closing), room=room, delegations=of)
+    head.hears("host", request)
+    return request
+
+
+def room_of(head: SessionHarness, who: str = "host", nth: int = 0) -> int:
+    record = head.record(who)
+    assert record is not None
+    return [one.room for one in record.delegations.values()][nth]
+
+
+def reserve(head: SessionHarness, who: str = "host") -> tuple[int, int]:
+    record = head.record(who)
+    assert record is not None
+    return record.budget.closing.tokens, record.budget.rooms.tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "of", "room"),
+    [
+        (200_000, 1, 8_000),
+        (200_000, 32, 1_562),  # a quarter, in equal parts
+        (32_000, 1, 8_000),
+        (31_999, 1, 7_999),
+        (4_000, 2, 500),
+        (2_000, 32, 500),
+    ],
+)
+def test_a_room_is_an_even_part_of_a_quarter_of_the_budget_and_at_least_500_bytes(
+    tokens: int, of: int, room: int
+) -> None:
+    head = session(Limits(tokens=tokens))
+    delegate(head, of=of)
+    assert room_of(head) == room
+    assert reserve(head) == (10 + room, room)
+
+
+def test_without_a_limit_the_room_is_what_the_parent_wants_and_nothing_is_reserved() -> None:
+    head = session(Limits())
+    delegate(head)
+    assert room_of(head) == 8_000
+    assert reserve(head) == (10, 0)
+
+
+def test_a_parent_that_wants_no_room_reads_all_and_keeps_no_room() -> None:
+    head = session(Limits(tokens=1_000))
+    delegate(head, 0, room=0)
+    delegate(head, 1, room=0)
+    assert reserve(head) == (10, 0)
+    (end, *_) = head.ends("host.1", text="x" * 5_000)
+    assert isinstance(end.body, DelegationEnded)
+    assert end.body.room == 0
+    assert reserve(head) == (10, 0)
+
+
+def test_a_users_own_limit_may_be_below_500() -> None:
+    head = session(Limits(tokens=100_000))
+    delegate(head, room=20)
+    assert room_of(head) == 20
+
+
+def test_a_budget_of_dollars_is_counted_in_bytes_at_the_highest_price_of_input() -> None:
+    prices = Prices(input_usd=3, output_usd=15, cache_write_usd=4)
+    head = session(Limits(cost_usd=0.04), prices)  # 40,000 micro-dollars: 10,000 bytes
+    delegate(head)
+    record = head.record("host")
+    assert record is not None
+    assert room_of(head) == 2_500
+    assert record.budget.rooms == Need(2_500, 10_000)
+
+
+def test_free_input_needs_no_part_of_a_budget_of_dollars() -> None:
+    head = session(Limits(cost_usd=0.04), Prices(input_usd=0, output_usd=15))
+    delegate(head)
+    assert room_of(head) == 8_000
+
+
+def test_amounts_spent_and_reserves_above_are_not_left() -> None:
+    head = session(Limits(tokens=10_000))
+    delegate(head, closing=1_000)  # and 2,500 for its result
+    head.wants("host.1", 500)
+    head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT, closing=Need(10), room=8_000, settled=settled(500)))
+    assert room_of(head, "host.1") == (10_000 - 500 - 3_500) // 4
+
+
+def settled(tokens: int) -> Settled:
+    return Settled(Usage(tokens))
+
+
+def test_every_delegation_of_a_reply_has_a_room() -> None:
+    head = session(Limits(tokens=100_000))
+    delegate(head, 0, of=2)
+    delegate(head, 1, of=2)
+    assert reserve(head) == (16_010, 16_000)
+
+
+def test_the_reserve_ends_with_the_turn_that_it_was_kept_for() -> None:
+    head = session(Limits(tokens=100_000))
+    delegate(head)
+    head.ends("host.1")
+    head.wants("host", turn=2)
+    record = head.record("host")
+    assert record is not None
+    assert (record.budget.closing, record.budget.rooms) == (NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize(("tokens", "may"), [(1_511, True), (1_510, False)])
+def test_a_delegation_for_whose_result_nothing_is_left_is_refused_with_both_figures(
+    tokens: int, may: bool
+) -> None:
+    head = session(Limits(tokens=tokens))
+    request = Delegate(1, 0, ("kid",), PROMPT, closing=Need(1_010), room=8_000)
+    (post,) = head.hears("host", request)
+    assert isinstance(post.body, Begin) == may
+    if isinstance(post.body, DelegationEnded):
+        assert (post.body.kind, post.body.room) == ("budget", 0)
+        assert post.body.detail == (
+            "the budget of host leaves nothing for a sub-agent: 0 of 1,510 tokens are spent, "
+            "the next turn needs up to 1,010, and the results of its delegations up to 500"
+        )
+
+
+def test_a_delegation_leaves_the_reserves_of_all_agents_above_its_parent() -> None:
+    head = session(Limits(tokens=2_200))
+    delegate(head, closing=1_000)  # and a room of 550
+    (post,) = head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT, closing=Need(150), room=8_000))
+    assert isinstance(post.body, DelegationEnded)
+    assert post.body.detail == (
+        "the budget of host leaves nothing for a sub-agent: 0 of 2,200 tokens are spent, "
+        "the next turn needs up to 150, and the results of its delegations up to 500, "
+        "closing turns above it up to 1,550"
+    )
+
+
+def test_a_report_that_exceeds_its_room_is_left_by_the_children_that_still_run() -> None:
+    head = session(Limits(tokens=100_000))
+    schema = raw({"type": "object"})
+    for call in (0, 1):
+        head.hears(
+            "host",
+            Delegate(1, call, ("kid",), PROMPT, schema, closing=Need(10), room=500, delegations=2),
+        )
+    head.accepts()
+    value = raw({"text": "x" * 700})
+    head.hears("host.1", ReportBack(1, 0, value))
+    head.accepts(2)
+    assert reserve(head) == (10 + 1_000 + 215, 1_000 + 215)  # 711 bytes, and 4 marks that are escaped
+
+
+def test_a_denial_counts_as_it_is() -> None:
+    head = session(Limits(tokens=100_000))
+    delegate(head, 0, of=2)
+    head.hears("host", Delegate(1, 1, ("nobody",), PROMPT, closing=Need(10), room=8_000, delegations=2))
+    told = "The delegation failed (denied): there is no agent 'nobody' to delegate to."
+    assert reserve(head) == (10 + 8_000 + len(told), 8_000 + len(told))
+
+
+# --- whole sessions -------------------------------------------------------------------------
+
+
+def one_child(request: ModelRequest) -> Reply:
+    if request.profile == "host":
+        return calls(task("kid")) if request.turn == 1 else Reply("done")
+    return replace(calls(("look", {}), text="x" * 900), percent=100)
+
+
+def test_a_child_that_spends_all_it_may_leaves_its_parent_the_turn_to_answer() -> None:
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"])]
+    made = SessionWorld(Scenario(people, one_child, [ask()], Limits(tokens=5_000))).run()
+    (end,) = made.of(DelegationEnded)
+    assert (end.kind, len(end.text)) == ("budget", 900)
+    assert [one.kind for one in made.of(AskEnded)] == ["answered"]
+    assert breaches_of(made) == []
+
+
+@pytest.mark.parametrize("children", [26, 32])
+def test_many_children_in_one_budget_all_answer(children: int) -> None:
+    def policy(request: ModelRequest) -> Reply:
+        if request.profile == "host":
+            return calls(*[task("kid")] * children) if request.turn == 1 else Reply("done")
+        return Reply("y" * 900)
+
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"])]
+    made = SessionWorld(Scenario(people, policy, [ask()], Limits(tokens=200_000))).run()
+    assert [end.kind for end in made.of(DelegationEnded)] == ["answered"] * children
+    assert [one.kind for one in made.of(AskEnded)] == ["answered"]
+    assert breaches_of(made) == []
+
+
+def test_a_parent_reads_no_more_of_an_answer_than_its_room_and_the_log_has_all_of_it() -> None:
+    def policy(request: ModelRequest) -> Reply:
+        if request.profile == "host":
+            return calls(task("kid")) if request.turn == 1 else Reply("done")
+        return Reply("é\n" * 3_000)
+
+    limits = Limits(max_result_chars=1_000)
+    made = SessionWorld(Scenario([profile("host", ["kid"]), profile("kid")], policy, [ask()], limits)).run()
+    (end,) = made.of(DelegationEnded)
+    assert (len(end.text), end.room) == (6_000, 1_000)
+    wish = next(one for one in made.of(TurnRequested) if one.turn == 2)
+    assert wish.need.tokens < 1_300
+    assert breaches_of(made) == []

@@ -1,0 +1,151 @@
+"""Mutants of the closing reserve, of turns that are taken back, and of approvals of vanished tools."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ROOMS: Final = (
+    Mutant(
+        "room-of-one-child",
+        "The children of a reply leave room for the last result only.",
+        "supervisor.rooms",
+        "    rooms = add(budget.rooms, room)\n",
+        "    rooms = room\n",
+    ),
+    Mutant(
+        "no-room-for-results",
+        "Children leave their parent's next turn, and no room for their results.",
+        "supervisor.rooms",
+        "closing=add(closing, rooms), rooms=rooms",
+        "closing=closing, rooms=rooms",
+    ),
+    Mutant(
+        "room-of-all-that-is-left",
+        "A result may take the whole budget that is left, not a quarter of it.",
+        "supervisor.rooms",
+        "PARTS: Final = 4",
+        "PARTS: Final = 1",
+    ),
+    Mutant(
+        "room-not-divided",
+        "Each result of a reply may take a quarter of the budget that is left.",
+        "supervisor.rooms",
+        "left // (PARTS * request.delegations)",
+        "left // PARTS",
+    ),
+    Mutant(
+        "room-without-a-floor",
+        "A room may be smaller than 500 bytes.",
+        "supervisor.rooms",
+        "max(ROOM_BYTES_MIN, left // ",
+        "max(0, left // ",
+    ),
+    Mutant(
+        "reserves-above-not-kept",
+        "The room of a result counts what the agents above have reserved as left.",
+        "supervisor.budgets",
+        "            kept = add(kept, record.budget.closing)\n        yield",
+        "            kept = kept\n        yield",
+    ),
+    Mutant(
+        "room-given-back-late",
+        "The room for results is kept after the turn that it was left for.",
+        "supervisor.rooms",
+        "closing=closing, rooms=tasks, tasks=tasks)",
+        "closing=closing, tasks=tasks)",
+    ),
+    Mutant(
+        "result-not-cut",
+        "A parent reads the whole of an answer that is longer than its room.",
+        "protocol.prompts",
+        "(_cut(text, end.room) if end.room else text)",
+        "text",
+    ),
+    Mutant(
+        "cut-in-characters",
+        "A result is cut to so many characters, which may take more bytes.",
+        "protocol.prompts",
+        "key=lambda chars: json_bytes(text[:chars]))",
+        "key=lambda chars: chars)",
+    ),
+    Mutant(
+        "result-without-its-frame",
+        "The need of a parent's next turn leaves out the frames of the results.",
+        "agent.calls",
+        "    known += sum(len(tool_result",
+        "    known += 0 * sum(len(tool_result",
+    ),
+    Mutant(
+        "errors-not-in-the-closing-turn",
+        "The need of a parent's next turn leaves out the errors of calls in the same reply.",
+        "agent.calls",
+        "state.context_tokens + sum(map(len, results(state)[0]))",
+        "state.context_tokens",
+    ),
+    Mutant(
+        "room-of-the-end-forgotten",
+        "An end does not state the room that its parent has for it.",
+        "supervisor.ending",
+        "        delegation.room,\n    )",
+        "        0,\n    )",
+    ),
+)
+
+TAKING_BACK: Final = (
+    Mutant(
+        "never-taken-back",
+        "The message of a turn that was never granted stays in the conversation.",
+        "agent.decider",
+        "    if may_be_out and state.attempt == 1 and not is_model_out:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "retries-taken-back",
+        "A retry that was not granted takes back a message that the model has read.",
+        "agent.decider",
+        "    if may_be_out and state.attempt == 1 and not is_model_out:\n",
+        "    if may_be_out and not is_model_out:\n",
+    ),
+    Mutant(
+        "granted-turns-taken-back",
+        "A stop takes back the message of a turn whose model call is in flight.",
+        "agent.decider",
+        "    if may_be_out and state.attempt == 1 and not is_model_out:\n",
+        "    if may_be_out and state.attempt == 1:\n",
+    ),
+    Mutant(
+        "results-not-carried",
+        "The results of a turn that is taken back are forgotten.",
+        "agent.turns",
+        "        carry=unsent.carry,\n",
+        "",
+    ),
+    Mutant(
+        "names-not-taken-back",
+        "The events of a turn that is taken back are named in no later request.",
+        "agent.turns",
+        "        fresh=unsent.fresh,\n",
+        "",
+    ),
+    Mutant(
+        "prompt-named-again",
+        "The next request names the prompt of a turn that was taken back.",
+        "agent.turns",
+        "unsent = Unsent(history, digest, tokens, fresh, new.results, new.words)",
+        "unsent = Unsent(history, digest, tokens, fresh + new.others, new.results, new.words)",
+    ),
+    Mutant(
+        "digest-not-taken-back",
+        "The digest still counts the message of a turn that was taken back.",
+        "agent.turns",
+        "        digest=unsent.digest,\n",
+        "",
+    ),
+    Mutant(
+        "vanished-tool-called",
+        "An approved call whose tool has vanished makes the decider fail.",
+        "agent.decider",
+        "        if name not in known:",
+        "        if name not in known and not name:",
+    ),
+)
