@@ -99,10 +99,12 @@ class ProgramModel:
         run, answers = self._next(request)
         step = run.step(answers, max(request.at, run.at))
         content = step.content()
-        if step.ending is None:
+        if step.ending is None and request.session_id:
             said = b'{"role":"assistant","content":' + _beginning(step)
             runs = self._parked.setdefault(request.session_id, {})
             runs[request.address] = _Parked(run, request.length, said)
+        else:  # a simulation goes from one session to another, and tells of no end
+            run.stop()
         return ModelAnswer(content, "tool_use" if step.asks else "end_turn", ZERO, model=self.spec.name)
 
     def _next(self, request: ModelRequest) -> tuple[ProgramRun, tuple[Answer, ...]]:

@@ -46,7 +46,7 @@ def kill_and_resume(folder: Path, shape: str, point: int) -> int:
 def check_effects(file: Path) -> None:
     lines = [line.split() for line in file.read_text().splitlines()]
     writes = collections.Counter(n for kind, n, _ in lines if kind == "write")
-    assert max(writes.values()) == 1, "a write ran twice"
+    assert max(writes.values(), default=0) <= 1, "a write ran twice"
     keys = collections.defaultdict(set)
     for kind, n, key in lines:
         keys[kind, n].add(key)
@@ -71,7 +71,7 @@ def main() -> None:
     import tempfile
 
     tried = unknown = 0
-    for shape in EXPECTED:
+    for shape in sys.argv[1:] or EXPECTED:
         with tempfile.TemporaryDirectory() as name:
             (Path(name) / "whole").mkdir()
             count = points(Path(name) / "whole", shape)

@@ -16,6 +16,8 @@ from callboard import (
     InvalidAgent,
     Limits,
     MemoryLog,
+    MisuseError,
+    Outcome,
     ProgramContext,
     Recording,
     Runtime,
@@ -287,6 +289,94 @@ async def test_a_resumed_program_goes_on_where_it_was() -> None:
         assert (first == second, third == 2 * first, len(begun)) == (True, True, 2)
         await again.close()
         assert Recording.open(MemoryReader(log), name).verify().is_ok
+
+
+@live
+async def test_an_answer_of_the_grace_is_received_after_its_timeout() -> None:
+    @tool(effect="read")
+    async def quick() -> str:
+        """Return soon."""
+        await asyncio.sleep(0.1)
+        return "in time"
+
+    @program(tools=[quick])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        if prompt == "timeout":
+            async with asyncio.timeout(0.4):
+                return await ctx.call(quick)
+        return await asyncio.wait_for(ctx.call(quick), 0.4)
+
+    async def resumed(form: str) -> Outcome:
+        log = MemoryLog()
+        async with Runtime(log, model=MODEL) as runtime:
+            session = await runtime.open(host)
+            asking = asyncio.create_task(session.ask(form))
+            await until(lambda: called(log, session))
+            await session.detach(grace_s=5)
+        with pytest.raises(SessionDetached):
+            await asking
+        await asyncio.sleep(0.5)
+        async with Runtime(log, model=MODEL) as runtime:
+            return await (await runtime.resume(session.session_id, host)).outcome
+
+    for form in ("timeout", "wait_for"):
+        outcome = await resumed(form)
+        assert (outcome.kind, outcome.text) == ("answered", "in time")
+
+
+@live
+async def test_copies_of_a_program_race_and_the_losers_are_stopped() -> None:
+    ended: list[str] = []
+
+    @program(description="Races.", tools=[double, hang])
+    async def racer(ctx: ProgramContext, prompt: str) -> int:
+        try:
+            if ctx.random().random() < 0:
+                await ctx.call(hang)
+            return await ctx.call(double, n=4)
+        finally:
+            ended.append("ended")
+
+    @program(agents=[racer])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.delegate(racer, "go", copies=3)
+
+    async with Runtime(MemoryLog(), model=MODEL) as runtime:
+        assert (await runtime.run(host, "go")).text == "8"
+    assert len(ended) == 3
+    assert racer.model.parked == 0
+
+
+@live
+async def test_a_model_that_is_listed_can_be_asked_by_name_and_no_other() -> None:
+    other = ScriptedModel(lambda request: "the other", name="other")
+
+    @program(models=[other])
+    async def host(ctx: ProgramContext, prompt: str) -> list[str]:
+        first = await ctx.ask_model("a", model=other)
+        try:
+            await ctx.ask_model("a", model="unknown")
+        except MisuseError as error:
+            return [first, str(error)]
+        return []
+
+    async with Runtime(MemoryLog(), model=MODEL) as runtime:
+        text = (await runtime.run(host, "go")).text
+        assert text.startswith("[\"the other\",\"program 'host' may not ask model 'unknown': list it")
+
+
+@live
+async def test_a_program_without_a_model_below_it_needs_none() -> None:
+    @program(tools=[double])
+    async def host(ctx: ProgramContext, prompt: str) -> object:
+        found = await ctx.call(double, n=1)
+        try:
+            return await ctx.ask_model("what?")
+        except DelegationFailed as error:
+            return [found, error.text]
+
+    async with Runtime(MemoryLog()) as runtime:
+        assert "pass Runtime(model=...)" in (await runtime.run(host, "go")).text
 
 
 @live
