@@ -76,7 +76,7 @@ def _roster(host: Agent) -> dict[str, Agent]:
 def _model_of(host: Agent, default: Model | None) -> Model:
     """Return the model that sub-agents inherit. A program hands down the one it would inherit itself."""
     own = host.model
-    model = (default or own) if own is not None and own.spec.kind == "program" else (own or default)
+    model = (default or own) if own is not None and own.spec.is_program else (own or default)
     if model is None:
         raise MisuseError(
             f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "
