@@ -1,6 +1,6 @@
 """A process that runs a program and kills itself at one of its points, or goes on with it after that.
 
-    python -m tests.crash.program_victim FOLDER sequence|gather POINT
+    python -m tests.crash.program_victim FOLDER sequence|gather POINT ROUNDS
 
 POINT counts the places before and after each step and each effect of a tool; 0 never kills. The process
 writes each effect to FOLDER/effects, and the text of the outcome to its stdout.
@@ -27,9 +27,8 @@ from callboard import (
 from callboard.runtime.programs.asks import Answer, Step
 from callboard.runtime.programs.run import ProgramRun
 
-ROUNDS: Final = 4
 SESSION: Final = "victim"
-folder, shape, point = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+folder, shape, point, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 passed = 0
 
 
@@ -94,12 +93,12 @@ def asks(ctx: ProgramContext, n: int) -> Sequence[Awaitable[object]]:
 
 @program(tools=[write, put, read], agents=[worker])
 async def sequence(ctx: ProgramContext, prompt: str) -> str:
-    return " ".join([await known(one) for n in range(ROUNDS) for one in asks(ctx, n)])
+    return " ".join([await known(one) for n in range(rounds) for one in asks(ctx, n)])
 
 
 @program(tools=[write, put, read], agents=[worker])
 async def gather(ctx: ProgramContext, prompt: str) -> str:
-    return " ".join(await asyncio.gather(*(known(one) for n in range(ROUNDS) for one in asks(ctx, n))))
+    return " ".join(await asyncio.gather(*(known(one) for n in range(rounds) for one in asks(ctx, n))))
 
 
 async def main() -> None:
