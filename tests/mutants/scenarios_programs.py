@@ -28,7 +28,7 @@ from callboard.replay.testing.sessions.scenario import (
     profile,
     program_profile,
 )
-from tests.mutants.scripts import BROKEN, BUSY, DONE, LOOK, SCHEMA, Line, script
+from tests.mutants.scripts import BROKEN, BUSY, DONE, LOOK, REFUSED, SCHEMA, Line, script
 
 Running: TypeAlias = Generator[Step, Answers, object]
 OTHER: Final = ModelSpec("other", 50)
@@ -57,7 +57,12 @@ def gather() -> Scenario:
 
     def host(prompt: object) -> Running:
         tools = [tool(f"t{at}", "look") for at in range(3)] + [tool("t3", "save"), tool("t4", "nothing")]
-        kids = [delegate("k0", "kid"), delegate("k1", "kid", copies=2), delegate("k2", "kid")]
+        kids = [
+            delegate("bad", "kid", output_schema=REFUSED),
+            delegate("k0", "kid"),
+            delegate("k1", "kid", copies=2),
+            delegate("k2", "kid"),
+        ]
         asked = [question("q0"), question("q1", schema=SCHEMA), question("q2", ""), delegate("k3", "kid")]
         got = yield from everything(*tools, *kids, *asked)
         return got
@@ -118,7 +123,10 @@ def timeouts() -> Scenario:
     """Build calls with deadlines that are set, moved, dropped and met, while other calls are open."""
 
     def host(prompt: object) -> Running:
-        answers = yield Step((tool("slow", "look"), delegate("kid", "kid")), wake=SOON)
+        answers = yield Step((tool("first", "look"),), wake=SOON - 800)
+        if "first" in answers:  # sleep the rest
+            answers = yield Step(wake=SOON - 800)
+        answers = yield Step((tool("slow", "look"), tool("side", "look"), delegate("kid", "kid")), wake=SOON)
         if "slow" in answers:
             answers = yield Step((tool("next", "look"),), wake=SOON + 500)
         elif "kid" in answers:
@@ -126,7 +134,7 @@ def timeouts() -> Scenario:
         else:
             answers = yield Step((tool("next", "look"),), cancels=("slow",))
         while "next" not in answers:
-            answers = yield Step()
+            answers = yield Step(wake=SOON + 1_000)
         yield Step(wake=SOON + 2_000)
         return "slept"
 

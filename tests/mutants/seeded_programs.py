@@ -145,13 +145,6 @@ GIVING_UP: Final = (
         '    if state.eager is None or kind == "crashed":\n        return finish(state, kind, settled, detail)\n',
     ),
     Mutant(
-        "gate-starts-what-was-given-up",
-        "A request that was given up while it waited for the disk starts all the same.",
-        "session.port_gate",
-        "        return opened.is_given_up or opened.owner in self._stopped\n",
-        "        return opened.owner in self._stopped\n",
-    ),
-    Mutant(
         "gate-gives-up-another-call",
         "A `CancelCall` ends every call of its turn.",
         "session.port_gate",
@@ -294,8 +287,8 @@ COSTS: Final = (
         "places-reset-by-a-step",
         "A program's copies are counted per step.",
         "supervisor.turns",
-        "record.turn_children and not record.profile.is_eager:\n",
-        "record.turn_children:\n",
+        "    is_new = request.attempt == 1 and not record.profile.is_eager\n",
+        "    is_new = request.attempt == 1\n",
     ),
     Mutant(
         "ended-in-line-begins",

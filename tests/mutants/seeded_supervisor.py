@@ -144,8 +144,8 @@ DELEGATING: Final = (
         "children-off-by-one",
         "One more child in a turn than the limit says.",
         "supervisor.delegating",
-        "if parent.turn_children + count > (limits.max_children or 0):",
-        "if parent.turn_children + count > (limits.max_children or 0) + 1:",
+        "    if children + count > (limits.max_children or 0):",
+        "    if children + count > (limits.max_children or 0) + 1:",
     ),
     Mutant(
         "agents-off-by-one",
@@ -206,9 +206,8 @@ DELEGATING: Final = (
         "parents-words-in-the-prompt",
         "A child gets its parent's last words in its prompt.",
         "supervisor.delegating",
-        "            request.prompt,\n            child.model",
-        "            Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and "
-        "record.text else request.prompt,\n"
-        "            child.model",
+        "Begin(raw, request.prompt, model",
+        "Begin(raw, Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and record.text "
+        "else request.prompt, model",
     ),
 )

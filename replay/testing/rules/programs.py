@@ -136,7 +136,7 @@ class GivenUp(_OfPrograms):
     """Calls that a program gave up."""
 
     name = "given-up-calls"
-    rule = "A call that is given up is open then, starts no more, and its delegation ends at once."
+    rule = "A call that is given up starts no more, its delegation ends at once, and no other is cancelled."
     _open: set[Call] = set()
     _given_up: set[Call] = set()
 
@@ -153,7 +153,17 @@ class GivenUp(_OfPrograms):
         """Record an answer."""
         self._open.discard((event.recipient, body.turn, body.call))
 
-    on_ToolReturned = on_ApprovalGiven = on_DelegationEnded
+    on_ApprovalGiven = on_DelegationEnded
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Record an answer, which is `cancelled` only if the call was given up or its agent stopped."""
+        who, call = event.recipient, (body.turn, body.call)
+        self.on_DelegationEnded(event, body)
+        is_wanted = who not in self.facts.stops and (who, *call) not in self._given_up
+        if body.status == "cancelled" and is_wanted and self.program(who) is not None:
+            self.broken(
+                event.seq, f"call {body.turn}.{body.call} of {who} is cancelled, and was not given up"
+            )
 
     def on_CancelCall(self, event: Event, body: CancelCall) -> None:
         """Record a call that is given up."""
@@ -274,6 +284,22 @@ class Deadlines(_OfPrograms):
     name = "program-deadlines"
     rule = "A program is woken when its deadline has come, and not for one that it has replaced."
     _until: dict[str, int | None] = {}
+    _posted: dict[str, int | None] = {}
+    _woken: dict[int, int] = {}
+
+    def on_Wake(self, event: Event, body: Wake) -> None:
+        """Record the deadline that the program has now."""
+        self._posted[event.sender] = body.until
+
+    def on_Woken(self, event: Event, body: Woken) -> None:
+        """Record the deadline of a program that is woken."""
+        self._woken[event.seq] = body.until
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Check that a step which a deadline caused is not due to one that was replaced."""
+        until = self._woken.get(event.cause)
+        if until is not None and until != self._posted.get(event.sender):
+            self.broken(event.seq, f"{event.sender} takes a step for a deadline that it has replaced")
 
     def handled_Wake(self, event: Event, body: Wake, outputs: Sequence[Event]) -> None:
         """Record the deadline that the supervisor knows of."""
