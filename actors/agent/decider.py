@@ -42,7 +42,7 @@ from callboard.actors.agent.program import HANDLERS as OF_PROGRAMS
 from callboard.actors.agent.program import end, take_step
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
-from callboard.actors.agent.retry import backoff_ms
+from callboard.actors.agent.retry import backoff_ms, end_of
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
 from callboard.actors.agent.tasks import Background
 from callboard.actors.agent.turns import (
@@ -85,11 +85,6 @@ _UNUSABLE: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
     {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
 )
 """The end of an agent whose reply stopped for such a reason."""
-
-_FAILURES: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
-    {"context_full": "context_full", "crashed": "crashed"}
-)
-"""The end of an agent whose model call failed for good with such a code; any other is a `model_error`."""
 
 _GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
@@ -173,8 +168,7 @@ def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Dec
     wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
-    kind = _FAILURES.get(failure.code, "model_error")
-    detail = failure.message if kind == "crashed" else f"{failure.code}: {failure.message}"
+    kind, detail = end_of(failure)
     return end(state, kind, settled, detail)
 
 

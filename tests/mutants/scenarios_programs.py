@@ -111,11 +111,14 @@ def first_of_many() -> Scenario:
 
 
 def _give_up(asks: tuple[Asked, ...], answers: Answers, turn: int) -> Running:
-    """Give up the asks that have no answer, with a tool beside, and wait for that."""
+    """Give up the asks that have no answer, with other ones beside, and wait for those."""
     left = tuple(one.id for one in asks if one.id not in answers)
-    answers = yield Step((tool(f"after{turn}", "look"),), cancels=left)
-    while f"after{turn}" not in answers:
+    then = (tool(f"after{turn}", "look"), delegate(f"then{turn}", "kid"))
+    answers = yield Step(then, cancels=left)
+    got = set(answers)
+    while not got.issuperset({one.id for one in then}):
         answers = yield Step()
+        got |= answers.keys()
     return None
 
 
@@ -133,8 +136,10 @@ def timeouts() -> Scenario:
             answers = yield Step((tool("next", "look"),), wake=SOON - 500)
         else:
             answers = yield Step((tool("next", "look"),), cancels=("slow",))
-        while "next" not in answers:
+        if "next" not in answers:
             answers = yield Step(wake=SOON + 1_000)
+        while "next" not in answers:  # without a deadline: one that is over would wake it forever
+            answers = yield Step()
         yield Step(wake=SOON + 2_000)
         return "slept"
 

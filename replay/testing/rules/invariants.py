@@ -73,6 +73,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     capacity.Places,
     programs.FreeSteps,
     programs.LiveCopies,
+    programs.Questions,
     programs.ToolLine,
     programs.GivenUp,
     programs.HeardAnswers,

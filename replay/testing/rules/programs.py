@@ -10,6 +10,7 @@ from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Begin,
     CancelTask,
     Delegate,
@@ -42,6 +43,11 @@ class _OfPrograms(Invariant):
         life = self.facts.lives.get(who)
         return life if life is not None and life.profile.is_eager else None
 
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Confirm a breach in doubt: a log may end before the outputs of its last events."""
+        if outputs:
+            self.confirm()
+
 
 class FreeSteps(_OfPrograms):
     """The steps of programs."""
@@ -59,7 +65,7 @@ class FreeSteps(_OfPrograms):
         is_ended = 0 < life.ended_by <= event.seq
         is_granted = any(call.agent == event.sender for _, call in of_kind(outputs, CallModel))
         if not (body.after_ms or is_ended or is_granted):
-            self.broken(event.seq, f"a step of {event.sender} waits")
+            self.in_doubt = event.seq, f"a step of {event.sender} waits"
 
 
 class LiveCopies(_OfPrograms):
@@ -108,6 +114,27 @@ class LiveCopies(_OfPrograms):
             self._live[parent_of(event.sender)] -= 1
 
     on_Stopped = on_Finished
+
+
+class Questions(_OfPrograms):
+    """The questions of programs to models."""
+
+    name = "questions"
+    rule = (
+        "A question to a model has no tools and no agents, and one turn, or with a schema those of reports."
+    )
+
+    def on_Begin(self, event: Event, body: Begin) -> None:
+        """Check an agent that a question begins."""
+        who, life = event.recipient, self.facts.lives[event.recipient]
+        if not self.facts.is_implicit(life.call):
+            return
+        parent = self.facts.lives.get(parent_of(who))
+        reports = (parent.begin.limits.max_report_attempts if parent else None) or 1
+        if life.turns_max > (1 if body.schema == NULL else reports):
+            self.broken(event.seq, f"{who} answers a question, and has {life.turns_max} turns")
+        if life.profile.tools or life.profile.server_tools or body.roster:
+            self.broken(event.seq, f"{who} answers a question, and has tools or agents")
 
 
 class ToolLine(_OfPrograms):
@@ -182,7 +209,7 @@ class GivenUp(_OfPrograms):
         life = self.program(event.sender)
         is_running = life is not None and not 0 < life.ended_by <= event.seq
         if is_running and (event.sender, body.turn, body.call) in self._open:
-            self.broken(event.seq, f"delegation {body.turn}.{body.call} of {event.sender} goes on")
+            self.in_doubt = event.seq, f"delegation {body.turn}.{body.call} of {event.sender} goes on"
 
 
 class HeardAnswers(_OfPrograms):

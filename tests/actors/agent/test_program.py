@@ -1,13 +1,17 @@
 """A program's decisions: calls open over turns, given up, in line; deadlines; its end."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
+from callboard.actors.agent.phases import AGENT, PROGRAM, Phase
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AnyMessage,
+    Begin,
     CancelTask,
     Delegate,
     DelegationEnded,
@@ -369,6 +373,14 @@ def test_a_reply_without_a_step_is_garbage() -> None:
     agent = AgentHarness()
     agent.begins(who=WHO)
     assert kinds(agent.reads(Reply("hi"))) == ["TurnRequested"]
+
+
+def test_the_table_of_programs_names_each_way_out_of_a_phase() -> None:
+    for phase, row in PROGRAM.items():
+        assert phase in AGENT
+        for kind, then in row.items():
+            assert set(then) <= set(get_args(Phase)), (phase, kind)
+    assert Begin not in {kind for row in PROGRAM.values() for kind in row}
 
 
 # --- stopping ---------------------------------------------------------------------
