@@ -35,9 +35,11 @@ def points(folder: Path, shape: str, rounds: int) -> int:
 def kill_and_resume(folder: Path, shape: str, point: int, rounds: int) -> int:
     """Kill a run at a point, finish it in another process, and check. Return the unknown effects."""
     killed = run(folder, shape, point, rounds)
-    # The answers of a gather come in fewer steps on a busy machine, and then this point is never reached.
-    assert killed.returncode == -9 or (killed.returncode == 0 and shape == "gather"), killed.stderr
-    done = run(folder, shape, 0, rounds)
+    if killed.returncode == 0 and shape == "gather":
+        done = killed  # on a busy machine its answers came in fewer steps, and the point was not reached
+    else:
+        assert killed.returncode == -9, killed.stderr
+        done = run(folder, shape, 0, rounds)
     assert done.returncode == 0, done.stderr
     kind, *words = done.stdout.split()
     assert kind == "answered", done.stdout
