@@ -46,6 +46,7 @@ _HOMES = {
         "StoreReadOnly",
         "StoreTooNew",
         "StoreUnreadable",
+        "TellRefused",
         "ToolError",
         "UnknownName",
         "WrongHead",

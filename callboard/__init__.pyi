@@ -36,6 +36,7 @@ from callboard.actors.protocol.errors import StoreLocked as StoreLocked
 from callboard.actors.protocol.errors import StoreReadOnly as StoreReadOnly
 from callboard.actors.protocol.errors import StoreTooNew as StoreTooNew
 from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
+from callboard.actors.protocol.errors import TellRefused as TellRefused
 from callboard.actors.protocol.errors import ToolError as ToolError
 from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
@@ -200,6 +201,7 @@ __all__ = [
     "StreamCut",
     "StreamEvent",
     "StreamItem",
+    "TellRefused",
     "TextDelta",
     "TextReset",
     "Tool",

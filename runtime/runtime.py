@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import InsideLoop, MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, model_or_name, prompt_json
+from callboard.runtime.agent import Agent, limits_of, model_or_name, prompt_json, roster
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.log.opening import open_log
@@ -28,9 +28,10 @@ from callboard.runtime.sessions.call_options import Prompt, RunOptions, split
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, idle_seconds, seconds
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_agents import refuse_unasked
-from callboard.runtime.sessions.session_types import schema_of_ask
+from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
 from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
 from callboard.runtime.tools.execution import ToolRunner
 
@@ -342,6 +343,24 @@ class Runtime(Operations):
         """
         how = Continuing(limits, accept_changes=accept_changes, reopens=True, deps=deps)
         return Opening(lambda: self._started().resume(session_id, agent, how))
+
+    async def outcome(
+        self, session_id: str, request_id: str | None = None, *, agent: Agent | None = None
+    ) -> Outcome[Any] | None:
+        """Return the outcome of an ask that has ended, read from the log; None if it has not ended.
+
+        For a service that gets a request twice, also when the session is closed or runs elsewhere. Nothing is
+        resumed or recorded. The session's events are read, about 10 us each.
+
+        request_id: of the ask; None for the latest one that ended. agent: the host, if the report's type is
+        named by an agent and is not in `Runtime(types=...)`.
+
+        Raises SessionNotFound, MissingType for a report whose type is not given, CorruptLog, StoreError.
+        """
+        self._started()
+        agents = roster(agent) if agent else {}
+        types = SessionTypes(agents, agent.name if agent else "", self._settings.types)
+        return await past_outcome(self._log, session_id, request_id, types)
 
     def _started(self) -> SessionStarter:
         if self._starter is None:

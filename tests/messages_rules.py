@@ -4,12 +4,24 @@ Each rule is one that the service documents or that stands in a recorded refusal
 that every recorded request that was answered passes them all.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 JsonObject = Mapping[str, object]
 
 MARKS_MAX = 4
+THINKING_TOKENS_MIN = 1_024
+
+_ID = re.compile("[a-zA-Z0-9_-]+")
+_NAME = re.compile("[a-zA-Z0-9_-]{1,128}")
+_ONLY_BY = {
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+}
+"""Blocks that only one role may send."""
 
 
 def problem_of(body: object, version: str = "2023-06-01") -> str:
@@ -25,6 +37,8 @@ def _fields(body: JsonObject) -> Iterator[str]:
         yield "model: Field required"
     if not isinstance(body.get("max_tokens"), int):
         yield "max_tokens: Field required"
+    elif cast(int, body["max_tokens"]) < 1:
+        yield "max_tokens: Input should be greater than or equal to 1"
     if not isinstance(body.get("messages"), list) or not body["messages"]:
         yield "messages: at least one message is required"
 
@@ -48,6 +62,53 @@ def _contents(body: JsonObject) -> Iterator[str]:
                 yield f"messages.{at}.content.{index}.type: Field required"
             elif block["type"] == "text" and not block.get("text"):
                 yield f"messages.{at}.content.{index}: text content blocks must be non-empty"
+            elif block["type"] == "text" and not str(block["text"]).strip() and message.get("role") == "user":
+                # Recorded requests with such a block in an assistant's message were answered.
+                yield f"messages.{at}.content.{index}: text content blocks must contain non-whitespace text"
+        if (
+            is_last
+            and message.get("role") == "assistant"
+            and _last_text(message) != _last_text(message).rstrip()
+        ):
+            yield "messages: final assistant content cannot end with trailing whitespace"
+
+
+def _last_text(message: JsonObject) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    blocks = _blocks(message)
+    return str(blocks[-1].get("text", "")) if blocks and blocks[-1].get("type") == "text" else ""
+
+
+def _blocks_by_role(body: JsonObject) -> Iterator[str]:
+    """Check that each block stands in a message of a role that may have it, and that it is whole."""
+    for at, message in enumerate(_messages(body)):
+        for index, block in enumerate(_blocks(message)):
+            kind, place = block.get("type"), f"messages.{at}.content.{index}"
+            if kind in _ONLY_BY and message.get("role") != _ONLY_BY[str(kind)]:
+                yield f"{place}: `{kind}` blocks can only be in `{_ONLY_BY[str(kind)]}` messages"
+            if kind == "tool_use":
+                yield from _call(block, place)
+            if kind == "tool_result" and not isinstance(block.get("content", ""), str | list):
+                yield f"{place}.tool_result.content: Input should be a valid list"
+
+
+def _call(block: JsonObject, place: str) -> Iterator[str]:
+    if not isinstance(block.get("input"), dict):
+        yield f"{place}.tool_use.input: Input should be a valid dictionary"
+    if not _ID.fullmatch(str(block.get("id", ""))):
+        yield f"{place}.tool_use.id: String should match pattern '{_ID.pattern}'"
+    if not _NAME.fullmatch(str(block.get("name", ""))):
+        yield f"{place}.tool_use.name: String should match pattern '{_NAME.pattern}'"
+
+
+def _results_first(body: JsonObject) -> Iterator[str]:
+    """Check that no other block stands before a result: the service looks for them at the beginning."""
+    for at, (_, blocks) in enumerate(_turns(body)):
+        kinds = [block.get("type") == "tool_result" for block in blocks]
+        if sorted(kinds, reverse=True) != kinds:
+            yield f"turn {at}: `tool_use` ids were found without `tool_result` blocks immediately after"
 
 
 def _tool_results(body: JsonObject) -> Iterator[str]:
@@ -70,10 +131,16 @@ def _tool_results(body: JsonObject) -> Iterator[str]:
 
 
 def _tools(body: JsonObject) -> Iterator[str]:
-    names = [tool.get("name") for tool in cast(Sequence[JsonObject], body.get("tools") or [])]
+    tools = cast(Sequence[JsonObject], body.get("tools") or [])
+    names = [tool.get("name") for tool in tools]
     if len(set(names)) < len(names):
         yield "tools: Tool names must be unique."
+    for at, tool in enumerate(tools):
+        if tool.get("type", "custom") == "custom":
+            yield from _own_tool(tool, f"tools.{at}.custom")
     choice, thinking = body.get("tool_choice"), body.get("thinking")
+    if choice is not None and not tools:
+        yield "tool_choice: tool_choice may only be specified while providing tools"
     if not isinstance(choice, dict):
         return
     if choice.get("type") == "tool" and choice.get("name") not in names:
@@ -81,6 +148,27 @@ def _tools(body: JsonObject) -> Iterator[str]:
     is_thinking = isinstance(thinking, dict) and thinking.get("type") != "disabled"
     if choice.get("type") in ("tool", "any") and is_thinking:
         yield "Thinking may not be enabled when tool_choice forces tool use."
+
+
+def _own_tool(tool: JsonObject, place: str) -> Iterator[str]:
+    schema = tool.get("input_schema")
+    if not isinstance(schema, dict):
+        yield f"{place}.input_schema: Field required"
+    elif schema.get("type") != "object":
+        yield f"{place}.input_schema.type: Input should be 'object'"
+    if not _NAME.fullmatch(str(tool.get("name", ""))):
+        yield f"{place}.name: String should match pattern '{_NAME.pattern}'"
+
+
+def _thinking(body: JsonObject) -> Iterator[str]:
+    thinking, most = body.get("thinking"), body.get("max_tokens")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return
+    budget = thinking.get("budget_tokens")
+    if not isinstance(budget, int) or budget < THINKING_TOKENS_MIN:
+        yield "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+    elif isinstance(most, int) and most <= budget:
+        yield "`max_tokens` must be greater than `thinking.budget_tokens`"
 
 
 def _marks(body: JsonObject) -> Iterator[str]:
@@ -108,7 +196,17 @@ def _since_2026(body: JsonObject) -> Iterator[str]:
                 yield "citations are not permitted in user messages"
 
 
-_RULES = (_fields, _roles, _contents, _tool_results, _tools, _marks)
+_RULES = (
+    _fields,
+    _roles,
+    _contents,
+    _blocks_by_role,
+    _tool_results,
+    _results_first,
+    _tools,
+    _thinking,
+    _marks,
+)
 
 
 def _messages(body: JsonObject) -> Sequence[JsonObject]:

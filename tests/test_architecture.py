@@ -28,8 +28,8 @@ MAY_IMPORT = {
 """Folder -> the parts of callboard it may import. A folder inside another has a line of its own."""
 
 PURE = {
-    "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "heapq", "itertools", "math",
-    "msgspec", "re", "types", "typing", "__future__",
+    "bisect", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "heapq", "itertools",
+    "math", "msgspec", "re", "types", "typing", "__future__",
 }  # fmt: skip
 """All that the core may import from outside: nothing with a clock, chance, a thread or I/O."""
 

@@ -165,7 +165,8 @@ def assistant(*blocks: JsonObject) -> JsonObject:
 
 
 MARKED = {**text("x"), "cache_control": {"type": "ephemeral"}}
-TOOL: JsonObject = {"name": "go", "input_schema": {}}
+TOOL: JsonObject = {"name": "go", "input_schema": {"type": "object"}}
+CALLED: list[JsonObject] = [user(text("x")), assistant(CALL)]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +184,39 @@ TOOL: JsonObject = {"name": "go", "input_schema": {}}
         ({"messages": [user(text("x")), assistant(CALL), user(RESULT, RESULT)]}, "must be unique"),
         ({"messages": [user(RESULT)]}, "unexpected `tool_use_id`"),
         ({"tools": [TOOL, TOOL]}, "must be unique"),
-        ({"tool_choice": {"type": "tool", "name": "go"}}, "not found"),
-        ({"tool_choice": {"type": "any"}, "thinking": {"type": "enabled"}}, "Thinking may not"),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "no"}}, "not found"),
+        ({"tool_choice": {"type": "tool", "name": "go"}}, "while providing tools"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
+            "Thinking may not",
+        ),
+        ({"max_tokens": 0}, "greater than or equal to 1"),
+        ({"messages": [*CALLED, user(text("y"), RESULT)]}, "immediately after"),
+        ({"messages": [*CALLED, user(text("y")), user(RESULT)]}, "immediately after"),
+        ({"messages": [user(text(" \n"))]}, "non-whitespace"),
+        ({"messages": [user(text("x")), assistant(text("y "))]}, "trailing whitespace"),
+        ({"messages": [user(text("x")), {"role": "assistant", "content": "y\n"}]}, "trailing whitespace"),
+        ({"messages": [user(text("x"), CALL)]}, "can only be in `assistant`"),
+        ({"messages": [user(text("x")), assistant(RESULT)]}, "can only be in `user`"),
+        ({"messages": [user(text("x")), assistant({**CALL, "input": "{}"})]}, "valid dictionary"),
+        ({"messages": [user(text("x")), assistant({**CALL, "id": "a b"})]}, "should match pattern"),
+        ({"messages": [user(text("x")), assistant({**CALL, "name": ""})]}, "should match pattern"),
+        ({"messages": [*CALLED, user({**RESULT, "content": {"a": 1}})]}, "valid list"),
+        ({"tools": [{"name": "go"}]}, "input_schema: Field required"),
+        ({"tools": [{**TOOL, "input_schema": {"type": "array"}}]}, "should be 'object'"),
+        ({"tools": [{**TOOL, "name": "a.b"}]}, "should match pattern"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1_023}}, "equal to 1024"),
+        ({"max_tokens": 1_024, "thinking": {"type": "enabled", "budget_tokens": 1_024}}, "must be greater"),
         ({"messages": [user(*[MARKED] * 5)]}, "maximum of 4"),
-        ({"messages": [user({"type": "thinking", "cache_control": {"type": "ephemeral"}})]}, "Extra inputs"),
+        (
+            {
+                "messages": [
+                    user(text("x")),
+                    assistant({"type": "thinking", "cache_control": {"type": "ephemeral"}}),
+                ]
+            },
+            "Extra inputs",
+        ),
         (
             {"tools": [{**TOOL, "defer_loading": True, "cache_control": {"type": "ephemeral"}}]},
             "defer_loading",

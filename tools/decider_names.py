@@ -10,8 +10,8 @@ def _words(text: str) -> frozenset[str]:
 
 # A list of pure modules and not of impure ones, so that a new module is refused until it was looked at.
 PURE: Final = _words("""
-    __future__ callboard collections dataclasses difflib enum functools hashlib heapq itertools math msgspec
-    re types typing
+    __future__ bisect callboard collections dataclasses difflib enum functools hashlib heapq itertools math
+    msgspec re types typing
 """)
 """Modules without a clock, chance, threads or I/O."""
 

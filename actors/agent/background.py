@@ -75,26 +75,35 @@ def _answered(state: AgentState, background: tasks.Background, due: list[int]) -
 
 def wake_if_due(state: AgentState) -> Decision:
     """Ask for a turn of a parked agent if its words wake it."""
-    background = state.background
-    if background.tasks.size and not (background.has_tells and turns_left(state) > 1):
+    if state.background.tasks.size and not _can_hear_now(state):
         return state, ()
     return ask_new_turn(state)
+
+
+def _can_hear_now(state: AgentState) -> bool:
+    """Return True if words of a client need not wait for the ends of tasks, which have another turn."""
+    return state.background.has_tells and turns_left(state) > 1
 
 
 def after_silence(state: AgentState, settled: Settled) -> MaybeDecision:
     """Wait for tasks, or take a turn for words, after a reply without calls. None: the silence is the end."""
     background = state.background
-    if prefix_of(state).profile.on_finish == "wait" and (background.tasks.size or background.has_ends):
+    if _has_tasks(state):
         return _wait(state, settled)
     if prefix_of(state).reports or not background.words.size or not has_turns_left(state):
         return None
     return ask_new_turn(state, settled, otherwise="answered") if background.has_tells else None
 
 
+def _has_tasks(state: AgentState) -> bool:
+    """Return True if tasks run, or have ended unheard, and the agent's last word waits for them."""
+    background = state.background
+    return prefix_of(state).profile.on_finish == "wait" and bool(background.tasks.size or background.has_ends)
+
+
 def _wait(state: AgentState, settled: Settled) -> Decision:
     if not has_turns_left(state):
         return finish(state, "no_report" if prefix_of(state).reports else "iteration_cap", settled)
-    background = state.background
-    if not background.tasks.size or (background.has_tells and turns_left(state) > 1):
+    if not state.background.tasks.size or _can_hear_now(state):
         return ask_new_turn(state, settled)
     return replace(state, phase="parked"), (Post(SUPERVISOR, TurnSettled(settled, need_of(state))),)

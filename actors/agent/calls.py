@@ -46,7 +46,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     most = state.limits.max_tool_calls or 1
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
-    posts, tools_out, waiting, questions, starting = [], 0, NO_CALLS, NO_CALLS, NO_CALLS
+    posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
     for call, post in requests:
         if post.recipient == TOOLS:
             if tools_out == places:
@@ -55,15 +55,9 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
             tools_out += 1
         elif post.recipient == APPROVALS:
             questions = questions.put(call, True)
-        elif isinstance(post.body, Delegate) and post.body.mode == "background":
-            starting = starting.put(call, True)
         posts.append(post)
-    background = state.background
-    if own or starting.size:
-        background, cancels, told = open_waits(state, uses, own, starting)
-        posts += cancels
-        for call, (text, is_error) in told.items():
-            answers = answers.put(call, Answer(tool_result(uses[call].id, text_json(text), is_error)))
+    background, cancels, answers = open_waits(state, uses, own, posts, answers)
+    posts += cancels
     state = replace(
         state,
         phase="acting",

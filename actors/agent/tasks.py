@@ -55,23 +55,25 @@ class Background(msgspec.Struct, frozen=True, gc=False):
     """The tasks and words of an agent.
 
     tasks: those that run, by ordinal. starting: the calls of the last reply that start a task and have no
-    answer. waits: the open calls that wait, by call. words: in the order of the inbox.
+    answer. waits: the open calls that wait, by call. words: in the order of the inbox. tells: the number of
+    those that are of a client.
     """
 
     tasks: IntMap[Task] = IntMap()
     starting: IntMap[bool] = NO_CALLS
     waits: IntMap[Wait] = IntMap()
     words: IntMap[Word] = NO_WORDS
+    tells: int = 0
 
     @property
     def has_ends(self) -> bool:
         """Return True if the end of a task is unheard."""
-        return any(not word.number for word in self.words.values())
+        return self.words.size > self.tells
 
     @property
     def has_tells(self) -> bool:
         """Return True if words of a client are unheard."""
-        return any(word.number for word in self.words.values())
+        return self.tells > 0
 
 
 NO_BACKGROUND: Final = Background()
@@ -133,7 +135,9 @@ def is_due(wait: Wait, background: Background) -> bool:
 
 def with_word(background: Background, word: Word) -> Background:
     """Add words behind those that are unheard."""
-    return msgspec.structs.replace(background, words=background.words.append(word))
+    return msgspec.structs.replace(
+        background, words=background.words.append(word), tells=background.tells + (word.number > 0)
+    )
 
 
 def at_rest(background: Background) -> Background:

@@ -94,19 +94,23 @@ def ask_new_turn(
     results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
         prompt, if any. otherwise: as in `TurnRequested`.
     """
-    blocks, names, told, ends = results, begun, 0, 0
     words = state.background.words
-    if words.size:
-        heard = tuple(words.values())
-        blocks += tuple(word.block for word in heard)  # services want results before any other block
-        names = (*(word.seq for word in heard), *begun)
-        told = max(word.number for word in heard)
-        ends = sum(not word.number for word in heard)
-        state = replace(state, background=replace(state.background, words=NO_WORDS))
+    if not words.size:
+        said = user_message(results, prompt)
+        new = NewMessage(said, _size(said, results, prompt), results, seqs, begun)
+        return ask_turn(state, settled, new, otherwise)
+    heard = tuple(words.values())
+    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
+    blocks = (*results, *(word.block for word in heard))  # services want results before any other block
     said = user_message(blocks, prompt)
-    size = sum(map(len, blocks)) if prompt == NULL else len(said)
-    new = NewMessage(said, size, results, seqs, names, words, told, ends)
+    names = (*(word.seq for word in heard), *begun)
+    told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
+    new = NewMessage(said, _size(said, blocks, prompt), results, seqs, names, words, told, ends)
     return ask_turn(state, settled, new, otherwise)
+
+
+def _size(said: Json, blocks: tuple[Json, ...], prompt: Json) -> int:
+    return sum(map(len, blocks)) if prompt == NULL else len(said)
 
 
 def take_back(state: AgentState) -> AgentState:
@@ -120,7 +124,7 @@ def take_back(state: AgentState) -> AgentState:
     assert unsent is not None
     background = state.background
     if unsent.words.size:
-        background = replace(background, words=words_of(unsent.words, background.words))
+        background = replace(background, words=words_of(unsent.words, background.words), tells=0)
     return replace(
         state,
         history=unsent.history,

@@ -15,41 +15,59 @@ from msgspec.structs import replace
 from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.state import AgentState, Answer
-from callboard.actors.agent.tasks import Background, Task, Wait, addresses, is_due, ordinal_of
+from callboard.actors.agent.tasks import NO_CALLS, Background, Task, Wait, addresses, is_due, ordinal_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import CancelTask
+from callboard.actors.protocol.messages import CancelTask, Delegate
 
 OWN_CALLS = frozenset({prompts.TASK_WAIT, prompts.TASK_CANCEL})
 """The tools that an agent answers without a port or the supervisor."""
 
 
 def open_waits(
-    state: AgentState, uses: tuple[ToolUse, ...], own: Sequence[int], starting: IntMap[bool]
-) -> tuple[Background, list[Post], dict[int, tuple[str, bool]]]:
-    """Open the waiting calls of a reply.
+    state: AgentState,
+    uses: tuple[ToolUse, ...],
+    own: Sequence[int],
+    requests: Sequence[Post],
+    answers: IntMap[Answer],
+) -> tuple[Background, list[Post], IntMap[Answer]]:
+    """Open the waiting calls of a reply. Return the tasks and waits, the posts, and the answers so far.
 
-    own: the indexes of the reply's calls of `OWN_CALLS`. starting: its calls that start tasks.
-
-    Return the tasks and waits, the posts, and the text of each call that is answered at once, with True for
-    an error.
+    own: the indexes of the reply's calls of `OWN_CALLS`. requests: what its other calls have become.
+    answers: those of the reply so far.
     """
+    starting = _starting(requests)
+    if not len(own) + starting.size:
+        return state.background, [], answers
     background = replace(state.background, starting=starting, waits=IntMap())
     posts: list[Post] = []
-    told: dict[int, tuple[str, bool]] = {}
     for call in own:
         wait = _wait_of(state.address, background, uses[call])
         if isinstance(wait, str):
-            told[call] = wait, True
+            answers = answers.put(call, _answer(uses[call], wait, is_error=True))
         elif is_due(wait, background):
-            told[call] = prompts.waited(addresses(state.address, background)), False
+            text = prompts.waited(addresses(state.address, background))
+            answers = answers.put(call, _answer(uses[call], text))
         else:
             background = replace(background, waits=background.waits.put(call, wait))
             posts += _cancels(wait)
-    return background, posts, told
+    return background, posts, answers
+
+
+def _starting(requests: Sequence[Post]) -> IntMap[bool]:
+    """Return the calls that start a task."""
+    starting = NO_CALLS
+    for post in requests:
+        if isinstance(post.body, Delegate) and post.body.mode == "background":
+            starting = starting.put(post.body.call, True)
+    return starting
+
+
+def _answer(use: ToolUse, text: str, *, is_error: bool = False) -> Answer:
+    return Answer(tool_result(use.id, text_json(text), is_error))
 
 
 def _wait_of(address: str, background: Background, use: ToolUse) -> Wait | str:
@@ -104,10 +122,10 @@ def answer_waits(state: AgentState, due: Sequence[int]) -> AgentState:
     if not due:
         return state
     waits, answers = state.background.waits, state.answers
-    text = text_json(prompts.waited(addresses(state.address, state.background)))
+    text = prompts.waited(addresses(state.address, state.background))
     for call in due:
         waits = waits.drop(call)
-        answers = answers.put(call, Answer(tool_result(state.uses[call].id, text, is_error=False)))
+        answers = answers.put(call, _answer(state.uses[call], text))
     return replace(
         state,
         answers=answers,

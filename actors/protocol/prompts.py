@@ -85,6 +85,7 @@ def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) 
     """
     listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
     names = [name for name, _ in roster]
+    note, more = (BACKGROUND_NOTE, _BACKGROUND) if background else ("", {})
     return Json(
         msgspec.json.encode(
             {
@@ -93,7 +94,7 @@ def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) 
                     "Delegate work to a sub-agent. It starts without your conversation: the prompt must say "
                     "all it needs. Several calls in one turn run in parallel. With output_schema the result "
                     "is JSON of that schema. With agents, or copies above 1, several race and the first "
-                    f"valid result wins.{BACKGROUND_NOTE if background else ''}\nAgents:\n{listed}"
+                    f"valid result wins.{note}\nAgents:\n{listed}"
                 ),
                 "input_schema": {
                     "type": "object",
@@ -111,7 +112,7 @@ def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) 
                         },
                         "copies": {"type": "integer", "minimum": 1, "description": "How many race."},
                     }
-                    | (_BACKGROUND if background else {}),
+                    | more,
                     "required": ["prompt"],
                 },
             }

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR, is_decider
+from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
@@ -108,11 +108,12 @@ class _Recovery:
         """Make every logged decision again, put other events back, and complete the last decision."""
         outputs, decided = _decisions(self.events)
         torn: tuple[Event, tuple[Post, ...]] | None = None
+        self._note_all()
         for event in self.events:
-            self._note(event)
-            if not is_decider(event.recipient):
+            recipient = event.recipient
+            if recipient in PORTS:
                 continue
-            if event.seq > decided.get(event.recipient, 0):
+            if event.seq > decided.get(recipient, 0):
                 self.inbox.append(event)
             elif rest := self._repeat(event, outputs.get(event.seq, ())):
                 torn = event, rest
@@ -121,13 +122,14 @@ class _Recovery:
         if torn is not None:
             self.post(torn[0].recipient, torn[0].seq, torn[1])
 
-    def _note(self, event: Event) -> None:
-        """Pass a logged event through the gate. Keep the refusals and the starts of tools."""
-        for action in self.gate.on_events((event,)):
+    def _note_all(self) -> None:
+        """Pass the logged events through the gate. Keep the refusals and the starts of tools."""
+        for action in self.gate.on_events(self.events):
             if isinstance(action, Refuse):
-                self.refused[event.seq] = action.answer
-        if isinstance(event.body, ToolStarted):
-            self.started.add(event.cause)
+                self.refused[action.request.seq] = action.answer
+        for event in self.events:
+            if type(event.body) is ToolStarted:
+                self.started.add(event.cause)
 
     def _open_mailboxes(self) -> None:
         """Open the mailboxes of the living agents, and of those whose `Begin` is not handled yet."""
@@ -138,21 +140,19 @@ class _Recovery:
 
     def _repeat(self, event: Event, logged: Sequence[Event]) -> tuple[Post, ...]:
         """Make one decision again; return the outputs that the end of the log cut off."""
-        posts = self.core.decide(event, recorded_failure(logged))
-        self._compare(event, posts, logged)
-        rest = posts[len(logged) :]
-        # Outputs of one decision stand together, so only the last one of the log can be cut.
-        if rest and not (logged and logged[-1].seq == len(self.events)):
-            raise self._diverged(event, f"it posts a {type(rest[0].body).__name__} more now")
-        return rest
-
-    def _compare(self, event: Event, posts: Sequence[Post], logged: Sequence[Event]) -> None:
-        """Raise Diverged if a logged output is not among the posts of the repeated decision."""
+        posts = self.core.decide(event, recorded_failure(logged) if logged else "")
         for post, then in zip(posts, logged, strict=False):
             if post.recipient != then.recipient or post.body != then.body:
                 raise self._diverged(event, f"event {then.seq} is another one now")
+        if len(posts) == len(logged):
+            return ()
         if len(logged) > len(posts):
             raise self._diverged(event, f"event {logged[len(posts)].seq} is not posted any more")
+        rest = posts[len(logged) :]
+        # Outputs of one decision stand together, so only the last one of the log can be cut.
+        if not logged or logged[-1].seq != len(self.events):
+            raise self._diverged(event, f"it posts a {type(rest[0].body).__name__} more now")
+        return rest
 
     def _diverged(self, event: Event, how: str) -> Diverged:
         return Diverged(
@@ -238,7 +238,9 @@ def _decisions(events: Iterable[Event]) -> tuple[dict[int, list[Event]], dict[st
     outputs: dict[int, list[Event]] = {}
     decided: dict[str, int] = {}
     for event in events:
-        if is_decider(event.sender):
-            outputs.setdefault(event.cause, []).append(event)
-            decided[event.sender] = max(decided.get(event.sender, 0), event.cause)
+        sender, cause = event.sender, event.cause
+        if sender not in PORTS:
+            outputs.setdefault(cause, []).append(event)
+            if cause > decided.get(sender, 0):
+                decided[sender] = cause
     return outputs, decided

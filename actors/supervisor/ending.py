@@ -135,13 +135,17 @@ def cancel_delegation(work: UnitOfWork, parent: str, turn: int, call: int) -> No
         return
     for delegation in record.delegations.values():
         if (delegation.turn, delegation.call) == (turn, call):
-            for ordinal in delegation.racers:
-                racer = child_of(parent, ordinal)
-                stop_below(work, racer)
-                stop_one(work, racer, "cancelled")
+            _stop_racers(work, parent, delegation)
             detail = "the agent that delegated has cancelled it"
             end_delegation(work, parent, delegation, "cancelled", detail=detail)
             return
+
+
+def _stop_racers(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    for ordinal in delegation.racers:
+        racer = child_of(parent, ordinal)
+        stop_below(work, racer)
+        stop_one(work, racer, "cancelled")
 
 
 def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
@@ -250,7 +254,7 @@ def _leave_parent(
         parent.address,
         delegations=delegations,
         background=parent.background - len(delegation.racers) * delegation.is_background,
-        budget=without_task(ancestry, budget, delegation, end) if delegation.is_background else budget,
+        budget=without_task(ancestry, budget, delegation, end),
     )
 
 

@@ -132,7 +132,9 @@ def ended_task(ancestry: list[Record], delegation: Delegation, end: DelegationEn
 def without_task(
     ancestry: list[Record], budget: Budget, delegation: Delegation, end: DelegationEnded
 ) -> Budget:
-    """Return the budget of a parent after a background delegation that has never begun."""
+    """Return the budget of a parent after a delegation that has never run in the background."""
+    if not delegation.is_background:
+        return budget
     task = need_of_room(ancestry, delegation.room + task_frame(end.address))
     return replace(budget, tasks=subtract(budget.tasks, task))
 

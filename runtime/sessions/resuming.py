@@ -45,8 +45,8 @@ class RecordedSession(NamedTuple):
     host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
-    did not. tells: the ends of words for agents, by request id; None for those without one. is_closed:
-    nothing is left to be done.
+    did not. tells: the ends of words for agents, by request id; None for those without one.
+    is_closed: nothing is left to be done.
     """
 
     events: tuple[Event, ...]
@@ -59,8 +59,8 @@ class RecordedSession(NamedTuple):
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
-    is_closed: bool = False
     tells: Mapping[str, TellEnded | None] = {}
+    is_closed: bool = False
 
     @property
     def running(self) -> str:

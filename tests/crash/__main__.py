@@ -104,7 +104,7 @@ def lines(result: Result) -> list[str]:
     facts = (
         f"{result.killed:6,}  kills in {result.runs:,} runs ({result.fresh:,} of them new interpreters) of "
         f"{result.sessions:,} sessions in {result.rounds:,} logs; {result.events:,} events were shown, "
-        f"tools took effect {result.effects:,} times"
+        f"tools took effect {result.effects:,} times, sessions slept {result.slept:,} times"
     )
     return [*counts, facts, f"{len(result.wrong):6,}  things wrong", *result.wrong]
 

@@ -23,7 +23,8 @@ import msgspec
 
 from tests.crash import child, stacks
 from tests.crash.child import STACKS, Job, Talk
-from tests.crash.leaving import LOOP_END, POLITE
+from tests.crash.leaving import LOOP_END, POLITE, SERVED
+from tests.crash.notes import SeenSleep, read_seen
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
 from tests.crash.verdict import heads_of, seen_up_to, wrong_after_kill, wrong_after_leaving, wrong_at_end
 
@@ -67,6 +68,7 @@ class Result(msgspec.Struct):
     sessions: int = 0
     runs: int = 0
     fresh: int = 0
+    slept: int = 0
     effects: int = 0
     events: int = 0
     wrong: list[str] = []
@@ -80,7 +82,7 @@ class Result(msgspec.Struct):
         """Add the result of another part of the campaign."""
         self.kills = dict(Counter(self.kills) + Counter(other.kills))
         self.wrong += other.wrong
-        for name in ("rounds", "sessions", "runs", "fresh", "effects", "events"):
+        for name in ("rounds", "sessions", "runs", "fresh", "slept", "effects", "events"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -96,6 +98,7 @@ class Round:
             Talk(f"s{number}", f"{seed}/{number}", self.chance.randint(2, 4), self._cancels())
             for number in range(self.chance.randint(1, 3))
         )
+        self.idle_s = self.chance.choice([None, 0.001, 0.003, 0.02])
         self.runs = 0
 
     def _cancels(self) -> dict[int, float]:
@@ -154,7 +157,7 @@ class Round:
         seen = seen_up_to(self.folder)
         is_whole = self.chance.random() < 0.2  # sometimes a user watches from the start again
         watch_from = {} if is_whole else {name: seq + 1 for name, seq in seen.items()}
-        job = Job(str(self.folder), self.talks, death, watch_from, self.plan.break_)
+        job = Job(str(self.folder), self.talks, death, watch_from, self.idle_s, self.plan.break_)
         bell, rope = os.pipe()
         try:
             pid = self._born(job, bell, rope)
@@ -203,7 +206,8 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float, stacks_path: Pat
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
     """Run rounds until enough processes are killed or a check fails. told: gets the result after each."""
-    import_module("callboard.runtime.schemas.compiled")  # here, so that no run imports it again
+    for module in ("callboard.runtime.schemas.compiled", SERVED):
+        import_module(module)  # here, so that no run imports it again
     result = Result({})
     number = plan.first
     while result.killed < plan.kills and not result.wrong:
@@ -225,4 +229,5 @@ def _count(result: Result, one: Round) -> None:
     result.sessions += len(one.talks)
     effects = one.folder / "effects"
     result.effects += effects.read_bytes().count(b"}") if effects.exists() else 0
+    result.slept += sum(isinstance(note, SeenSleep) for note in read_seen(one.folder / "seen"))
     result.events += sum(seen_up_to(one.folder).values())

@@ -9,8 +9,11 @@ the outcome of the same ask. It notes everything that it is shown before it cont
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import traceback
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +29,7 @@ from callboard.runtime.tools.context import ToolContext
 from tests.crash import leaving, stacks
 from tests.crash.agents import SCHEMA, host_of, limits_of
 from tests.crash.broken import BREAKS
-from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
+from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome, SeenSleep
 from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
@@ -49,12 +52,17 @@ class Talk(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A run: its folder, its sessions and its death. watch_from: the first seq to watch, by session."""
+    """A run: its folder, its sessions and its death.
+
+    watch_from: the first seq to watch, by session. idle_s: None for sessions that never sleep; else they
+    sleep after every ask.
+    """
 
     folder: str
     talks: tuple[Talk, ...]
     death: Death = Death()
     watch_from: dict[str, int] = {}
+    idle_s: float | None = None
     break_: str = ""
 
     @property
@@ -67,12 +75,13 @@ def run(job: Job, bell: int) -> int:
     """Run the program once; return its exit code, unless it is killed."""
     _talk_aside(Path(job.folder, "stderr.txt"))
     stacks.install(Path(job.folder, STACKS))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     try:
         reaper = Reaper(job.death, bell)
         install(reaper)
         if job.break_:
             BREAKS[job.break_]()
-        if leaving.run(_Program(job, reaper).main, job.death.point, job.death.after_s):
+        if leaving.run(_Program(job, reaper).begun, job.death.point, job.death.after_s):
             return LEFT
     except BaseException:
         Path(job.folder, "error.txt").write_text(traceback.format_exc())
@@ -96,18 +105,19 @@ class _Program:
         self.reaper = reaper
         self.seen = Notes(Path(job.folder, "seen"), reaper.may_note)
         self.effects = Notes(Path(job.folder, "effects"), reaper.may_note)
+        self.watch_from = dict(job.watch_from)
 
-    async def main(self) -> None:
-        """Drive every session to its end."""
-        death = self.job.death
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[Awaitable[object]]:
+        """Open the runtime and begin to drive every session to its end. Leave the runtime at the end."""
         log = DyingLog(self.job.log, self.reaper, self.seen)
-        async with Runtime(log, approve=self.approve) as runtime:
+        async with Runtime(log, approve=self.approve, idle_s=self.job.idle_s) as runtime:
             known = {row.session_id for row in await log.sessions()}
             talks = (self.talk(runtime, talk, talk.name in known) for talk in self.job.talks)
             try:
-                await leaving.beside(asyncio.gather(*talks), death.point, death.after_s)
+                yield asyncio.gather(*talks)
             finally:
-                await runtime.aclose(grace_s=0 if death.is_late else 1)
+                await runtime.aclose(grace_s=0 if self.job.death.is_late else 1)
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
         """Open or resume one session, ask all its asks and close it."""
@@ -126,9 +136,26 @@ class _Program:
                 self.note(talk, await session.outcome)
         for number in range(talk.asks):
             self.note(talk, await self.ask(session, talk, number))
+            if self.job.idle_s is not None:
+                await self.slept(session, watching)
+                watching = asyncio.create_task(self.watch(session))  # it wakes the session beside the ask
         head = await session.close()
         self.seen.write(SeenHead(talk.name, head.seq, head.digest.hex()))
         await watching
+
+    async def slept(self, session: Session, watching: "asyncio.Task[None]") -> None:
+        """Stop watching and wait for sleep, unless an earlier process had begun to close the session."""
+        watching.cancel()
+        await asyncio.wait([watching])
+        with contextlib.suppress(SessionEnded):
+            await self.until_asleep(session)
+            self.seen.write(SeenSleep(session.id))
+
+    async def until_asleep(self, session: Session) -> None:
+        """Wait until the session sleeps. Raises SessionEnded, SessionDetached for one that never will."""
+        while not session.is_asleep:  # a timer of the runtime does it
+            session.check_open()
+            await asyncio.sleep(0.001)
 
     async def ask(self, session: Session, talk: Talk, number: int) -> Outcome:
         """Ask, and cancel some asks before they end."""
@@ -153,12 +180,13 @@ class _Program:
         """Note every event of the session."""
         name, loop = session.session_id, asyncio.get_running_loop()
         came: list[SeenEvent] = []
-        async for event in session.events(self.job.watch_from.get(name, 1)):
+        async for event in session.events(self.watch_from.get(name, 1)):
             if not came:  # events that are already there go into one write
                 loop.call_soon(self._keep, came)
             body = encode(event.body).decode()
             where = (event.seq, event.at, event.sender, event.recipient, event.cause)
             came.append(SeenEvent(name, *where, body))
+            self.watch_from[name] = event.seq + 1
         self._keep(came)
 
     def _keep(self, came: list[SeenEvent]) -> None:

@@ -54,7 +54,13 @@ class SeenOutcome(msgspec.Struct, frozen=True, tag_field="note"):
     usage: str
 
 
-Seen = SeenEvent | SeenHead | SeenOutcome
+class SeenSleep(msgspec.Struct, frozen=True, tag_field="note"):
+    """A session that has left memory."""
+
+    session: str
+
+
+Seen = SeenEvent | SeenHead | SeenOutcome | SeenSleep
 
 
 class Notes:

@@ -34,6 +34,7 @@ def test_sixty_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tm
     assert result.killed == 60
     assert set(result.kills) == set(POINTS), "some points were not met"
     assert result.fresh, "no run was a new interpreter"
+    assert result.slept, "no session slept"
 
 
 def test_every_way_to_break_the_runtime_is_tried() -> None:

@@ -23,6 +23,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         small.rooms, small.taken_back, small.to_the_token, small.inner_budgets, small.spent_by_the_reply,
         small.approvals,
         small.one_crash_after_the_other, small.polite_ends, small.answers_of_people,
+        small.reopened, small.closed, small.resumed_with_limits, small.resumed_with_small_limits,
+        small.resumed_with_wide_limits, small.resumed_with_time,
     )
 } | {f"plan {seed}": Plan(seed).scenario() for seed in PLANS}  # fmt: skip
 """By name, in the order in which runs are made."""

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import RULES, Ask, Resumed
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
@@ -25,6 +26,7 @@ from tests.mutants.scripts import (
     SCHEMA,
     SEND,
     by_place,
+    greedy,
     race,
     script,
 )
@@ -189,7 +191,7 @@ def spent_by_the_reply() -> Scenario:
 
 def rooms() -> Scenario:
     """Build parents whose budget is just enough to read their children, which spend all that they may."""
-    words = "I have looked everywhere, and there is nothing. " * 20
+    words = "Ich habe überall nachgesehen, und da ist: nichts. " * 200
     policy = script(
         host=[calls(task("lead"), task("kid"), ("nonsense", {})), DONE],
         lead=[calls(task("kid"), task("kid"), task("kid", output_schema=SCHEMA)), Reply(words)],
@@ -201,7 +203,7 @@ def rooms() -> Scenario:
     )
     people = [
         profile("host", ["lead", "kid"]),
-        profile("lead", ["kid"], limits=Limits(tokens=14_000)),
+        profile("lead", ["kid"]),
         profile("kid", [], ["look"]),
     ]
     return Scenario(people, policy, [ask(), ask("again", request_id="r2")], Limits(tokens=40_000))
@@ -272,3 +274,53 @@ def polite_ends() -> Scenario:
         profile("kid", [], ["look"], limits=one),
     ]
     return Scenario(people, policy, [ask()], faults=faults("detach", "overloaded", fault_mixes=0))
+
+
+def reopened() -> Scenario:
+    """Build a conversation that is closed after each ask and opened again, in processes that may die."""
+    policy = script(host=[calls(task("kid", copies=2)), DONE] * 3, kid=[calls(LOOK), DONE])
+    people = [profile("host", ["kid"], limits=Limits(tokens=30_000)), profile("kid", [], ["look"])]
+    asks = [ask(request_id=name, limits=Limits(tokens=12_000)) for name in ("a", "b", "c")]
+    chosen = faults("crash", "detach", "close", most=2, fault_mixes=3, seed=11)
+    return Scenario(people, policy, asks, closes=True, reopens=True, faults=chosen)
+
+
+def closed() -> Scenario:
+    """Build a short conversation whose process may end while it is closed."""
+    chosen = faults("crash", "detach", most=2, fault_mixes=7, seed=13)
+    return Scenario([profile("host")], script(), [ask()], closes=True, faults=chosen)
+
+
+def resumed_with_limits() -> Scenario:
+    """Build two asks, one with a limit of its own, whose later processes have a limit for both of them."""
+    return _with_limits([ask(), ask(limits=Limits(tokens=7_000), request_id="r2")], resumed=40_000)
+
+
+def resumed_with_small_limits() -> Scenario:
+    """Build an ask that is too large for the limit of the later processes."""
+    return _with_limits([ask()], resumed=7_000)
+
+
+def resumed_with_wide_limits() -> Scenario:
+    """Build two asks of a host whose own limit is narrower than that of the later processes."""
+    return _with_limits([ask(), ask(request_id="r2")], resumed=40_000, host=15_000)
+
+
+def _with_limits(asks: list[Ask], resumed: int, host: int | None = None) -> Scenario:
+    policy = script(host=[calls(task("kid", copies=2)), DONE] * len(asks), kid=[calls(LOOK), DONE])
+    people = [profile("host", ["kid"], limits=Limits(tokens=host)), profile("kid", [], ["look"])]
+    chosen = faults("crash", "detach", most=2, fault_mixes=7, seed=13)
+    first = Resumed(RULES, limits=Limits(tokens=resumed))
+    return Scenario(people, greedy(policy), asks, faults=chosen, resumed=first)
+
+
+def resumed_with_time() -> Scenario:
+    """Build agents with deadlines, in back-offs and graces, whose later processes give more time."""
+    policy = script(host=[calls(task("kid", copies=2), SAVE), DONE], kid=[calls(LOOK), DONE])
+    people = [
+        profile("host", ["kid"], writes=["save"]),
+        profile("kid", [], ["look"], limits=Limits(deadline_s=1)),
+    ]
+    chosen = faults("crash", "detach", "jump", "never", "overloaded", "cancel", most=3, fault_mixes=7, seed=2)
+    asks, limits = [ask(limits=Limits(deadline_s=20))], Limits(cancel_grace_s=1)
+    return Scenario(people, policy, asks, limits, faults=chosen, resumed=Resumed(RULES, extend_ms=500))

@@ -12,6 +12,7 @@ from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
+from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
@@ -32,7 +33,8 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One case of calls": CALLS,
     "What requests name": NEW,
     "One after the other": SECOND,
-    "Polite ends": DETACHING,
+    "Polite ends": (*DETACHING, *LEAVING),
+    "Going on": REOPENING,
     "Rooms for results": ROOMS,
     "Turns taken back": TAKING_BACK,
 }

@@ -150,8 +150,8 @@ RECOVERY: Final = (
         "unhandled-lost",
         "An unhandled event counts as handled if it was the last for its actor.",
         "session.recovery",
-        "            if event.seq > decided.get(event.recipient, 0):\n                self.inbox",
-        "            if event.seq > decided.get(event.recipient, 0) and event.seq < "
+        "            if event.seq > decided.get(recipient, 0):\n                self.inbox",
+        "            if event.seq > decided.get(recipient, 0) and event.seq < "
         "len(self.events):\n"
         "                self.inbox",
     ),

@@ -9,8 +9,8 @@ TASKS: Final = (
         "wakes-at-every-end",
         "A parked agent takes a turn for each end, so speed decides how many turns it needs.",
         "agent.background",
-        "    if background.tasks.size and not (background.has_tells and turns_left(state) > 1):\n",
-        "    if not background.words.size:\n",
+        "    if state.background.tasks.size and not _can_hear_now(state):\n",
+        "    if not state.background.words.size:\n",
     ),
     Mutant(
         "children-counted-anew",
@@ -58,15 +58,15 @@ TASKS: Final = (
         "silence-is-the-end",
         "An agent that falls silent ends, although its tasks run.",
         "agent.background",
-        'on_finish == "wait" and (background.tasks.size or background.has_ends):',
-        'on_finish == "wait" and background.has_ends:',
+        'on_finish == "wait" and bool(background.tasks.size or background.has_ends)',
+        'on_finish == "wait" and background.has_ends',
     ),
     Mutant(
         "unheard-ends-dropped",
         "An agent that falls silent ends, although it has not heard the ends of its tasks.",
         "agent.background",
-        'on_finish == "wait" and (background.tasks.size or background.has_ends):',
-        'on_finish == "wait" and background.tasks.size:',
+        'on_finish == "wait" and bool(background.tasks.size or background.has_ends)',
+        'on_finish == "wait" and bool(background.tasks.size)',
     ),
     Mutant(
         "parks-without-a-turn",
@@ -79,8 +79,8 @@ TASKS: Final = (
         "cancel-at-the-end-ignored",
         'A profile with on_finish="cancel" waits for its tasks.',
         "agent.background",
-        '    if prefix_of(state).profile.on_finish == "wait" and (',
-        "    if (",
+        'return prefix_of(state).profile.on_finish == "wait" and bool',
+        "return bool",
     ),
     Mutant(
         "any-waits-for-all",
@@ -121,9 +121,8 @@ TASKS: Final = (
         "cancels-one-racer",
         "A cancelled delegation stops its first agent only.",
         "supervisor.ending",
-        '                stop_one(work, racer, "cancelled")\n            detail = "the agent that delegated has cancelled it"',
-        '                stop_one(work, racer, "cancelled")\n                break\n'
-        '            detail = "the agent that delegated has cancelled it"',
+        '        stop_one(work, racer, "cancelled")\n\n\ndef record_racer_end',
+        '        stop_one(work, racer, "cancelled")\n        break\n\n\ndef record_racer_end',
     ),
     Mutant(
         "cancel-ends-no-delegation",
@@ -150,8 +149,8 @@ TASKS: Final = (
         "words-in-two-requests",
         "Words that a request holds stay unheard, and are told again.",
         "agent.turns",
-        "        state = replace(state, background=replace(state.background, words=NO_WORDS))\n",
-        "        told += 0\n",
+        "    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))\n",
+        "    seqs += ()\n",
     ),
 )
 WORDS: Final = (
@@ -194,7 +193,7 @@ WORDS: Final = (
         "words-take-the-last-turn",
         "Words wake a parked agent whose last turn the ends of its tasks need.",
         "agent.background",
-        "    if background.tasks.size and not (background.has_tells and turns_left(state) > 1):",
-        "    if background.tasks.size and not background.has_tells:",
+        "    if state.background.tasks.size and not _can_hear_now(state):",
+        "    if state.background.tasks.size and not state.background.has_tells:",
     ),
 )

@@ -86,10 +86,10 @@ SECOND: Final = (
         "start-before-a-resume-forgotten",
         "A second recovery forgets the starts that came before the first one.",
         "session.recovery",
-        "            self.started.add(event.cause)\n",
-        "            self.started.add(event.cause)\n"
-        '        if type(event.body).__name__ == "Resumed":\n'
-        "            self.started.clear()\n",
+        "                self.started.add(event.cause)\n",
+        "                self.started.add(event.cause)\n"
+        '            if type(event.body).__name__ == "Resumed":\n'
+        "                self.started.clear()\n",
     ),
     Mutant(
         "interruption-before-a-resume-forgotten",

@@ -1,4 +1,4 @@
-"""Mutants of the closing reserve, of turns that are taken back, and of approvals of vanished tools."""
+"""Mutants of the rooms for results and of turns that are taken back."""
 
 from typing import Final
 
@@ -69,20 +69,6 @@ ROOMS: Final = (
         "key=lambda chars: chars)",
     ),
     Mutant(
-        "result-without-its-frame",
-        "The need of a parent's next turn leaves out the frames of the results.",
-        "agent.calls",
-        "    known += sum(len(tool_result",
-        "    known += 0 * sum(len(tool_result",
-    ),
-    Mutant(
-        "errors-not-in-the-closing-turn",
-        "The need of a parent's next turn leaves out the errors of calls in the same reply.",
-        "agent.calls",
-        "state.context_tokens + sum(map(len, results(state)[0]))",
-        "state.context_tokens",
-    ),
-    Mutant(
         "room-of-the-end-forgotten",
         "An end does not state the room that its parent has for it.",
         "supervisor.ending",
@@ -133,19 +119,5 @@ TAKING_BACK: Final = (
         "agent.turns",
         "unsent = Unsent(history, digest, tokens, fresh, new.results, new.words)",
         "unsent = Unsent(history, digest, tokens, fresh + new.others, new.results, new.words)",
-    ),
-    Mutant(
-        "digest-not-taken-back",
-        "The digest still counts the message of a turn that was taken back.",
-        "agent.turns",
-        "        digest=unsent.digest,\n",
-        "",
-    ),
-    Mutant(
-        "vanished-tool-called",
-        "An approved call whose tool has vanished makes the decider fail.",
-        "agent.decider",
-        "        if name not in known:",
-        "        if name not in known and not name:",
     ),
 )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from callboard.actors.protocol.errors import (
     AgentsChanged,
     InvalidAgent,
     InvalidPrompt,
+    MissingType,
     MisuseError,
     UnknownName,
 )
@@ -36,6 +38,11 @@ from callboard.runtime.log.protocol import Append, EventLog
 from callboard.runtime.models.scripted import Step
 
 HOST = Agent("host")
+
+
+@dataclass
+class Paid:
+    euros: int
 
 
 def run(body: Callable[[Runtime], Awaitable[None]], log: "EventLog | Path | None" = None) -> None:
@@ -367,3 +374,49 @@ def test_a_runtime_that_is_not_open_says_so() -> None:
             runtime.stats()
 
     asyncio.run(scene())
+
+
+def test_the_outcome_of_a_closed_session_is_read_by_its_request_id() -> None:
+    async def body(runtime: Runtime) -> None:
+        async with runtime.open(HOST, session_id="one") as session:
+            first = await session.ask("Pay.", request_id="pay")
+            second = await session.ask("Thanks.", request_id="thanks")
+        size = len(await runtime.log.read("one"))
+        assert await runtime.outcome("one", "pay") == first
+        assert await runtime.outcome("one") == second
+        assert await runtime.outcome("one", "other") is None
+        assert len(await runtime.log.read("one")) == size, "reading an outcome records nothing"
+
+    run(body)
+
+
+def test_an_ask_that_has_not_ended_has_no_outcome_yet() -> None:
+    async def body(runtime: Runtime) -> None:
+        async with runtime.open(HOST, session_id="one") as session:
+            assert await runtime.outcome("one") is None
+            await session.submit("Pay.", request_id="pay")
+            earlier = await runtime.outcome("one", "pay")
+            assert earlier in (None, await session.outcome)
+            assert await runtime.outcome("one", "pay") == await session.outcome
+        with pytest.raises(SessionNotFound):
+            await runtime.outcome("two", "pay")
+
+    run(body)
+
+
+def test_a_typed_outcome_that_is_read_needs_its_type() -> None:
+    typed = Agent("host", output_schema=Paid, model=ScriptedModel(lambda _: call("report_back", euros=5)))
+
+    async def body(runtime: Runtime) -> None:
+        made = await runtime.run(typed, "Pay.", request_id="pay")
+        with pytest.raises(MissingType, match="Paid"):
+            await runtime.outcome(made.session_id, "pay")
+        found = await runtime.outcome(made.session_id, "pay", agent=typed)
+        assert found is not None
+        assert found.unwrap() == Paid(5)
+        async with Runtime(runtime.log, types=[Paid]) as other:
+            again = await other.outcome(made.session_id)
+            assert again is not None
+            assert again.unwrap() == Paid(5)
+
+    run(body)

@@ -406,3 +406,41 @@ def test_any_bytes_are_accepted_as_readable_json_or_refused(text: str | bytes) -
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(boundary).failed == 0
+
+
+LONG = 3_000
+"""Items that make a list long: it is read item by item."""
+
+
+def _long(last: str) -> str:
+    return "[" + '{"a": 1, "b": [true, null]}, ' * LONG + last + "]"
+
+
+@pytest.mark.parametrize("last", ['{"a": 1}', "[]", "null", "1e3", '"{"', '{"é": {"a": {}}}'])
+def test_a_long_list_keeps_its_bytes(last: str) -> None:
+    assert bytes(check_json(_long(last))) == _long(last).encode()
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ('{"a": 1, "a": 2}', "twice"),
+        ('[[{"a": {}, "a": {}}]]', "twice"),
+        ("1e999", "out of range"),
+        ("{", "brackets do not match"),
+        ('{"a": 1},', "valid JSON"),
+        ("[" * 65 + "]" * 65, "deeper"),
+    ],
+)
+def test_a_fault_in_a_long_list_is_refused(last: str, why: str) -> None:
+    with pytest.raises(InvalidPrompt, match=why):
+        check_json(_long(last))
+    with pytest.raises(InvalidPrompt):
+        check_json(_long("\\x").replace("\\x", '"\ud800"').encode("utf-8", "surrogatepass"))
+
+
+@given(st.lists(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=8)))
+def test_a_long_list_is_read_as_its_end_alone(end: list[object]) -> None:
+    # Also as many programs write it: with white space in lists, and escapes.
+    text = _long("0")[:-1] + ", " + json.dumps(end, indent=1) + "]"
+    assert json.loads(bytes(check_json(text)))[-1] == json.loads(bytes(check_json(json.dumps(end))))

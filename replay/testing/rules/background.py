@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
-from callboard.actors.agent.content import read
+from callboard.actors.agent.content import ToolUse, read
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -62,12 +62,13 @@ class OneTellEnd(Invariant):
         wish = self._wishes.get(body.agent)
         if wish is None or wish.attempt != 1:
             return
-        for seq in wish.new:
-            if seq in self._told:
-                name = self._told[seq]
-                self._heard.setdefault(name, []).append(wish.turn)
-                if name in self._refused:
-                    self.broken(event.seq, f"{name!r} was refused, and stands in turn {wish.turn}")
+        for name in [self._told[seq] for seq in wish.new if seq in self._told]:
+            self._hears(event, name, wish.turn)
+
+    def _hears(self, event: Event, name: str, turn: int) -> None:
+        self._heard.setdefault(name, []).append(turn)
+        if name in self._refused:
+            self.broken(event.seq, f"{name!r} was refused, and stands in turn {turn}")
 
     def on_TellEnded(self, event: Event, body: TellEnded) -> None:
         """Compare the end of words with the requests that hold them."""
@@ -199,6 +200,10 @@ class _Wait(msgspec.Struct, eq=False):
     running: set[Call]
     due: int = 0
 
+    def ends(self, seq: int) -> None:
+        """Note the first event that answers it."""
+        self.due = self.due or seq
+
 
 class Waits(Invariant):
     """Calls that wait for tasks, and calls that cancel one."""
@@ -225,11 +230,14 @@ class Waits(Invariant):
             return
         cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]
         self._cancels[who] = {name for name in cancels if name}
-        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT:
-            arguments = read_task_wait(said.uses[0].input)
-            running = set(self._running[who])
-            if arguments is not None and not arguments.tasks and running:
-                self._waits[who] = _Wait(bool(arguments.any), running)
+        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT and self._running[who]:
+            self._note(who, said.uses[0])
+
+    def _note(self, who: str, use: ToolUse) -> None:
+        """Record a wait for every task."""
+        arguments = read_task_wait(use.input)
+        if arguments is not None and not arguments.tasks:
+            self._waits[who] = _Wait(bool(arguments.any), set(self._running[who]))
 
     def on_CancelTask(self, event: Event, body: CancelTask) -> None:
         """Compare the delegation with the names in the reply."""
@@ -248,13 +256,13 @@ class Waits(Invariant):
         if wait is not None and call in wait.running:
             wait.running.discard(call)
             if wait.is_any or not wait.running:
-                wait.due = wait.due or event.seq
+                wait.ends(event.seq)
 
     def on_Told(self, event: Event, body: Told) -> None:
         """Record words, which answer every wait."""
         wait = self._waits.get(event.recipient)
         if wait is not None:
-            wait.due = wait.due or event.seq
+            wait.ends(event.seq)
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Compare the return of a wait with the event that answers it."""

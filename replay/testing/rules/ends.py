@@ -234,6 +234,11 @@ class Closed(Invariant):
         if self._is_closing and not self._running and outputs:
             self.broken(event.seq, "it was told to close, nothing runs, and it is not closed")
 
+    def quiet(self, seq: int) -> None:
+        """Report a session that has not obeyed its close, although nothing is left to be done."""
+        if self._is_closing and not self._running:
+            self.broken(seq, "it was told to close, all is done, and it is not closed")
+
 
 class Cancelled(Invariant):
     """Cancelling."""

@@ -27,6 +27,7 @@ from callboard.replay.testing.rules import (
     reports,
     reserves,
     stops,
+    times,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -79,6 +80,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     programs.HeardAnswers,
     programs.AfterReturn,
     programs.Deadlines,
+    times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,
     background.OneTellEnd,

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
     Delegated,
     DelegationEnded,
     Finished,
+    Resumed,
     Stopped,
     TurnRequested,
     TurnSettled,
@@ -90,6 +91,7 @@ class Ledger(msgspec.Struct, eq=False):
     ask_spent: Usage = ZERO  # the charges when the running ask began
     _started: set[Call] = set()  # the background delegations that have begun
     _background: dict[Call, int] = {}  # the copies of each open background delegation
+    resumed: Limits | None = None  # of the session, if a resume has replaced those with which it was opened
     closing: Need = NOTHING  # what the children of the last `Delegate` must leave its sender
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
@@ -122,6 +124,8 @@ class Ledger(msgspec.Struct, eq=False):
         elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
             scope = self.scopes[event.sender]
             scope.closing = add(body.closing, scope.rooms)
+        elif isinstance(body, Resumed) and body.limits is not None:
+            self._bound(body.limits)
         for output in outputs:
             self._posted(output)
             if isinstance(output.body, DelegationEnded):
@@ -153,17 +157,17 @@ class Ledger(msgspec.Struct, eq=False):
             scope.results[body.turn, body.call] = room = self.room(who, body)
             scope.rooms = add(scope.rooms, self.need_of(who, room))
             scope.closing = self.closing
-            if body.mode == "background":
-                self._take_task(who, scope, body, room)
         if who in self.facts.lives:
             self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
-            if body.mode == "background":
-                self._background[who, body.turn, body.call] = len(body.profiles)
-                self.background[who] += len(body.profiles)
+            if body.mode == "background" and scope is not None:
+                self._take_task(who, scope, body)
 
-    def _take_task(self, who: str, scope: Scope, body: Delegate, room: int) -> None:
+    def _take_task(self, who: str, scope: Scope, body: Delegate) -> None:
         """Keep room for the answer to a background delegation, and for the block of its end."""
+        self._background[who, body.turn, body.call] = len(body.profiles)
+        self.background[who] += len(body.profiles)
+        room = scope.results[body.turn, body.call]
         address = self.facts.copies[who, body.turn, body.call][0]
         started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
         frame = len(text_block(prompts.task_ended_with(address, "")))
@@ -254,12 +258,24 @@ class Ledger(msgspec.Struct, eq=False):
             for scope in self.above(who):
                 scope.reserved = subtract(scope.reserved, grant.need)
 
+    def _bound(self, limits: Limits) -> None:
+        """Let these limits hold for the session from now on, also for the running ask."""
+        self.resumed = limits
+        host = self.scopes.get(HOST)
+        if host is not None and self.facts.running is not None:
+            bounds = self._host_scope()
+            host.tokens, host.micro_usd = bounds.tokens, bounds.micro_usd
+            self._note_budget(host)
+
+    def _note_budget(self, scope: Scope) -> None:
+        self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+
     def _posted(self, output: Event) -> None:
         """Open a scope, or reserve a grant."""
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
-            self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
+            self._note_budget(scope)
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             if wish.need == NOTHING:  # a program's step claims nothing
@@ -297,14 +313,18 @@ class Ledger(msgspec.Struct, eq=False):
         if who != HOST:
             limits, prices = begin.limits, begin.model.prices
             return Scope(who, limits.tokens, micro(limits.cost_usd), prices=prices)
+        return self._host_scope()
+
+    def _host_scope(self) -> Scope:
         own = self.facts.lives[HOST].profile.limits
         opened, running = self.facts.opened, self.facts.running
-        session = narrow(fill(opened.limits if opened else Limits()), own)
+        whole = self.resumed or (opened.limits if opened else Limits())
+        session = narrow(fill(whole), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
-        cost = _least(micro(session.cost_usd), cost)
-        return Scope(who, _least(session.tokens, tokens), cost, self.spent, prices=begin.model.prices)
+        cost, prices = _least(micro(session.cost_usd), cost), self.facts.lives[HOST].begin.model.prices
+        return Scope(HOST, _least(session.tokens, tokens), cost, self.spent, prices=prices)
 
 
 def _least(*bounds: int | None) -> int | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -40,6 +41,13 @@ class Rooms(Invariant):
         room = self._rooms.get((event.recipient, end.turn, end.call), 0)
         if end.room != room:
             self.broken(event.seq, f"{event.recipient} may read {end.room} bytes of it, not {room}")
+        if room and end.kind != "reported" and (size := _size(end)) > room:
+            self.broken(event.seq, f"{event.recipient} reads {size} bytes of it, not {room}")
+
+
+def _size(end: DelegationEnded) -> int:
+    """Return the bytes of a result within a request, without its quotation marks."""
+    return len(encode(prompts.delegation_result(end)[0])) - 2
 
 
 class ReserveHolds(Invariant):
@@ -57,7 +65,7 @@ class ReserveHolds(Invariant):
 
     def on_DelegationEnded(self, event: Event, end: DelegationEnded) -> None:
         """Except a report that is longer than its room: it is never cut."""
-        if end.kind == "reported" and prompts.json_bytes(prompts.delegation_result(end)[0]) > end.room:
+        if end.kind == "reported" and _size(end) > end.room:
             self._other[event.recipient] = end.turn
 
     def on_CallTool(self, event: Event, body: CallTool | RequestApproval | ReportBack) -> None:

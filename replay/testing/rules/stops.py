@@ -270,7 +270,7 @@ class Timers(Invariant):
             case AskEnded(in_doubt=in_doubt) if in_doubt and purpose != _GRACE:
                 self.broken(outputs[index].seq, "an outcome leaves agents in doubt before the grace is over")
             case SetTimer() as body:
-                self._for[body.timer] = _purpose(event, body, outputs[index + 1 :], index == 0)
+                self._for[body.timer] = purpose_of(event, body, outputs[index + 1 :], index == 0)
             case CancelTimer(timer=timer):
                 self._for.pop(timer, None)
             case Begin(limits=limits):
@@ -290,7 +290,7 @@ def _ends(event: Event) -> bool:
     return isinstance(body, Stop) or (isinstance(body, ReportJudged) and body.verdict == "accepted")
 
 
-def _purpose(event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> tuple[str, str]:
+def purpose_of(event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> tuple[str, str]:
     """Return the purpose of a timer, from the event on which it was set and the posts after it."""
     if is_first and isinstance(event.body, TurnRequested) and event.body.after_ms == timer.after_ms:
         return "turn", event.sender

@@ -155,9 +155,10 @@ def end(world: ScriptedSession) -> None:
     """End a process that detaches: the model calls that are left get their answers."""
     for request, post in world.core.detached_answers():
         assert isinstance(post.body, ModelReplied)
-        used = min(1, world.gate.wish_of(request).need.tokens)  # so much its stream had told
-        told = replace(post.body, usage=Usage(input_tokens=used))
-        world.answer(request, replace(post, body=told))
+        if request.seq % 2:  # the stream of every other call had told that much; the rest had not begun
+            used = min(1, world.gate.wish_of(request).need.tokens)
+            post = replace(post, body=replace(post.body, usage=Usage(input_tokens=used)))
+        world.answer(request, post)
     world.durable = len(world.log)
     crash(world)
 

@@ -28,6 +28,7 @@ from callboard.replay.testing.rules.requests import check_requests
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
+from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
@@ -51,7 +52,7 @@ class SessionMonitor:
     breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
-        """Do nothing: the rule keeps nothing from one run to the next."""
+        """Begin a run; nothing is kept from the last."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
@@ -146,7 +147,7 @@ def _first_divergence(world: SessionWorld) -> str:
 
 
 HARMLESS: Final = frozenset({"crash", "detach"})
-"""Faults that change no outcome of an uncontended scenario."""
+"""Faults that change no outcome of an uncontended scenario. But what they cut off costs tokens."""
 
 
 class SameOutcomes(SessionMonitor):
@@ -159,32 +160,31 @@ class SameOutcomes(SessionMonitor):
 
     def found(self, world: SessionWorld) -> list[Breach]:
         """Compare the outcomes with those of the first run."""
+        is_calm = world.failure is None and all(kind_of(strand) in HARMLESS for strand in world.injected)
+        has_paid_twice = world.is_continued and world.scenario.limits.tokens is not None
+        how = self._difference(world) if is_calm and not has_paid_twice else ""
+        return [Breach(self.name, self.rule, len(world.log), how)] if how else []
+
+    def _difference(self, world: SessionWorld) -> str:
         scenario = world.scenario
-        is_calm = all(kind_of(strand) in HARMLESS for strand in world.injected)
-        if not (is_calm and (scenario.is_uncontended or scenario.expects)) or world.failure is not None:
-            return []
         told = [(str(ended.kind), ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
         kinds = [kind for kind, _, _ in told]
-        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
         if scenario.expects and kinds != list(scenario.expects):
-            how = f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
-        elif told != first:
-            how = f"the asks end as {told}, and in the first run as {first}"
-        else:
-            return []
-        return [Breach(self.name, self.rule, len(world.log), how)]
+            return f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
+        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
+        return "" if told == first else f"the asks end as {told}, and in the first run as {first}"
 
 
 # --- at rest --------------------------------------------------------------------------
 
 
 def _left(world: SessionWorld) -> str:
-    """Describe work that is left at rest; '' without any."""
+    """Return a description of what is left at rest."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.
-    is_closed = world.supervisor.phase == "closed"
-    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_closed else set()
+    is_over = world.supervisor.phase == "closed"
+    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_over else set()
     busy = [who for who in world.agents() if who not in doubtful and world.agent(who).phase not in RESTING]
     left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
     if not doubtful:
@@ -206,6 +206,14 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
         left["reservations"] = int(host.reserved != NOTHING)
         left["children"] = host.children.size + host.delegations.size + host.waiting.size
     return left
+
+
+def _opened_again(world: SessionWorld) -> str:
+    """Return how a session is open that its log says is closed."""
+    is_open = is_closed(world.log) and world.supervisor.phase != "closed" and world.down is None
+    return (
+        f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
+    )
 
 
 def _own_failure(world: SessionWorld) -> str:
@@ -326,6 +334,9 @@ NO_RESCUE: Final = StepMonitor(
     lambda world: f"only {world.rescued!r} could end the remaining work" if world.rescued else "",
     is_broken=lambda world: bool(world.rescued),
 )
+STAYS_CLOSED: Final = SessionMonitor(
+    "stays-closed", "A closed session stays closed until a resume reopens it.", _opened_again
+)
 EFFECTS: Final = SessionMonitor(
     "effects", "No write tool runs twice for one call, or without its start in the log.", wrong_effect
 )
@@ -352,7 +363,8 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests(), SameOutcomes()]
+    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, STAYS_CLOSED, EFFECTS, FAILS_BY_FAULT, Requests()]
+    at_rest.append(SameOutcomes())
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

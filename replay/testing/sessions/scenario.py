@@ -19,7 +19,7 @@ from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, SessionOpened, Tell
+from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -47,6 +47,7 @@ START_MS = 1_767_225_600_000
 """When every simulated session starts: the first moment of 2026, UTC."""
 
 NO_LIMITS = Limits()
+RESUMED = Resumed(RULES)
 SCRIPTED = ModelSpec("scripted")
 PROGRAM = ModelSpec("program", kind="program")
 ANY_OBJECT = Json(b'{"type":"object"}')
@@ -179,6 +180,7 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
+    resumed: Resumed = RESUMED  # what each further process says: new limits, more time
     faults: Faults = NO_FAULTS
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests

@@ -6,9 +6,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Close, SessionClosed
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
@@ -160,7 +162,7 @@ class ScriptedSession(Board):
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
-        first = Resumed(RULES, reopens=reopens) if log else self.scenario.first
+        first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)

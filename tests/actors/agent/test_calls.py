@@ -8,7 +8,13 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import (
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    TurnRequested,
+    TurnSettled,
+)
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls, task
@@ -222,3 +228,25 @@ def test_a_turn_of_a_thousand_calls_is_answered_in_order() -> None:
         agent.hears(agent.returned(call, str(call)))
     assert [one["content"] for one in results(agent)] == [str(n) for n in range(1_000)]
     assert agent.state.phase == "thinking"
+
+
+def test_the_closing_turn_of_each_delegation_holds_the_frames_of_all_and_the_errors_of_the_reply() -> None:
+    agent = begun()
+    said = agent.calls("task", "nonsense", "task", "look")
+    delegates = [one for one in said if isinstance(one, Delegate)]
+    frames = [tool_result(f"c1.{call}", text_json(""), is_error=True) for call in (0, 2)]
+    error = agent.state.answers.get(1)
+    assert error is not None
+    known = USED.tokens + sum(map(len, frames)) + len(error.block)
+    assert [one.closing.tokens for one in delegates] == [known + 100] * 2
+    assert [one.delegations for one in delegates] == [2, 2]
+
+
+def test_the_next_turn_needs_no_more_than_its_delegations_left_room_for() -> None:
+    agent = begun()
+    (body,) = agent.calls("task")
+    assert isinstance(body, Delegate)
+    text = 'é\n"' * 2_000
+    (wish,) = agent.hears(DelegationEnded(1, 0, "answered", "host.1.1", text=text, room=700))
+    assert isinstance(wish, TurnRequested)
+    assert body.closing.tokens + 670 < wish.need.tokens <= body.closing.tokens + 700

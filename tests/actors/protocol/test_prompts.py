@@ -2,8 +2,11 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
@@ -127,3 +130,47 @@ def test_an_unknown_tool_is_answered_with_the_known_ones_and_not_with_a_megabyte
 
 def test_every_ending_has_a_status_and_an_explanation() -> None:
     assert set(STATUS) == set(EXPLAINED)
+
+
+# --- rooms ------------------------------------------------------------------------
+
+
+def test_an_answer_that_fits_its_room_is_whole_and_a_longer_one_is_cut_with_a_note() -> None:
+    fits = DelegationEnded(1, 0, "answered", text="x" * 200, room=200)
+    assert prompts.delegation_result(fits) == ("x" * 200, False)
+    text, _ = prompts.delegation_result(DelegationEnded(1, 0, "answered", text="x" * 201, room=200))
+    note = " [cut: this result has 201 bytes, and 200 may be read]"
+    assert text == "x" * (200 - len(note)) + note
+
+
+def test_a_report_is_never_cut_and_neither_is_a_result_without_a_room() -> None:
+    value = Json(b'{"text":"' + b"x" * 900 + b'"}')
+    assert prompts.delegation_result(DelegationEnded(1, 0, "reported", value=value, room=500)) == (
+        bytes(value).decode(),
+        False,
+    )
+    long = DelegationEnded(1, 0, "answered", text="x" * 90_000)
+    assert prompts.delegation_result(long) == ("x" * 90_000, False)
+
+
+def test_last_words_and_reasons_are_cut_as_well() -> None:
+    end = DelegationEnded(1, 0, "budget", detail="d" * 400, text="x" * 900, room=500)
+    text, is_error = prompts.delegation_result(end)
+    assert is_error
+    assert text.startswith("The delegation failed (budget): ddd")
+    assert prompts.json_bytes(text) == 500
+
+
+@given(st.text(min_size=1).map(lambda text: text * 7), st.integers(1, 120))
+def test_a_cut_result_takes_at_most_its_room_in_a_request_and_as_much_of_it_as_fits(
+    text: str, room: int
+) -> None:
+    cut, _ = prompts.delegation_result(DelegationEnded(1, 0, "answered", text=text, room=room))
+    assert prompts.json_bytes(cut) <= room
+    assert prompts.json_bytes(cut) == len(text_json(cut)) - 2
+    if cut != text:
+        assert prompts.json_bytes(text) > room
+        kept = len(cut.partition(" [cut: ")[0]) if " [cut: " in cut else len(cut)
+        assert cut[:kept] == text[:kept]
+        # The next character, escaped, has at most six bytes.
+        assert prompts.json_bytes(cut) > room - 6

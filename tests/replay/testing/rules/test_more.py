@@ -12,6 +12,7 @@ from callboard.actors.protocol.messages import (
     Begin,
     Close,
     Delegate,
+    DelegationEnded,
     Finished,
     ReportJudged,
     SessionClosed,
@@ -37,6 +38,7 @@ from callboard.replay.testing.rules.caps import Children, Deserved
 from callboard.replay.testing.rules.ends import Cancelled, Closed, OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.reports import Checked
+from callboard.replay.testing.rules.reserves import ReserveHolds, Rooms
 from callboard.replay.testing.rules.stops import OneStop, Started, Timers
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -44,7 +46,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SCHEMA
 from tests.golden import SESSIONS, golden
 from tests.replay.testing.edited_logs import Log, again, appended, edited, find, limited, of_kind
-from tests.replay.testing.scenarios import PROFILES, cancelled, closed, policy, rich
+from tests.replay.testing.scenarios import PROFILES, TWO, cancelled, closed, policy, rich
 
 PROMPT = text_json("go")
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
@@ -62,6 +64,14 @@ def never_started() -> Log:
     return [replace(event, cause=1) if isinstance(event.body, ToolStarted) else event for event in RICH]
 
 
+def refused_at_its_closing_turn() -> Log:
+    """Let the host end as `budget` when it wants to read its delegations."""
+    log = SessionWorld(TWO).run().log
+    wish = [one for one in log if isinstance(one.body, TurnRequested) and one.sender == "host"][-1]
+    log = edited(log[: wish.seq], of_kind(SessionOpened), limits=Limits(tokens=100))
+    return appended(log, "supervisor", "host", wish.seq, Stop("budget"))
+
+
 DOCTORED: dict[type[Invariant], Callable[[], Log]] = {
     Checked: lambda: edited(RICH, _is_accepted, verdict="invalid"),
     Timers: lambda: edited(TIMED, of_kind(CancelTimer), timer=99),
@@ -73,6 +83,8 @@ DOCTORED: dict[type[Invariant], Callable[[], Log]] = {
     Closed: not_closed,
     Cancelled: lambda: edited(CANCELLED, of_kind(AskEnded), kind="answered"),
     Started: never_started,
+    Rooms: lambda: edited(RICH, of_kind(DelegationEnded), room=7_999),
+    ReserveHolds: refused_at_its_closing_turn,
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, granted_by
 from callboard.actors.protocol.messages import AskEnded, TurnRequested
 from callboard.actors.protocol.port_messages import (
@@ -29,6 +30,7 @@ from callboard.replay.testing.sessions.monitors import (
     NO_RESCUE,
     NOTHING_LEFT,
     RESUMES,
+    STAYS_CLOSED,
     LogRules,
     Replays,
     Requests,
@@ -366,3 +368,10 @@ def test_a_call_made_after_the_crash_is_not_lost_to_it() -> None:
     lost = ModelReplied(asked.turn, asked.attempt, "lost")
     world.log.append(type(grant)(len(world.log) + 1, grant.at, "model", grant.body.agent, grant.seq, lost))
     assert RESUMES.after(world, 1, 0) is not None
+
+
+def test_a_closed_session_that_is_open_is_found() -> None:
+    world = closed()
+    assert STAYS_CLOSED.breach(world) == ""
+    world.core.states[SUPERVISOR] = msgspec.structs.replace(world.supervisor, phase="open")
+    assert "its supervisor is open" in STAYS_CLOSED.breach(world)

@@ -18,6 +18,7 @@ from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
 from callboard.runtime.log.sqlite.deletion import mark, remove_some
 from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.schema import pragma
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 from tests.runtime.log.kit import event, events, json_text, large, same
@@ -188,6 +189,20 @@ def test_a_file_that_a_shell_holds_fails_the_batch_but_not_the_log(store: SQLite
     shell.close()
     (head,) = store.append([Append("s", 0, 1, events(1, 2))])
     assert isinstance(head, Head)
+
+
+def test_commits_sync_again_after_a_session_was_taken_over(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    connection.execute("PRAGMA synchronous = FULL")
+    statements = calls_of(connection, lambda: store.take_over("s"))
+    unsynced = statements.index("PRAGMA synchronous =")
+    assert unsynced < statements.index("BEGIN IMMEDIATE") < statements.index("COMMIT") < len(statements) - 1
+    assert statements[-1] == "PRAGMA synchronous ="
+    with pytest.raises(SessionNotFound):
+        store.take_over("nowhere")
+    full = 2
+    assert pragma(connection, "synchronous") == full
 
 
 def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path: Path) -> None:

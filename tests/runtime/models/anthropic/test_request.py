@@ -138,7 +138,8 @@ def test_a_tool_is_forced_where_the_model_is_known_to_allow_it(name: str, is_for
 
 @pytest.mark.parametrize("thinking", ["enabled", "adaptive", "between_tools", "disabled"])
 def test_a_tool_is_never_forced_while_thinking_is_on(thinking: str) -> None:
-    spec = ModelSpec("claude-sonnet-4-5", 9, as_json({"thinking": {"type": thinking}}))
+    budget = {"budget_tokens": 1_024} if thinking == "enabled" else {}
+    spec = ModelSpec("claude-sonnet-4-5", 2_000, as_json({"thinking": {"type": thinking, **budget}}))
     found = body(request_with(tools=TOOLS, model=spec, force_tool="report_back"), force_tools=True)
     assert ("tool_choice" in found) is (thinking == "disabled")
     assert problem_of(found) == ""
