@@ -13,7 +13,7 @@ from types import FrameType
 from typing import IO, Any, Final
 
 ASK: Final = signal.SIGUSR2
-_ANSWER_S: Final = 5.0
+_ANSWER_S: Final = 20.0
 _END: Final = "\n(all stacks)\n"
 
 
