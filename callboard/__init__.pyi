@@ -3,11 +3,15 @@
 from callboard.actors.protocol.endings import OutcomeKind as OutcomeKind
 from callboard.actors.protocol.endings import Status as Status
 from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
+from callboard.actors.protocol.errors import AskFailed as AskFailed
 from callboard.actors.protocol.errors import CallboardError as CallboardError
+from callboard.actors.protocol.errors import CallFailed as CallFailed
 from callboard.actors.protocol.errors import CorruptLog as CorruptLog
+from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged
 from callboard.actors.protocol.errors import Fenced as Fenced
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
+from callboard.actors.protocol.errors import Interrupted as Interrupted
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
@@ -17,6 +21,7 @@ from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
+from callboard.actors.protocol.errors import NotApproved as NotApproved
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
 from callboard.actors.protocol.errors import ScriptError as ScriptError
 from callboard.actors.protocol.errors import SessionBusy as SessionBusy
@@ -75,6 +80,9 @@ from callboard.runtime.models.scripted import call as call
 from callboard.runtime.models.scripted import calls as calls
 from callboard.runtime.models.scripted import fail as fail
 from callboard.runtime.models.scripted import say as say
+from callboard.runtime.programs.context import ProgramContext as ProgramContext
+from callboard.runtime.programs.program import Program as Program
+from callboard.runtime.programs.program import program as program
 from callboard.runtime.runtime import Runtime as Runtime
 from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
 from callboard.runtime.secrets.refs import SecretRef as SecretRef
@@ -117,15 +125,18 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalView",
     "Approver",
+    "AskFailed",
     "AskView",
     "Blocks",
     "Call",
+    "CallFailed",
     "CallboardError",
     "Capacity",
     "CapacityReport",
     "CommitStats",
     "ContextRequest",
     "CorruptLog",
+    "DelegationFailed",
     "DelegationOutcome",
     "Diverged",
     "Divergence",
@@ -134,6 +145,7 @@ __all__ = [
     "Fenced",
     "Head",
     "InsideLoop",
+    "Interrupted",
     "InvalidAgent",
     "InvalidPrompt",
     "InvalidSchema",
@@ -150,6 +162,7 @@ __all__ = [
     "ModelFailure",
     "ModelRequest",
     "ModelSpec",
+    "NotApproved",
     "OnText",
     "Outcome",
     "OutcomeError",
@@ -157,6 +170,8 @@ __all__ = [
     "Permission",
     "Policy",
     "Prices",
+    "Program",
+    "ProgramContext",
     "Recording",
     "Reply",
     "ReplyView",
@@ -208,6 +223,7 @@ __all__ = [
     "calls",
     "fail",
     "open_log",
+    "program",
     "say",
     "tool",
 ]

@@ -125,6 +125,11 @@ class Agent:
             function_name(self.context),
         )
 
+    @property
+    def all_models(self) -> tuple[Model, ...]:
+        """Return the models that the agent's own calls may use."""
+        return (self.model,) if self.model else ()
+
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist yet at construction, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))

@@ -23,6 +23,11 @@
       SessionFailed               a session that ended in this process; its log stays readable
       SessionDetached             a session that this process has left; another one, or a resume, goes on
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
+      AskFailed                   an ask of a program that brought no value; raised inside the program
+        CallFailed                a tool that failed, or did not run
+        Interrupted               a tool whose effect is unknown
+        NotApproved               a tool that a person did not allow to run
+        DelegationFailed          a delegation, or a question to a model, that ended without a result
       StoreError
         StoreLocked               a file that another process owns
         StoreReadOnly             a file or folder that cannot be written
@@ -137,6 +142,34 @@ class OutcomeError(CallboardError):
     def __init__(self, message: str, outcome: object) -> None:
         super().__init__(message)
         self.outcome = outcome
+
+
+class AskFailed(CallboardError):
+    """An ask of a program that brought no value. text: the words of its answer."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
+
+
+class CallFailed(AskFailed):
+    """A tool call that failed, or that did not run."""
+
+
+class Interrupted(AskFailed):
+    """A tool call that may have taken effect; nothing is known of its result."""
+
+
+class NotApproved(AskFailed):
+    """A tool call that a person did not allow to run."""
+
+
+class DelegationFailed(AskFailed):
+    """A delegation, or a question to a model, without a result. kind: its end, such as `budget`."""
+
+    def __init__(self, message: str, text: str = "", kind: str = "") -> None:
+        super().__init__(message, text)
+        self.kind = kind
 
 
 class StoreError(CallboardError):

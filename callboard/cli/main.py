@@ -33,6 +33,10 @@ _SECTIONS: Final = {
     },
     "Check": {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
+        "check-program": (
+            "check_program_command:check_program",
+            "Check a changed program against recorded steps.",
+        ),
     },
     "Test": {
         "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),

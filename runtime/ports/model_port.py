@@ -21,7 +21,7 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.live_answer import LiveAnswer
-from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
+from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
@@ -67,6 +67,9 @@ class ModelPort:
         self._waiting: dict[int, ModelReplied] = {}
         self._live: dict[int, LiveAnswer] = {}
         self._buffer_of = self._text_buffer  # one object for all calls
+        self._keeping = [model for model in models.values() if isinstance(model, KeepsRuns)]
+        if self._keeping:
+            board.on_agent_end = self._ended
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
@@ -76,6 +79,8 @@ class ModelPort:
         assert isinstance(state, AgentState)
         asked = request_of(state)
         asked.deps = self._board.deps.current
+        asked.session_id = self._board.session_id
+        asked.at = self._board.now_ms
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
@@ -113,12 +118,20 @@ class ModelPort:
     async def aclose(self) -> None:
         """Cancel all calls."""
         self._waiting.clear()
+        self._ended("")
         await self._tasks.aclose()
 
     def _text_buffer(self, grant: int, asked: ModelRequest) -> StreamBuffer:
         """Return the buffer for the live text of a call. grant: the seq of its `CallModel`."""
         show = partial(self._texts.on_text, grant, asked.address, asked.turn, asked.attempt)
         return self._board.secrets.stream(show)
+
+    def _ended(self, address: str) -> None:
+        for model in self._keeping:
+            try:
+                model.ended(self._board.session_id, address)
+            except Exception as error:  # the board publishes events meanwhile
+                logger.error("a model raised in `ended`\n%s", self._board.secrets.redactor.told(error))
 
     def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         model = self._models.get(asked.model.name)

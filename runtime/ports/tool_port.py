@@ -61,6 +61,7 @@ class ToolPort:
             timeout_s=timeout_s,
             max_chars=max_chars,
             redactor=self._board.secrets.redactor,
+            may_cut=not state.model.is_program,
         )
         if isinstance(result, ToolOutcome):
             self._answer(request, result)

@@ -27,7 +27,7 @@ from typing import Any, Final
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stop
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, PostGroup, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
@@ -62,6 +62,7 @@ class Board:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
         self.on_cut_off: Callable[[], None] = lambda: None
+        self.on_agent_end: Callable[[str], None] | None = None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
@@ -94,6 +95,11 @@ class Board:
     def gate(self) -> PortGate:
         """Return the session's port gate."""
         return self.core.gate
+
+    @property
+    def now_ms(self) -> int:
+        """Return the time by the session's clock, in milliseconds since 1970 UTC. It never goes back."""
+        return max(now_ms(), self._at)
 
     # --- posting ------------------------------------------------------------------
 
@@ -159,6 +165,10 @@ class Board:
         self._writer.stage(self.session_id, self._epoch, events)
         for event in [one for one in events if type(one.body) in DELEGATION_KINDS]:
             self.delegations.add(event)
+        if self.on_agent_end is not None:
+            for event in events:
+                if isinstance(event.body, Stop | Finished):
+                    self.on_agent_end(event.recipient if isinstance(event.body, Stop) else event.sender)
         if self.watchers:
             self._unseen.extend(events)
 

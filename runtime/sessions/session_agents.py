@@ -43,7 +43,7 @@ def agents_of_session(
     """
     agents = _roster(host)
     model = _model_of(host, default)
-    models = _by_name([model, *(other.model for other in agents.values())])
+    models = _by_name([model, *(one for other in agents.values() for one in other.all_models)])
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
     refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
     for one in models.values():
@@ -78,7 +78,9 @@ def _roster(host: Agent) -> dict[str, Agent]:
 
 
 def _model_of(host: Agent, default: Model | None) -> Model:
-    model = host.model or default
+    """Return the model that sub-agents inherit. A program hands down the one it would inherit itself."""
+    own = host.model
+    model = (default or own) if own is not None and own.spec.is_program else (own or default)
     if model is None:
         raise MisuseError(
             f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "

@@ -58,10 +58,12 @@ class ToolRunner:
         timeout_s: float,
         max_chars: int,
         redactor: Redactor = NO_SECRETS.redactor,
+        may_cut: bool = True,
     ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
         """Call the tool. Arguments that do not fit have an outcome at once; await the others in a task.
 
         timeout_s: seconds, unless the tool's own limit is lower. max_chars: characters of the output.
+        may_cut: a longer output is cut, else it is an error.
         The awaited call never raises an error of the tool, and gives a cancelled task an outcome. Only a
         task that is cancelled before its first step raises CancelledError: nothing has started then.
         KeyboardInterrupt on the main thread passes through.
@@ -73,7 +75,7 @@ class ToolRunner:
         if tool.timeout_s is not None and tool.timeout_s < timeout_s:
             timeout_s = tool.timeout_s
         ctx.begin(asyncio.get_running_loop(), timeout_s)
-        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s, redactor)
+        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s, redactor, may_cut)
         return one.on_loop() if tool.is_async else one.on_thread(self._threads)
 
     async def aclose(self) -> None:
@@ -91,6 +93,7 @@ class _Call(NamedTuple):
     max_chars: int
     grace_s: float
     redactor: Redactor
+    may_cut: bool
 
     # --- async tools --------------------------------------------------------------
 
@@ -105,7 +108,7 @@ class _Call(NamedTuple):
                 value = end.value
             else:
                 value = await self._finished(coroutine, waiting)
-            return returned(value, self.max_chars, self.redactor)
+            return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
         except BaseException as error:
             return self._after(error)
         finally:
@@ -155,7 +158,7 @@ class _Call(NamedTuple):
     def attempt(self) -> ToolOutcome:
         """Call the function on this thread and return its outcome."""
         try:
-            return returned(self.call(), self.max_chars, self.redactor)
+            return returned(self.call(), self.max_chars, self.redactor, may_cut=self.may_cut)
         except asyncio.CancelledError as error:
             return self.stopped() if self.ctx.is_cancelled else self.raised(error)
         except BaseException as error:

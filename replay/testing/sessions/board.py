@@ -5,6 +5,7 @@ moves that a caller may make. All others happen at once, as they do live. The cl
 other move is possible; then it jumps to the next due time of a timer, or of a port that takes its time.
 """
 
+import copy
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -190,7 +191,11 @@ class Board:
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
+        asked = (self.memory.request if self.memory else request_of)(state)
+        if state.model.is_program:  # a step has a time, and equal requests of other runs another one
+            asked = copy.copy(asked)
+            asked.at = self.now
+        self.asked[request.seq] = asked
 
     def close_request(self, request: Request) -> None:
         """Remove a request that its port has finished."""

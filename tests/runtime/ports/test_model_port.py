@@ -51,6 +51,8 @@ class Table:
             gate=world.gate,
             secrets=NO_SECRETS,
             deps=SessionDeps(None),
+            session_id="s",
+            now_ms=1,
             answer=lambda request, post: self.answers.append(post),
         )
         asked = world.asked[self.request.seq]
