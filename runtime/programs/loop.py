@@ -209,12 +209,12 @@ class ProgramLoop(_Base):
         if not math.isfinite(when):
             raise MisuseError(f"a program cannot wait until {when!r}; give a number of seconds")
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]  # a private part of asyncio
         heapq.heappush(self._timers, (when, self._number(), timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        if not handle._scheduled:  # type: ignore[attr-defined]
+        if not handle._scheduled:  # type: ignore[attr-defined]  # a private part of asyncio
             return
         self._cancelled_timers += 1
         if self._cancelled_timers > max(_CANCELLED_TIMERS, len(self._timers) // 2):
@@ -241,7 +241,7 @@ class ProgramLoop(_Base):
             coro, number, loop=self, name=called, context=context, **options
         )
         # A run says itself which tasks it abandons; at the end of a process it is dropped with its tasks.
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # a private part of asyncio
         if len(self._tasks) >= self._prune_at:
             self._tasks = self.live_tasks
             self._prune_at = 2 * len(self._tasks) + 16

@@ -125,6 +125,6 @@ def stepped(
 original = ProgramRun.step
 
 if __name__ == "__main__":
-    ProgramRun.step = stepped  # type: ignore[assignment,method-assign]
+    ProgramRun.step = stepped  # type: ignore[assignment,method-assign]  # patched to die in a step
     asyncio.run(main())
     print(passed, file=sys.stderr)

@@ -84,7 +84,7 @@ def cancelled_race() -> Scenario:
     """Build a race in the background that the host cancels, twice, and waits for."""
     both = calls((TASK_CANCEL, {"task": "host.1"}), (TASK_CANCEL, {"task": "host.1"}), (TASK_WAIT, {}))
     raced = race("kid", "kid")
-    started = calls((raced[0], {**dict(raced[1]), "background": True}))  # type: ignore[call-overload]
+    started = calls((raced[0], {**dict(raced[1]), "background": True}))  # type: ignore[call-overload]  # the arguments of a race are a dict
     return lead(started, both, LAST, kid=[calls(LOOK), LAST])
 
 

@@ -221,7 +221,7 @@ def test_an_interrupted_call_asks_a_person_in_its_own_turn() -> None:
     agent.hears(ApprovalGiven(1, 0, "approved"))
     agent.hears(returned(1))
     (asked,) = agent.hears(returned(0, status="interrupted"))
-    assert (asked.turn, asked.call, asked.is_repeat) == (1, 0, True)  # type: ignore[union-attr]
+    assert (asked.turn, asked.call, asked.is_repeat) == (1, 0, True)  # type: ignore[union-attr]  # a RequestApproval
     (called,) = agent.hears(ApprovalGiven(1, 0, "approved", is_repeat=True, arguments=raw({"euros": 1})))
     assert isinstance(called, CallTool)
     assert (called.turn, bytes(called.arguments)) == (1, b'{"euros":1}')
@@ -230,7 +230,7 @@ def test_an_interrupted_call_asks_a_person_in_its_own_turn() -> None:
 @pytest.mark.parametrize("verdict", ["denied", "cancelled"])
 def test_a_refusal_is_an_answer(verdict: str) -> None:
     agent = started(PAY, B)
-    agent.hears(ApprovalGiven(1, 0, verdict))  # type: ignore[arg-type]
+    agent.hears(ApprovalGiven(1, 0, verdict))  # type: ignore[arg-type]  # a verdict of the table above
     assert heard(agent) == [("p", verdict)]
 
 

@@ -188,7 +188,7 @@ def test_a_call_that_fails_or_whose_agent_is_stopped_changes_nothing() -> None:
 
 def again(one: AgentHarness, **fields: object) -> TurnRequested:
     """Let the agent begin once more."""
-    return turn(one.hears(one.begin(**fields)))  # type: ignore[arg-type]
+    return turn(one.hears(one.begin(**fields)))  # type: ignore[arg-type]  # fields of a Begin
 
 
 def test_the_next_ask_continues_the_conversation_with_its_changes() -> None:

@@ -24,7 +24,7 @@ def knowing(limits: Limits = NO_LIMITS) -> SessionHarness:
 
 def made(head: SessionHarness, name: str = "kid", key: int = 1, **more: object) -> list[Post]:
     fields: dict[str, object] = {"content": KNOWING, **more}
-    return head.hears("context", ContextMade("host", key, name, **fields))  # type: ignore[arg-type]
+    return head.hears("context", ContextMade("host", key, name, **fields))  # type: ignore[arg-type]  # fields of a ContextMade
 
 
 def ends(posts: list[Post]) -> list[DelegationEnded]:

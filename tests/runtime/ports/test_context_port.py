@@ -63,7 +63,7 @@ def test_an_async_function_may_return_blocks() -> None:
 
 @pytest.mark.parametrize("nothing", [None, "", []])
 def test_no_context_leaves_the_prompt_alone(nothing: object) -> None:
-    assert '"the prompt"' in run(lambda view: nothing).replace("'", '"')  # type: ignore[arg-type,return-value]
+    assert '"the prompt"' in run(lambda view: nothing).replace("'", '"')  # type: ignore[arg-type,return-value]  # any value, on purpose
 
 
 def raises(view: ContextRequest) -> str:
@@ -88,7 +88,7 @@ def slightly_large(view: ContextRequest) -> str:
 
 
 def number(view: ContextRequest) -> str:
-    return 7  # type: ignore[return-value]
+    return 7  # type: ignore[return-value]  # a wrong value, on purpose
 
 
 def no_blocks(view: ContextRequest) -> list[dict[str, object]]:
@@ -137,7 +137,7 @@ def test_an_async_function_that_swallows_its_cancellation_is_closed() -> None:
 
 def test_what_is_no_function_is_refused_when_the_agent_is_made() -> None:
     with pytest.raises(InvalidAgent, match="is no function"):
-        Agent("kid", context="words")  # type: ignore[arg-type]
+        Agent("kid", context="words")  # type: ignore[arg-type]  # a wrong value, on purpose
 
 
 def test_a_context_without_an_answer_is_asked_for_again_on_resume_and_of_the_same_view() -> None:

@@ -41,7 +41,7 @@ class Roster:
     """The tools and agents of the programs under test."""
 
     name = "under_test"
-    tools: dict[str, Tool] = {"work": work, "fail": fail}  # noqa: RUF012
+    tools: dict[str, Tool] = {"work": work, "fail": fail}  # noqa: RUF012  # never changed
     agents: tuple[Agent, ...] = (WORKER,)
     models: tuple[Model, ...] = ()
 

@@ -107,9 +107,9 @@ def test_a_function_that_cannot_be_a_program_is_refused() -> None:
         return ""
 
     with pytest.raises(InvalidAgent, match="is no async function"):
-        program(plain)  # type: ignore[arg-type]
+        program(plain)  # type: ignore[arg-type]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="takes a context and a prompt"):
-        program(lonely)  # type: ignore[arg-type]
+        program(lonely)  # type: ignore[arg-type]  # a wrong value, on purpose
 
 
 @live

@@ -310,7 +310,7 @@ def test_a_step_that_never_rests_crashes(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("callboard.runtime.programs.run.CALLBACKS_MAX", 1_000)
 
     async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
-        while True:  # noqa: ASYNC110
+        while True:  # noqa: ASYNC110  # the subject of this test
             await asyncio.sleep(0)
 
     text = crash(spinning)
@@ -401,7 +401,7 @@ def test_a_program_that_sleeps_through_its_stop_is_abandoned(caplog: pytest.LogC
             try:
                 await ctx.call(work, n=1)
             except asyncio.CancelledError:
-                while True:  # noqa: ASYNC110
+                while True:  # noqa: ASYNC110  # the subject of this test
                     await asyncio.sleep(0)
 
     run = started(spinning)

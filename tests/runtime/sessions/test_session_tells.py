@@ -95,9 +95,9 @@ def test_words_that_cannot_be_words_are_refused_before_they_are_posted() -> None
         session = await runtime.open(Agent("host"), session_id="one")
         for text in ("", "  ", "x" * (TELL_CHARS_MAX + 1), "x" * 1_000_000, None, b"x"):
             with pytest.raises(InvalidPrompt):
-                await session.tell("host", text)  # type: ignore[arg-type]
+                await session.tell("host", text)  # type: ignore[arg-type]  # a wrong value, on purpose
         with pytest.raises(MisuseError, match="one agent at a time"):
-            await session.tell(["host", "host.1"], "hurry")  # type: ignore[arg-type]
+            await session.tell(["host", "host.1"], "hurry")  # type: ignore[arg-type]  # a wrong value, on purpose
 
     log = run(body, ScriptedModel([]))
     assert not [one for one in Recording.open(MemoryReader(log), "one").events if isinstance(one.body, Tell)]

@@ -171,7 +171,7 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(tmp_path: Path) -> No
         with pytest.raises(MisuseError, match="either address= of one agent, or agent="):
             await session.set_tools([look])
         with pytest.raises(MisuseError, match="is no tool"):
-            await session.set_tools([7], agent="host")  # type: ignore[list-item]
+            await session.set_tools([7], agent="host")  # type: ignore[list-item]  # a wrong value, on purpose
         await session.ask("go")
 
     asked = Asked()

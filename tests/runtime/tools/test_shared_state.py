@@ -91,7 +91,7 @@ def test_a_context_that_a_test_makes_has_a_state() -> None:
 
 def test_keys_that_cannot_work_are_refused_when_the_agent_is_made() -> None:
     with pytest.raises(InvalidAgent, match="'replace', 'append', 'add'"):
-        SharedKey("merge")  # type: ignore[arg-type]
+        SharedKey("merge")  # type: ignore[arg-type]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="begins with a whole number"):
         SharedKey("add", "1")
     with pytest.raises(InvalidAgent, match="begins with a list"):
@@ -100,9 +100,9 @@ def test_keys_that_cannot_work_are_refused_when_the_agent_is_made() -> None:
         SharedKey("replace", object())
     for name in ("", "x" * 101, "a\nb", 7):
         with pytest.raises(InvalidAgent, match="a state key is named by"):
-            state_keys("host", {name: 1})  # type: ignore[dict-item]
+            state_keys("host", {name: 1})  # type: ignore[dict-item]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="state cannot be"):
-        Agent("host", state=[1])  # type: ignore[arg-type]
+        Agent("host", state=[1])  # type: ignore[arg-type]  # a wrong value, on purpose
 
 
 def test_agents_declare_the_keys_of_a_session_together_and_alike() -> None:

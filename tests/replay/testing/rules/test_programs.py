@@ -38,7 +38,7 @@ def given_up_and_started() -> Log:
     cancel = find(FIRST, of_kind(CancelCall))
     body = cancel.body
     assert isinstance(body, CancelCall)
-    call = CallTool(body.turn, body.call, "look", "read", find(FIRST, of_kind(CallTool)).body.arguments)  # type: ignore[union-attr]
+    call = CallTool(body.turn, body.call, "look", "read", find(FIRST, of_kind(CallTool)).body.arguments)  # type: ignore[union-attr]  # found by its kind
     return appended(FIRST, "host", "tools", cancel.cause, call)
 
 

@@ -35,7 +35,7 @@ def two_asks(prompt: object) -> Generator[Step, Answers, object]:
 
 def world_of(script: object) -> SessionWorld:
     people = [program_profile("host", tools=["look"])]
-    return SessionWorld(Scenario(people, program(script), [ask("one"), ask("two", request_id="r2")]))  # type: ignore[arg-type]
+    return SessionWorld(Scenario(people, program(script), [ask("one"), ask("two", request_id="r2")]))  # type: ignore[arg-type]  # a script is a policy
 
 
 def test_a_step_is_a_block_and_its_asks() -> None:
