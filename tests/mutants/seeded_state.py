@@ -82,15 +82,15 @@ CONTEXT: Final = (
         "context-not-handed-over",
         "The child does not read its context.",
         "agent.decider",
-        "user_message((*carry, *blocks_of(begin.context)), begin.prompt)",
-        "user_message(carry, begin.prompt)",
+        "prompt=joined(begin.context, begin.prompt)",
+        "prompt=begin.prompt",
     ),
     Mutant(
         "context-of-another-delegate",
         "The port is asked about the event before the Delegate.",
         "supervisor.delegating",
-        "delegation.key, name, work.seq, timeout",
-        "delegation.key, name, work.seq - 1, timeout",
+        "delegation.key, name, seq, timeout",
+        "delegation.key, name, seq - 1, timeout",
     ),
 )
 
@@ -127,8 +127,14 @@ TOOLS: Final = (
         "change-joins-a-paused-turn",
         "A change is told between a paused turn and its continuation.",
         "agent.turns",
-        "take_change(state) if said is not None else (state, NOTHING_SENT)",
-        "take_change(state)",
+        "names, told, ends = state.fresh, 0, 0\n",
+        """state, change = take_change(state)
+        names, told, ends = state.fresh + change.seqs, 0, 0
+        history, digest, tokens = state.history, state.digest, state.context_tokens
+        if change.message is not None:
+            history, digest = history.append(change.message), rolled(digest, change.message)
+            tokens += len(change.message)
+""",
     ),
     Mutant(
         "break-not-told",
@@ -155,9 +161,9 @@ TOOLS: Final = (
         "effect-of-now",
         "A call that waits for a person runs with the effect that its tool has now.",
         "agent.calls",
-        "Post(TOOLS, CallTool(state.turn, call, use.name, spec.effect, use.input, use.id))",
-        "Post(TOOLS, CallTool(state.turn, call, use.name, next((one.effect for one in "
-        "state.next_tools or () if one.name == use.name), spec.effect), use.input, use.id))",
+        "effect = _spec_of(use).effect",
+        "effect = next((one.effect for one in state.next_tools or () if one.name == use.name), "
+        "_spec_of(use).effect)",
     ),
     Mutant(
         "old-tools-in-the-next-ask",
@@ -176,8 +182,8 @@ TOOLS: Final = (
     Mutant(
         "change-of-another-agent",
         "A tool that sets tools of another agent changes its own agent, too.",
-        "agent.decider",
-        "if is_for(state, change) else state",
-        "if True else state",
+        "agent.tool_changes",
+        "if state.address == change.address or prefix_of(state).profile.name == change.profile:",
+        "if True:",
     ),
 )

@@ -206,8 +206,8 @@ DELEGATING: Final = (
         "parents-words-in-the-prompt",
         "A child gets its parent's last words in its prompt.",
         "supervisor.delegating",
-        "Begin(raw, request.prompt, model",
+        "Begin(raw, request.prompt, *told",
         "Begin(raw, Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and record.text "
-        "else request.prompt, model",
+        "else request.prompt, *told",
     ),
 )
