@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Finished, RevokePermission, Stopped, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,

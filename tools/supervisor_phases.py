@@ -27,16 +27,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, Close, Resumed, SessionOpened
 from callboard.actors.protocol.messages import (
-    Ask,
-    Cancel,
-    Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    SessionOpened,
     Stopped,
     TurnRequested,
     TurnSettled,

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import SYSTEM_START, rolled, system_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import ToolsChanged
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 

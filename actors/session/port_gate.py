@@ -26,22 +26,14 @@ Rules
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    Begin,
-    Resumed,
-    RevokePermission,
-    SessionOpened,
-    Stop,
-    Stopped,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
@@ -56,61 +48,11 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
-from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.permissions import Permissions
+from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 from callboard.actors.session.shared_state import NO_STATE, SharedState
-
-
-class Start(msgspec.Struct, frozen=True, gc=False):
-    """The permission for a port to act on a request.
-
-    waits: True if the log must be durable up to the request, and up to the announcement, first.
-    announcement: a post in the port's name that comes before the port acts.
-    """
-
-    request: Event
-    waits: bool = False
-    announcement: Post | None = None
-
-
-class Refuse(NamedTuple):
-    """The answer to a request that no port acts on."""
-
-    request: Event
-    sender: str
-    answer: Post
-
-
-class Abort(NamedTuple):
-    """The work for this request is no longer wanted."""
-
-    request: Event
-
-
-class Arm(NamedTuple):
-    """A timer to set: it fires `after_ms` after `at`. request: the seq of its `SetTimer`."""
-
-    timer: int
-    at: int
-    after_ms: int
-    request: int
-
-
-class Disarm(NamedTuple):
-    """A timer to forget."""
-
-    timer: int
-
-
-class GiveBack(NamedTuple):
-    """An agent needs its place no more. usage: of its call; None if that is not known."""
-
-    agent: str
-    usage: Usage | None
-
-
-Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm | GiveBack
 
 
 class OpenRequest(msgspec.Struct, gc=False):

@@ -35,7 +35,8 @@ from callboard.actors.protocol.messages import AnyMessage, Begin
 from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
-from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
+from callboard.actors.session.port_actions import Arm, Refuse, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import PORT_REQUESTS
 from callboard.actors.session.step import ActorState
 

@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.shared_state import (
     StateKey,

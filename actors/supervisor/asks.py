@@ -10,9 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, SessionOpened
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, fill, micro, millis, narrow
-from callboard.actors.protocol.messages import Ask, AskEnded, Begin, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.delegating import ask_schema, roster_of

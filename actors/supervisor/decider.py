@@ -32,23 +32,25 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, parent_of
-from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.client_messages import (
     Ask,
     Cancel,
-    CancelTask,
     Close,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    Tell,
+    ToolsChanged,
+)
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
+    CancelTask,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    RevokePermission,
-    SessionOpened,
     Stopped,
     SupervisorInput,
-    Tell,
-    ToolsChanged,
     TurnRequested,
     TurnSettled,
     Wake,

@@ -165,6 +165,8 @@ def why_denied(
     """
     parent, count = ancestry[-1], len(request.profiles)
     limits = parent.limits
+    if not count:
+        return "denied", "a delegation names at least one agent"
     if request.implicit == NULL and (detail := _not_allowed(state, parent, request)):
         return "denied", detail
     # A program's delegation stands in line; one that could never fit would stand there forever.
@@ -180,8 +182,6 @@ def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> s
     limits, count = parent.limits, len(request.profiles)
     if parent.depth >= (limits.max_depth or 0):
         return f"agents may nest {limits.max_depth} deep, and this one is at that depth"
-    if not count:
-        return "a delegation names at least one agent"
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
             return f"there is no agent '{name[:100]}' to delegate to"

@@ -12,7 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, names_agent
-from callboard.actors.protocol.messages import Tell, TellEnded, Told, TurnRequested
+from callboard.actors.protocol.client_messages import Tell, TellEnded
+from callboard.actors.protocol.messages import Told, TurnRequested
 from callboard.actors.supervisor.state import Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 

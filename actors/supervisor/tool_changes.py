@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import ToolsChanged, ToolsGiven
+from callboard.actors.protocol.messages import ToolsGiven
 from callboard.actors.protocol.profiles import Profile, ToolsChange, ToolSpec
 from callboard.actors.supervisor.state import Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork

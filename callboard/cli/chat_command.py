@@ -11,9 +11,10 @@ from typing import Final
 import click
 
 from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
 from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options

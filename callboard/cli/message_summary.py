@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from callboard.actors.agent.content import read
+from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
@@ -33,7 +34,7 @@ def whole_prompt(prompt: Json) -> str:
     )
 
 
-def _resumed(body: m.Resumed) -> str:
+def _resumed(body: c.Resumed) -> str:
     changes = []
     if body.profiles:
         when = " from the next ask on" if body.from_next_ask else ""
@@ -72,14 +73,14 @@ def _approval(body: p.ApprovalGiven) -> str:
     return body.verdict + always + by + permission + changed + f": {body.note}" * bool(body.note)
 
 
-def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:
+def _ended(body: c.AskEnded | m.DelegationEnded | m.Finished) -> str:
     said = body.detail or body.text
     if not isinstance(body, m.Finished) and body.kind == "reported" and body.value != NULL:
         said = _json(body.value)
     return f"{body.kind}: {said}" if said else body.kind
 
 
-def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
+def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
     return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
 
 
@@ -113,21 +114,21 @@ _profile: Final = msgspec.json.Decoder(_Named).decode
 
 # One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one.
 _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
-    m.SessionOpened: lambda it: (
+    c.SessionOpened: lambda it: (
         f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}"
     ),
-    m.Resumed: _resumed,
-    m.Ask: _prompt,
-    m.Tell: lambda it: f"{it.request_id} to {it.address}: {it.text}",
-    m.Cancel: lambda it: it.reason,
-    m.Close: lambda _: "",
-    m.TellEnded: lambda it: (
+    c.Resumed: _resumed,
+    c.Ask: _prompt,
+    c.Tell: lambda it: f"{it.request_id} to {it.address}: {it.text}",
+    c.Cancel: lambda it: it.reason,
+    c.Close: lambda _: "",
+    c.TellEnded: lambda it: (
         f"{it.request_id} heard in turn {it.turn}"
         if it.status == "heard"
         else f"{it.request_id} refused: {it.detail}"
     ),
-    m.AskEnded: _ended,
-    m.SessionClosed: lambda it: (
+    c.AskEnded: _ended,
+    c.SessionClosed: lambda it: (
         f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all"
     ),
     m.DeciderFailed: lambda it: f"on event {it.event}: {it.error}",
@@ -142,8 +143,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
     p.ApprovalGiven: _approval,
-    m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
-    m.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
+    c.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
+    c.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
     m.ToolsGiven: lambda it: _tool_names(it.tools),
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",

@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST, child_of, parent_of
+from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     DeciderFailed,
     Delegate,
@@ -21,8 +21,6 @@ from callboard.actors.protocol.messages import (
     ReportBack,
     ReportJudged,
     Stop,
-    Tell,
-    TellEnded,
     TurnRequested,
     TurnSettled,
 )

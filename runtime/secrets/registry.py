@@ -14,11 +14,12 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, SessionOpened
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure

@@ -30,7 +30,8 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, PostGroup, SessionCore
-from callboard.actors.session.port_gate import Arm, PortGate, Start
+from callboard.actors.session.port_actions import Arm, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
 from callboard.runtime.failure_text import failure_text

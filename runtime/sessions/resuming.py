@@ -4,6 +4,15 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from functools import partial
 from typing import Final, NamedTuple
 
+from callboard.actors.protocol.client_messages import (
+    RULES,
+    Ask,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+)
 from callboard.actors.protocol.errors import (
     CorruptLog,
     Diverged,
@@ -14,15 +23,6 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    RULES,
-    Ask,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
-    Tell,
-    TellEnded,
-)
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.session.port_gate import PortGate

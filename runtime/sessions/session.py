@@ -6,11 +6,11 @@ from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionClosed, TellEnded
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, SessionClosed, TellEnded
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from callboard.actors.protocol.client_messages import RULES, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from callboard.actors.protocol.addresses import HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import RevokePermission, ToolsChanged
 from callboard.actors.protocol.errors import UnknownName
-from callboard.actors.protocol.messages import RevokePermission, ToolsChanged
 from callboard.actors.session.permissions import Permission
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork

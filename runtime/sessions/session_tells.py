@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, TellRefused
-from callboard.actors.protocol.messages import Tell, TellEnded
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.sanitize import clean_text

@@ -19,9 +19,9 @@ from callboard.actors.protocol.addresses import (
     SUPERVISOR,
     TOOLS,
 )
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
-from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from msgspec import field
 
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
 from callboard.actors.session.permissions import EXPIRED
 from callboard.replay.testing.rules.base import Invariant

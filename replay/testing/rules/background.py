@@ -6,6 +6,7 @@ import msgspec
 
 from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
 from callboard.actors.agent.content import ToolUse, read
+from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -15,8 +16,6 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportJudged,
     Stop,
-    Tell,
-    TellEnded,
     Told,
     TurnRequested,
     TurnSettled,

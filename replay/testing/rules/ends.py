@@ -4,23 +4,25 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Close,
+    Resumed,
+    SessionClosed,
+    TellEnded,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
-    Cancel,
-    Close,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
-    Resumed,
-    SessionClosed,
     Stopped,
-    TellEnded,
 )
 from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.session.port_table import owner_of

@@ -12,25 +12,27 @@ from typing import Final, TypeAlias, TypeVar, get_args
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of, parent_of
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    ToolsChanged,
+)
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
     Stop,
     Stopped,
-    ToolsChanged,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (

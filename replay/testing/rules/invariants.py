@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import Final, get_args
 
 from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.testing.rules import (
     admission,
     approvals,

@@ -12,19 +12,18 @@ import msgspec
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
 from callboard.actors.protocol.messages import (
-    Ask,
     Begin,
     Delegate,
     Delegated,
     DelegationEnded,
     Finished,
-    Resumed,
     Stopped,
     TurnRequested,
     TurnSettled,

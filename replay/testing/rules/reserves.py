@@ -3,16 +3,10 @@
 from collections.abc import Sequence
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Delegate,
-    DelegationEnded,
-    ReportBack,
-    Resumed,
-    Stop,
-)
+from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, ReportBack, Stop
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.replay.testing.rules.base import Invariant

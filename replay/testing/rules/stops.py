@@ -9,11 +9,10 @@ from typing import Final
 from msgspec import field
 
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
     DeciderFailed,
     DelegationEnded,

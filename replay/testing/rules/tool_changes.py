@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import ToolsChanged, ToolsGiven
+from callboard.actors.protocol.messages import ToolsGiven
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life, of_kind
 

@@ -18,7 +18,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.permissions import expires_at
-from callboard.actors.session.port_gate import Arm, PortGate, Start
+from callboard.actors.session.port_actions import Arm, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import owner_of
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.session.step import ActorState

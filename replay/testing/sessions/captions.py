@@ -16,19 +16,16 @@ import msgspec
 
 from callboard.actors.agent.arguments import read_task
 from callboard.actors.agent.content import ToolUse, read
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
     Begin,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
-    Tell,
-    TellEnded,
     Told,
 )
 from callboard.actors.protocol.port_messages import (

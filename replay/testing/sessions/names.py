@@ -9,18 +9,16 @@ from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
+from callboard.actors.protocol.client_messages import Ask, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
     CancelTask,
     Delegate,
     Delegated,
     DelegationEnded,
     ReportBack,
     ReportJudged,
-    Tell,
-    TellEnded,
     Told,
     TurnRequested,
 )

@@ -13,13 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,

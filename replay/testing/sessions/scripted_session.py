@@ -9,15 +9,9 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, SessionClosed, ToolsChanged
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    AskEnded,
-    Close,
-    SessionClosed,
-    ToolsChanged,
-)
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,

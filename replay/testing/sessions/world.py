@@ -23,10 +23,11 @@ from random import Random
 from typing import Final, NamedTuple, Self, TypeVar
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Close
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, Stop
+from callboard.actors.protocol.messages import Begin, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.captions import caption

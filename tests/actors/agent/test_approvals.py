@@ -7,19 +7,11 @@ import pytest
 from msgspec import structs
 
 from callboard.actors.protocol.addresses import APPROVALS, TOOLS
+from callboard.actors.protocol.client_messages import AskEnded, Resumed, RevokePermission
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AgentInput,
-    AnyMessage,
-    AskEnded,
-    DelegationEnded,
-    Resumed,
-    RevokePermission,
-    Stop,
-    Stopped,
-)
+from callboard.actors.protocol.messages import AgentInput, AnyMessage, DelegationEnded, Stop, Stopped
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,

@@ -5,15 +5,9 @@ import json
 import pytest
 
 from callboard.actors.agent.state import request_of
+from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Finished,
-    Stop,
-    ToolsChanged,
-    ToolsGiven,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, ToolsGiven, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Ask, Cancel
 from callboard.actors.protocol.codec import UnreadableBody, decode, encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, Cancel, Delegate, DelegationEnded, ReportBack, Stop
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportBack, Stop
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need, Usage

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Cancel, DeciderFailed, Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.messages import DeciderFailed, Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.replies import Reply, calls

@@ -24,16 +24,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage
-from callboard.actors.session.port_gate import (
-    Abort,
-    Action,
-    Arm,
-    Disarm,
-    GiveBack,
-    PortGate,
-    Refuse,
-    Start,
-)
+from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     CancelTask,
     Delegate,

@@ -13,19 +13,12 @@ import pytest
 
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Close, Resumed, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Cancel,
-    Close,
-    ReportBack,
-    Resumed,
-    SessionOpened,
-    Stopped,
-)
+from callboard.actors.protocol.messages import ReportBack, Stopped
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.step import ActorState, step
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Resumed
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.port_gate import PortGate

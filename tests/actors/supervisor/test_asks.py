@@ -2,23 +2,25 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import (
+    AskEnded,
+    Cancel,
+    Close,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+)
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
-    Cancel,
-    Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
     Stopped,
     TurnSettled,
 )

@@ -4,11 +4,12 @@ import itertools
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin, Cancel, DelegationEnded
+from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext, SchemaChecked
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said

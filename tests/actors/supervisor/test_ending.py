@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
-    Cancel,
     CancelTask,
     DeciderFailed,
     Delegate,

@@ -9,25 +9,27 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    Cancel,
+    Close,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    Tell,
+    ToolsChanged,
+)
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    Ask,
-    Cancel,
     CancelTask,
-    Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    RevokePermission,
-    SessionOpened,
     Stopped,
     SupervisorInput,
-    Tell,
-    ToolsChanged,
     TurnRequested,
     TurnSettled,
     Wake,

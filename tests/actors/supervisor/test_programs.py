@@ -2,19 +2,17 @@
 
 from typing import Any
 
+from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     CancelTask,
     Delegate,
     DelegationEnded,
     Finished,
-    Tell,
-    TellEnded,
     TurnRequested,
     Wake,
     Woken,

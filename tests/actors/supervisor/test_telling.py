@@ -1,9 +1,10 @@
 """Words of a client for a running agent: who takes them, who hears them, who refuses them."""
 
+from callboard.actors.protocol.client_messages import Cancel, Tell, TellEnded
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Cancel, Delegate, Tell, TellEnded, Told, TurnRequested
+from callboard.actors.protocol.messages import Delegate, Told, TurnRequested
 from callboard.actors.protocol.usage import Need
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.telling import UNHEARD_MAX

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Cancel, Resumed, ToolsChanged
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin, Cancel, Resumed, ToolsChanged, ToolsGiven
+from callboard.actors.protocol.messages import Begin, ToolsGiven
 from callboard.actors.protocol.profiles import Profile, ToolsChange
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.actors.harness import SessionHarness, said

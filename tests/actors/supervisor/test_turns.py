@@ -2,16 +2,15 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel, Resumed
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    Cancel,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
-    Resumed,
     Stop,
     Stopped,
     TurnRequested,

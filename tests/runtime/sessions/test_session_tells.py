@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, SessionEnded, call, calls, say
+from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionDetached, TellRefused
-from callboard.actors.protocol.messages import Delegated, DelegationEnded, Tell, TurnRequested
+from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import TellEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DelegationEnded, Stop, TellEnded, TurnRequested
+from callboard.actors.protocol.messages import DelegationEnded, Stop, TurnRequested
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants import scenarios_background as scenarios

@@ -5,18 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
-    SessionOpened,
     Stop,
     Stopped,
     TurnSettled,

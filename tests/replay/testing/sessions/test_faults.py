@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, SessionClosed
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed
+from callboard.actors.protocol.messages import DeciderFailed
 from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.replay.testing.sessions.faults import (
     CALM_EVERY,

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import msgspec
 import pytest
 
-from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.programs import (
     Answers,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.messages import Cancel
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.replay.testing.stores.events import event, events, large, same
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append
