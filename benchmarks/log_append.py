@@ -16,9 +16,9 @@ import time
 from itertools import count, islice
 from pathlib import Path
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite.meta import Durability

@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
 
+from callboard.actors.protocol.client_messages import RULES, Ask, Cancel, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import RULES, Ask, Cancel, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog, Head

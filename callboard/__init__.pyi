@@ -3,19 +3,25 @@
 from callboard.actors.protocol.endings import OutcomeKind as OutcomeKind
 from callboard.actors.protocol.endings import Status as Status
 from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
+from callboard.actors.protocol.errors import AskFailed as AskFailed
 from callboard.actors.protocol.errors import CallboardError as CallboardError
+from callboard.actors.protocol.errors import CallFailed as CallFailed
 from callboard.actors.protocol.errors import CorruptLog as CorruptLog
+from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged
 from callboard.actors.protocol.errors import Fenced as Fenced
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
+from callboard.actors.protocol.errors import Interrupted as Interrupted
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
+from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
+from callboard.actors.protocol.errors import NotApproved as NotApproved
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
 from callboard.actors.protocol.errors import ScriptError as ScriptError
 from callboard.actors.protocol.errors import SessionBusy as SessionBusy
@@ -31,6 +37,7 @@ from callboard.actors.protocol.errors import StoreLocked as StoreLocked
 from callboard.actors.protocol.errors import StoreReadOnly as StoreReadOnly
 from callboard.actors.protocol.errors import StoreTooNew as StoreTooNew
 from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
+from callboard.actors.protocol.errors import TellRefused as TellRefused
 from callboard.actors.protocol.errors import ToolError as ToolError
 from callboard.actors.protocol.errors import ToolInterrupted as ToolInterrupted
 from callboard.actors.protocol.errors import UnknownName as UnknownName
@@ -44,6 +51,7 @@ from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
 from callboard.actors.session.capacity import Capacity as Capacity
+from callboard.actors.session.contexts import ContextRequest as ContextRequest
 from callboard.actors.session.permissions import Permission as Permission
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
@@ -75,6 +83,9 @@ from callboard.runtime.models.scripted import call as call
 from callboard.runtime.models.scripted import calls as calls
 from callboard.runtime.models.scripted import fail as fail
 from callboard.runtime.models.scripted import say as say
+from callboard.runtime.programs.context import ProgramContext as ProgramContext
+from callboard.runtime.programs.program import Program as Program
+from callboard.runtime.programs.program import program as program
 from callboard.runtime.runtime import Runtime as Runtime
 from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
 from callboard.runtime.secrets.refs import SecretRef as SecretRef
@@ -100,6 +111,7 @@ from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
+from callboard.runtime.tools.shared_state import SharedKey as SharedKey
 from callboard.runtime.tools.tool import Tool as Tool
 from callboard.runtime.tools.tool import tool as tool
 
@@ -116,14 +128,18 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalView",
     "Approver",
+    "AskFailed",
     "AskView",
     "Blocks",
     "Call",
+    "CallFailed",
     "CallboardError",
     "Capacity",
     "CapacityReport",
     "CommitStats",
+    "ContextRequest",
     "CorruptLog",
+    "DelegationFailed",
     "DelegationOutcome",
     "Diverged",
     "Divergence",
@@ -132,9 +148,11 @@ __all__ = [
     "Fenced",
     "Head",
     "InsideLoop",
+    "Interrupted",
     "InvalidAgent",
     "InvalidPrompt",
     "InvalidSchema",
+    "InvalidState",
     "Limits",
     "MCPServer",
     "MemoryLog",
@@ -148,6 +166,7 @@ __all__ = [
     "ModelFailure",
     "ModelRequest",
     "ModelSpec",
+    "NotApproved",
     "OnText",
     "Outcome",
     "OutcomeError",
@@ -155,6 +174,8 @@ __all__ = [
     "Permission",
     "Policy",
     "Prices",
+    "Program",
+    "ProgramContext",
     "Recording",
     "Reply",
     "ReplyView",
@@ -178,6 +199,7 @@ __all__ = [
     "SessionStatus",
     "SessionStream",
     "Share",
+    "SharedKey",
     "Snapshot",
     "Status",
     "StoreError",
@@ -190,6 +212,7 @@ __all__ = [
     "StreamCut",
     "StreamEvent",
     "StreamItem",
+    "TellRefused",
     "TextDelta",
     "TextReset",
     "Tool",
@@ -206,6 +229,7 @@ __all__ = [
     "calls",
     "fail",
     "open_log",
+    "program",
     "say",
     "tool",
 ]

@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Finished, RevokePermission, Stopped, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -18,10 +19,12 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     SetTimer,
     TimerFired,
+    ToolReturned,
     ToolStarted,
 )
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
+from callboard.actors.session.shared_state import NO_STATE
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
     **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
@@ -39,11 +42,13 @@ class OpenRequests:
         self._timers: dict[int, int] = {}
         self._turns: dict[str, Event] = {}
         self._permissions = Permissions()
+        self._shared = NO_STATE
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
         if take := _TAKES.get(type(event.body)):
             take(self, event, event.body)
+        self._shared = self._shared.after(event)
 
     def broken_rule(self, event: Event) -> str:
         """Return the rule that an event of a port or a client breaks, or nothing."""
@@ -63,6 +68,8 @@ class OpenRequests:
             return f"an answer repeats {' and '.join(names)} of its request"
         if not self._is_permitted(request, answer):
             return "an approval by permission names one that holds for this call"
+        if isinstance(answer.body, ToolReturned) and self._shared.why_refused(answer.body.state_update):
+            return "a tool updates keys that the session declares, with values of their types"
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, overload
 
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import SessionOpened
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, check_rules, event_of
 

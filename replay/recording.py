@@ -19,6 +19,7 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import recorded_failure
+from callboard.actors.session.shared_state import SharedState, folded
 from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence
 from callboard.replay.exports.writing import Job, export
@@ -191,6 +192,10 @@ class Recording(AbstractContextManager["Recording"]):
             known = ", ".join(sorted({SUPERVISOR, *named}))
             raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
         return state
+
+    def shared_state(self, at: int | None = None) -> SharedState:
+        """Return the shared state after the events up to `at`, which are checked. Raises UnknownName."""
+        return folded(self.events.upto(self._seq(at)))
 
     def request(self, seq: int) -> ModelRequest:
         """Return the exact request of a model call. Reads its agent's events only, like `state`.

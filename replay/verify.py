@@ -14,9 +14,9 @@ from typing import NoReturn, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests

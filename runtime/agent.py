@@ -7,16 +7,18 @@ import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, get_args
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.profiles import OnFinish, Profile
+from callboard.runtime.contexts import ContextFunction, checked_function, function_name
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.shared_state import state_keys
 from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
@@ -39,6 +41,13 @@ class Agent:
     limits: its own bounds; the narrower of these, the session's and the call's hold.
     model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
     server_tools: tools that the model's service runs.
+    background: True lets its model start sub-agents that work while it goes on.
+    on_finish: "wait" if its last word waits for these sub-agents, "cancel" if it ends them.
+    state: keys of the session's shared state that its tools use: a `SharedKey`, or a first value, by name
+        (docs/shared-state.md). The agents of a session declare its keys together.
+    context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
+        content blocks that it returns stand before the prompt (docs/context.md).
+    later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -59,6 +68,11 @@ class Agent:
         limits: Limits | None = None,
         model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
+        background: bool = False,
+        on_finish: OnFinish = "wait",
+        state: Mapping[str, object] | None = None,
+        context: ContextFunction | None = None,
+        later_tools: Sequence[Tool] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
@@ -72,14 +86,27 @@ class Agent:
         self.sources, own = _parted(tools)
         refuse_equal_labels(name, self.sources)
         self.tools = _by_name(name, "tool", own, Tool, "decorate the function with @tool")
+        self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
+        if both := self.tools.keys() & self.later_tools.keys():
+            raise InvalidAgent(
+                f"agent {name!r}: {min(both)!r} is in tools and in later_tools; leave it out of one"
+            )
         self.agents = _agents(name, agents)
         self.model = _model(name, model)
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self.output_type = output_type(output_schema)
+        _check(name, "background", background, bool)
+        if on_finish not in get_args(OnFinish):
+            raise InvalidAgent(f'agent {name!r}: on_finish is "wait" or "cancel", not {on_finish!r:.40}')
+        self.background = background
+        self.on_finish: OnFinish = on_finish
         for each in server_tools:
             _check(name, "a server tool", each, Mapping)
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
+        _check(name, "state", state, Mapping | None)
+        self.state = state_keys(name, state or {})
+        self.context = checked_function(name, context)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -97,15 +124,23 @@ class Agent:
             self.limits,
             self.model.spec if self.model else None,
             self.output_type.name,
+            self.background,
+            self.on_finish,
+            function_name(self.context),
         )
 
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
+        later, every = self.later_tools.values(), (*self.tools.values(), *found)
+        known = _by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
         agent = copy.copy(self)
-        agent.tools = _by_name(
-            self.name, "tool", (*self.tools.values(), *found), Tool, "decorate the function with @tool"
-        )
+        agent.tools = {tool.name: known[tool.name] for tool in every}
         return agent
+
+    @property
+    def all_models(self) -> tuple[Model, ...]:
+        """Return the models that the agent's own calls may use."""
+        return (self.model,) if self.model else ()
 
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist yet at construction, for two that delegate to each other."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask
 from callboard.actors.protocol.profiles import Prices, Profile
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest

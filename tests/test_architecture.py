@@ -36,7 +36,7 @@ PURE = {
 ONLY_IN = {
     "pykka": {"runtime/scheduling/loop_actor.py"},
     "time": {"runtime/clock.py", "replay/testing/stopwatch.py"},
-    "random": {"replay/testing/"},
+    "random": {"replay/testing/", "runtime/programs/run.py", "runtime/programs/context.py"},
     "secrets": {"runtime/clock.py"},
     "uuid": {"runtime/sanitize.py"},
 }

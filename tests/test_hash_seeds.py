@@ -14,7 +14,7 @@ SESSIONS = 15
 PLANTED = """
 from callboard.actors.protocol import prompts
 real = prompts.task_tool
-prompts.task_tool = lambda roster: real(tuple(set(roster)))
+prompts.task_tool = lambda roster, **more: real(tuple(set(roster)), **more)
 from tests.determinism import line, world
 for number in range(3):
     print(line(str(number), world(number).log))

@@ -1,6 +1,6 @@
 """Random small sessions: a seed says all, and a schedule nothing but the order."""
 
-from callboard.actors.protocol.messages import Ask
+from callboard.actors.protocol.client_messages import Ask
 from tests.session_plans import Plan, play
 
 

@@ -25,7 +25,10 @@ def stubs() -> dict[Path, str]:
 
 def stub(homes: Homes, *, has_version: bool = False) -> str:
     """Return the stub of a package that offers these names. has_version: it also has a `__version__`."""
-    found = sorted((home, name) for home, names in homes.items() for name in names)
+    found = sorted(
+        ((home, name) for home, names in homes.items() for name in names),
+        key=lambda one: (one[0], one[1][0].islower(), one[1].lower()),  # as ruff sorts imports
+    )
     lines = [f"from callboard.{home} import {name} as {name}" for home, name in found]
     names = sorted(name for _, name in found)
     return "\n".join(

@@ -14,7 +14,7 @@
                 draining     it has ended, and ports may still owe it answers
                 holding      it has drained, but an agent below it has not
                 gone         out of the tree
-    delegation  checking     its schema is with the schema port; no agent has begun
+    delegation  checking     the schema port or the context port has not answered; no agent has begun
                 working      an agent works on it
                 judging      a report is being checked, others may wait behind it
                 ended        its one end is posted
@@ -27,21 +27,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, Close, Resumed, SessionOpened
 from callboard.actors.protocol.messages import (
-    Ask,
-    Cancel,
-    Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    SessionOpened,
     Stopped,
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 
 SessionStatus: TypeAlias = Literal["new", "open", "checking", "asking", "ending", "straggling", "closed"]
@@ -122,7 +118,7 @@ SESSION_MOVES: Final[Moves] = MappingProxyType(
 
 AGENT_MOVES: Final[Moves] = MappingProxyType(
     {
-        ("gone", "acting"): frozenset({Ask, Delegate, SchemaChecked}),
+        ("gone", "acting"): frozenset({Ask, Delegate, SchemaChecked, ContextMade}),
         ("holding", "acting"): frozenset({Ask, SchemaChecked}),
         ("acting", "thinking"): frozenset({TurnRequested}),
         ("acting", "waiting"): frozenset({TurnRequested}),
@@ -151,8 +147,8 @@ DELEGATION_MOVES: Final[Moves] = MappingProxyType(
     {
         ("new", "checking"): frozenset({Delegate}),
         ("new", "working"): frozenset({Delegate}),
-        ("checking", "working"): frozenset({SchemaChecked}),
-        ("checking", "ended"): ENDING,
+        ("checking", "working"): frozenset({SchemaChecked, ContextMade}),
+        ("checking", "ended"): ENDING | {ContextMade},
         ("working", "judging"): frozenset({ReportBack}),
         ("working", "ended"): ENDING,
         ("judging", "working"): frozenset({SchemaChecked}),

@@ -1,4 +1,4 @@
-"""The arguments that a model gives to callboard's own tools, `task` and `report_back`."""
+"""The arguments that a model gives to callboard's own tools: `task`, `task_wait` and others."""
 
 from typing import Final
 
@@ -18,6 +18,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     agents: tuple[str, ...] | None = None
     copies: int | None = None
     output_schema: Json = NULL
+    background: bool | None = None
 
     def racers(self, known: tuple[str, ...]) -> tuple[str, ...]:
         """Return the profiles to run, a name n times for n copies; an empty tuple for useless arguments.
@@ -31,6 +32,29 @@ class Task(msgspec.Struct, frozen=True, gc=False):
         return names * copies
 
 
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of an `ask_model` call.
+
+    schema: of the answer, null for text. model: a name, None for the usual one.
+    """
+
+    prompt: Json
+    schema: Json = NULL
+    system: Json = NULL
+    model: str | None = None
+
+
+class TaskWait(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of a `task_wait` call."""
+
+    tasks: tuple[str, ...] | None = None
+    any: bool | None = None
+
+
+class _TaskCancel(msgspec.Struct, frozen=True, gc=False):
+    task: str
+
+
 class _Block(msgspec.Struct, frozen=True, gc=False):
     type: str
 
@@ -40,6 +64,9 @@ class _Wrapped(msgspec.Struct, frozen=True, gc=False):
 
 
 _TASK: Final = msgspec.json.Decoder(Task)
+_QUESTION: Final = msgspec.json.Decoder(Question)
+_TASK_WAIT: Final = msgspec.json.Decoder(TaskWait)
+_TASK_CANCEL: Final = msgspec.json.Decoder(_TaskCancel)
 _PROMPT: Final[msgspec.json.Decoder[str | tuple[_Block, ...]]] = msgspec.json.Decoder(
     str | tuple[_Block, ...]
 )
@@ -55,6 +82,35 @@ def read_task(arguments: Json) -> Task | None:
         return None
     has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
     return task if has_prompt else None
+
+
+def read_question(arguments: Json) -> Question | None:
+    """Read the arguments of an `ask_model` call; return None if they are unusable or lack a prompt."""
+    try:
+        question = _QUESTION.decode(arguments)
+        prompt = _PROMPT.decode(question.prompt)
+        if question.system != NULL:
+            _PROMPT.decode(question.system)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
+    return question if has_prompt else None
+
+
+def read_task_wait(arguments: Json) -> TaskWait | None:
+    """Read the arguments of a `task_wait` call; return None if they are unusable."""
+    try:
+        return _TASK_WAIT.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_task_cancel(arguments: Json) -> str | None:
+    """Read the address that a `task_cancel` call names; return None if there is none."""
+    try:
+        return _TASK_CANCEL.decode(arguments).task
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def unwrapped(value: Json) -> Json:

@@ -5,33 +5,37 @@ A call becomes a request to the tools, to a person or to the supervisor, or an e
 answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import read_task, unwrapped
+from callboard.actors.agent.arguments import read_question, read_task, unwrapped
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
     NO_ANSWERS,
-    NO_CALLS,
     AgentState,
     Answer,
     has_turns_left,
     prefix_of,
     refusals,
 )
-from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
+from callboard.actors.agent.tasks import NO_CALLS
+from callboard.actors.agent.turns import Decision, ask_new_turn, finish_without_turns
+from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
-from callboard.actors.protocol.conversation import text_json, tool_result, user_message
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.limits import Limits, millis
+from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
-from callboard.actors.protocol.usage import bound
+from callboard.actors.protocol.profiles import Profile, ToolSpec
+from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import Settled
 
 _NO_TEXT: Final = text_json("")
@@ -39,8 +43,8 @@ _NO_TEXT: Final = text_json("")
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most = state.limits.max_tool_calls or 1
-    requests, reports, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
+    most, uses = state.limits.max_tool_calls or 1, with_specs(state, uses)
+    requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
     posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
     for call, post in requests:
@@ -52,21 +56,26 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         elif post.recipient == APPROVALS:
             questions = questions.put(call, True)
         posts.append(post)
+    background, cancels, answers = open_waits(state, uses, own, posts, answers)
+    posts += cancels
     state = replace(
         state,
         phase="acting",
         uses=uses[:most],
         refused=uses[most:],
         answers=answers,
-        unanswered=len(requests),
+        unanswered=len(requests) + background.waits.size,
         tools_out=tools_out,
         waiting=waiting,
         questions=questions,
         changed=NO_CALLS,
         reports=reports,
+        background=background,
     )
     return (
-        (state, settled_in(_with_reserve(state, posts), settled)) if posts else all_answered(state, settled)
+        (state, settled_in(state, _with_reserve(state, posts), settled))
+        if state.unanswered
+        else all_answered(state, settled)
     )
 
 
@@ -75,9 +84,7 @@ def _with_reserve(state: AgentState, posts: list[Post]) -> list[Post]:
     calls = [post.body.call for post in posts if isinstance(post.body, Delegate)]
     if not calls:
         return posts
-    known = state.context_tokens + sum(map(len, results(state)[0]))
-    known += sum(len(tool_result(state.uses[call].id, _NO_TEXT, is_error=True)) for call in calls)
-    closing = bound(known, state.model.max_tokens, state.model.prices)
+    closing = _closing(state, calls)
     return [
         Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(calls)))
         if isinstance(post.body, Delegate)
@@ -86,45 +93,72 @@ def _with_reserve(state: AgentState, posts: list[Post]) -> list[Post]:
     ]
 
 
+def _closing(state: AgentState, calls: Sequence[int]) -> Need:
+    """Return the need of the next turn without the results of its tools and delegations.
+
+    calls: those that delegate.
+    """
+    known = state.context_tokens + sum(map(len, results(state)[0])) + waits_size(state)
+    known += sum(len(tool_result(state.uses[call].id, _NO_TEXT, is_error=True)) for call in calls)
+    return bound(known, state.model.max_tokens, state.model.prices)
+
+
 def _sort_calls(
     state: AgentState, uses: tuple[ToolUse, ...], cut: int
-) -> tuple[list[tuple[int, Post]], tuple[int, ...], IntMap[Answer]]:
-    """Return the calls that become requests, those that report, and the answers to those that fail here.
+) -> tuple[list[tuple[int, Post]], tuple[int, ...], list[int], IntMap[Answer]]:
+    """Return the calls that become requests, those that report, those that wait, and answers to failed ones.
 
     cut: the call that was cut at max_tokens, or -1.
     """
     prefix = prefix_of(state)
     requests: list[tuple[int, Post]] = []
     reports: list[int] = []
+    own: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
         if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
-        request = prompts.TRUNCATED if call == cut else _request_for(state, prefix, call, use)
+        if call != cut and prefix.background and use.name in OWN_CALLS:
+            own.append(call)
+            continue
+        request = prompts.TRUNCATED if call == cut else request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
             answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
-    return requests, tuple(reports), answers
+    return requests, tuple(reports), own, answers
 
 
-def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+def with_specs(state: AgentState, uses: tuple[ToolUse, ...]) -> tuple[ToolUse, ...]:
+    """Return calls with their tools as these are now."""
+    # The tools of an agent may change while a call waits: it keeps the effect and the approval it has now.
+    specs = prefix_of(state).specs
+    return tuple(replace(use, spec=specs[use.name]) if use.name in specs else use for use in uses)
+
+
+def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
-    effect = prefix.effects.get(use.name)
-    if effect is not None:
-        if prefix.approvals.get(use.name) in ("before", "always"):
+    if use.spec is not None:
+        if use.spec.approval in ("before", "always"):
             return _question(state, call, use)
         return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
-    return prompts.unknown_tool(use.name, tuple(prefix.effects))
+    if use.name == prompts.ASK_MODEL and prefix.profile.is_eager:
+        return _ask_model(state, call, use)
+    return prompts.unknown_tool(use.name, tuple(prefix.specs))
 
 
-def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
-    """Return the request to run one of the profile's tools for this call."""
-    effect = prefix_of(state).effects[use.name]
-    return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
+    """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
+    effect = _spec_of(use).effect
+    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id))
+
+
+def _spec_of(use: ToolUse) -> ToolSpec:
+    assert use.spec is not None  # only calls of tools are asked about, wait, or run
+    return use.spec
 
 
 def start_next_tool(state: AgentState) -> Decision:
@@ -138,40 +172,70 @@ def start_next_tool(state: AgentState) -> Decision:
     return state, (call_tool(state, call, state.uses[call]),)
 
 
-def ask_to_repeat(state: AgentState, call: int) -> Post | None:
-    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
-    use = state.uses[call]
-    is_asked = prefix_of(state).approvals.get(use.name) in ("interrupted", "always")
-    return _question(state, call, use, is_repeat=True) if is_asked else None
+def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
+    """Return the question if an interrupted call may run again; None if its tool wants no such question.
+
+    turn: of the call, 0 for the last.
+    """
+    if use.spec is None or use.spec.approval not in ("interrupted", "always"):
+        return None
+    return _question(state, call, use, turn, is_repeat=True)
 
 
-def _question(state: AgentState, call: int, use: ToolUse, *, is_repeat: bool = False) -> Post:
+def _question(state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_repeat: bool = False) -> Post:
     """Return the question to a person about a call."""
-    prefix, limit = prefix_of(state), millis(state.limits.approval_timeout_s)
-    effect, profile = prefix.effects[use.name], prefix.profile.name
-    own = next(spec.approval_timeout_ms for spec in prefix.profile.tools if spec.name == use.name)
-    timeout_ms = min(own or limit, limit or own)
-    body = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms)
-    return Post(APPROVALS, body)
+    spec, limit = _spec_of(use), millis(state.limits.approval_timeout_s)
+    own = spec.approval_timeout_ms
+    profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)
+    wanted = (use.name, spec.effect, use.input)
+    return Post(APPROVALS, RequestApproval(turn or state.turn, call, *wanted, is_repeat, profile, timeout_ms))
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    known = prefix_of(state).profile.agents
+    prefix = prefix_of(state)
+    known = prefix.profile.agents
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
-    room = state.limits.max_result_chars or 0
-    return Post(SUPERVISOR, Delegate(state.turn, call, names, task.prompt, task.output_schema, room=room))
+    mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
+    room = 0 if prefix.profile.is_eager else state.limits.max_result_chars or 0  # a program's are not cut
+    told, length = (task.prompt, task.output_schema), len(state.history)
+    body = Delegate(state.turn, call, names, *told, room=room, mode=mode, messages=length)
+    return Post(SUPERVISOR, body)
 
 
-def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
-    """Put the settlement into the first delegation, or else into a post of its own."""
+def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
+    """Return the delegation to an implicit agent without tools, which puts a question to a model."""
+    profile = prefix_of(state).profile
+    asked = read_question(use.input)
+    model = next((one for one in profile.models if asked and one.name == asked.model), None)
+    if asked is None or (asked.model and model is None):
+        return prompts.UNUSABLE_QUESTION + (", ".join(one.name for one in profile.models) or "none")
+    # Each report takes a turn.
+    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts
+    one = Profile(
+        prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
+    )
+    body = Delegate(
+        state.turn,
+        call,
+        (prompts.ASK_MODEL,),
+        asked.prompt,
+        asked.schema,
+        implicit=Json(encode(one)),
+    )
+    return Post(SUPERVISOR, body)
+
+
+def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:
+    """Put the settlement into the first post that can carry it, or else into a post of its own."""
     for at, post in enumerate(posts):
-        if isinstance(post.body, Delegate):
+        if isinstance(post.body, Delegate | Wake):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
-    return (*posts, Post(SUPERVISOR, TurnSettled(settled)))
+    closing = _closing(state, ()) if state.background.tasks.size else NOTHING
+    return (*posts, Post(SUPERVISOR, TurnSettled(settled.usage, settled.text, closing)))
 
 
 # --- when the last answer is there ------------------------------------------------
@@ -196,8 +260,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     blocks, seqs = results(state)
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
-    size = sum(map(len, blocks))
-    return ask_turn(state, settled, user_message(blocks), size, blocks, seqs)
+    return ask_new_turn(state, settled, blocks, seqs)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:

@@ -9,14 +9,16 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ToolSpec
 
 
 class ToolUse(msgspec.Struct, frozen=True, gc=False):
-    """One tool call of a reply."""
+    """One tool call of a reply. spec: the tool as it was when the call was started; None if it is no tool."""
 
     id: str
     name: str
     input: Json
+    spec: ToolSpec | None = None
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):

@@ -26,15 +26,28 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.background import (
+    after_silence,
+    take_end,
+    take_refusal,
+    take_start,
+    take_told,
+    wake_if_due,
+)
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
-from callboard.actors.agent.phases import AGENT
+from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.phases import AGENT, PROGRAM
+from callboard.actors.agent.program import OF_PROGRAMS, end, take_step
+from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
-from callboard.actors.agent.retry import backoff_ms
+from callboard.actors.agent.retry import backoff_ms, end_of
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
+from callboard.actors.agent.tasks import Background
+from callboard.actors.agent.tool_changes import begin_with, keep_change, set_tools
 from callboard.actors.agent.turns import (
     Decision,
-    ask_turn,
+    ask_new_turn,
     ask_turn_if_left,
     drain,
     finish,
@@ -43,17 +56,20 @@ from callboard.actors.agent.turns import (
 )
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AgentInput,
     Begin,
+    Delegated,
     DelegationEnded,
     ReportJudged,
     Stop,
     Stopped,
+    Told,
+    ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
@@ -78,25 +94,17 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
-    handle = _IN_PHASE[state.phase].get(type(body))
+    rows = _IN_PHASE if state.eager is None else _IN_PHASE_OF_PROGRAMS
+    handle = rows[state.phase].get(type(body))
     return (state, ()) if handle is None else handle(state, seq, body)
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    prefix = prefix_for(begin)
-    digest, tokens = state.digest, state.context_tokens
-    if state.prefix is None or state.prefix.digest != prefix.digest:
-        digest = rolled(prefix.digest, *state.history.values())
-        tokens += prefix.tokens
-    carry = state.carry
-    prompt = user_message(carry, begin.prompt)
+    prefix, carry = prefix_for(begin), state.carry
+    state = begin_with(replace(state, model=begin.model), prefix)
     state = replace(
         state,
-        prefix=prefix,
-        model=begin.model,
         limits=begin.limits,
-        digest=digest,
-        context_tokens=tokens,
         turns_used=0,
         is_told_to_report=False,
         is_forced=False,
@@ -105,8 +113,10 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         is_accepted=False,
         carry=(),
+        eager=EMPTY if prefix.profile.is_eager else None,
+        background=Background(words=state.background.words),
     )
-    return ask_turn(state, None, prompt, len(prompt), carry, begun=(seq,))
+    return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -124,7 +134,12 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         return _on_failure(state, reply, settled)
     if reply.stop_reason in _UNUSABLE:
         state = replace(state, text=said.text or state.text, is_forced=False)
-        return finish(state, _UNUSABLE[reply.stop_reason], settled)
+        return end(state, _UNUSABLE[reply.stop_reason], settled)
+    if state.eager is not None:
+        step = read_step(reply.content)
+        if step is None:
+            return _on_failure(state, reply, settled)
+        return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
 
 
@@ -146,8 +161,8 @@ def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Dec
     wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
-    kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"
-    return finish(state, kind, settled, f"{failure.code}: {failure.message}")
+    kind, detail = end_of(failure)
+    return end(state, kind, settled, detail)
 
 
 def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
@@ -188,6 +203,8 @@ def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) 
 
 def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     """Handle a reply without calls: it is the agent's answer, unless the agent owes a report."""
+    if (waits := after_silence(state, settled)) is not None:
+        return waits
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
     if not prefix_of(state).reports:
         if not said.text:
@@ -195,9 +212,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
         return finish(state, "answered", settled, detail)
     if state.is_told_to_report or not has_turns_left(state):
         return finish(state, "no_report", settled, detail)
-    told = user_message((), text_json(prompts.REPORT_NOW))
     state = replace(state, is_told_to_report=True, is_forced=True)
-    return ask_turn(state, settled, told, len(told))
+    return ask_new_turn(state, settled, prompt=text_json(prompts.REPORT_NOW))
 
 
 # --- results ----------------------------------------------------------------------
@@ -228,12 +244,18 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
     if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, call)
+        question = ask_to_repeat(state, call, state.uses[call])
         if question is not None:
             state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
             state, posts = start_next_tool(state)
             return state, (question, *posts)
-    return _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    state, told = set_tools(state, returned) if state.phase == "acting" else (state, ())
+    state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    return state, told + posts
+
+
+def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
+    return keep_change(state, seq, given.tools), ()
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
@@ -242,10 +264,6 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
-        name, known = state.uses[given.call].name, prefix_of(state).effects
-        if name not in known:  # its tool has vanished while the question waited
-            told = text_json(prompts.unknown_tool(name, tuple(known)))
-            return _from_port(state, 0, given.call, told, is_error=True)
         if given.arguments != NULL:
             state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
@@ -279,9 +297,25 @@ def _go_on(state: AgentState) -> Decision:
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
     if not _is_open(state, end.turn, end.call):
-        return state, ()
+        return _after_word(take_end(state, seq, end))
     text, is_error = prompts.delegation_result(end)
-    return _go_on(_answered(state, seq, end.call, text_json(text), is_error))
+    state = _answered(state, seq, end.call, text_json(text), is_error)
+    return _go_on(take_refusal(state, end.call))
+
+
+def _on_delegated(state: AgentState, seq: int, start: Delegated) -> Decision:
+    if not _is_open(state, start.turn, start.call):
+        return state, ()
+    return _go_on(take_start(state, seq, start))
+
+
+def _on_told(state: AgentState, seq: int, told: Told) -> Decision:
+    return _after_word(take_told(state, seq, told))
+
+
+def _after_word(state: AgentState) -> Decision:
+    """Go on after words: they may wake a parked agent, or have answered the last open call."""
+    return wake_if_due(state) if state.phase == "parked" else _go_on(state)
 
 
 def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
@@ -346,10 +380,18 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ToolStarted: lambda state, seq, started: (state, ()),
     ToolReturned: _on_tool,
     ApprovalGiven: _on_approval,
+    Told: _on_told,
+    Delegated: _on_delegated,
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
+    ToolsGiven: _on_tools_given,
 }
-"""The handling of each kind of message to an agent."""
+"""The handling of each kind of message to an agent whose turns wait for all calls."""
 
 _IN_PHASE: Final = {phase: {kind: HANDLERS[kind] for kind in row} for phase, row in AGENT.items()}
 """Phase -> message -> the handling of a message that has a meaning in that phase."""
+
+_IN_PHASE_OF_PROGRAMS: Final = {
+    phase: {kind: OF_PROGRAMS.get(kind) or HANDLERS[kind] for kind in row} for phase, row in PROGRAM.items()
+}
+"""The same for an agent with eager turns."""

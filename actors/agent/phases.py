@@ -4,9 +4,11 @@
     thinking   it has asked for a turn, or the model is at work
     acting     tools, questions or delegations of its last reply have no answer yet
     judging    the supervisor has its reports
+    parked     it has said its last word for now, and waits for its background tasks
     failed     its decider has raised; it counts answers, posts nothing, and will be stopped
     stopping   it was stopped, and waits for the answers to its port requests
-    idle       it has finished or drained; the host begins again with the next ask
+    idle       it has finished or drained; the host begins again with the next ask, and keeps the ends of its
+               background tasks for that
 
 A message without a row in a phase changes nothing and posts nothing. Such messages are normal: after a stop,
 answers and judgements of the old life are still on their way, live and in replay. An answer to another turn
@@ -17,10 +19,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.messages import (
+    Begin,
+    Delegated,
+    DelegationEnded,
+    ReportJudged,
+    Stop,
+    Told,
+    ToolsGiven,
+    Woken,
+)
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
-Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "failed", "stopping", "idle"]
+Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "parked", "failed", "stopping", "idle"]
 Row: TypeAlias = Mapping[type, tuple[Phase, ...]]
 
 AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
@@ -30,18 +41,33 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             Stop: ("idle",),
         },
         "thinking": {
-            ModelReplied: ("thinking", "acting", "judging", "idle"),
+            ModelReplied: ("thinking", "acting", "judging", "parked", "idle"),
+            DelegationEnded: ("thinking",),
+            Told: ("thinking",),
+            ToolsGiven: ("thinking",),
             Stop: ("stopping", "idle"),
         },
         "acting": {
             ToolReturned: ("acting", "thinking", "judging", "idle"),
             ApprovalGiven: ("acting", "thinking", "judging", "idle"),
             ToolStarted: ("acting",),
+            Delegated: ("acting", "thinking", "judging", "idle"),
+            ToolsGiven: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
+            Told: ("acting", "thinking", "judging", "idle"),
             Stop: ("stopping", "idle"),
         },
         "judging": {
             ReportJudged: ("judging", "thinking", "idle"),
+            DelegationEnded: ("judging",),
+            Told: ("judging",),
+            ToolsGiven: ("judging",),
+            Stop: ("idle",),
+        },
+        "parked": {
+            DelegationEnded: ("parked", "thinking"),
+            Told: ("parked", "thinking"),
+            ToolsGiven: ("parked",),
             Stop: ("idle",),
         },
         "failed": {
@@ -60,10 +86,54 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
         "idle": {
             Begin: ("thinking",),
+            DelegationEnded: ("idle",),
         },
     }
 )
-"""Phase -> message -> the possible next phases.
+"""Phase -> message -> the possible next phases, of an agent whose turns wait for all calls.
 
 A decider that raises leads from any phase to `failed`, and from `failed` and `stopping` straight to `idle`.
 """
+
+PROGRAM: Final[Mapping[Phase, Row]] = MappingProxyType(
+    {
+        "thinking": {
+            ModelReplied: ("thinking", "acting", "judging", "idle"),
+            ToolReturned: ("thinking",),
+            ApprovalGiven: ("thinking",),
+            ToolStarted: ("thinking",),
+            DelegationEnded: ("thinking",),
+            Woken: ("thinking",),
+            ToolsGiven: ("thinking",),
+            Stop: ("stopping", "idle"),
+        },
+        "acting": {
+            ToolReturned: ("acting", "thinking", "judging", "idle"),
+            ApprovalGiven: ("acting", "thinking", "judging", "idle"),
+            ToolStarted: ("acting",),
+            DelegationEnded: ("acting", "thinking", "judging", "idle"),
+            Woken: ("acting", "thinking"),
+            ToolsGiven: ("acting",),
+            Stop: ("stopping", "idle"),
+        },
+        "judging": {
+            ReportJudged: ("judging", "idle"),
+            ToolsGiven: ("judging",),
+            Stop: ("idle",),
+        },
+        "failed": {
+            ModelReplied: ("failed",),
+            ToolReturned: ("failed",),
+            ApprovalGiven: ("failed",),
+            DelegationEnded: ("failed",),
+            Stop: ("stopping", "idle"),
+        },
+        "stopping": {
+            ModelReplied: ("stopping", "idle"),
+            ToolReturned: ("stopping", "idle"),
+            ApprovalGiven: ("stopping", "idle"),
+            DelegationEnded: ("stopping",),
+        },
+    }
+)
+"""The same of an agent with eager turns, between its `Begin` and its rest. Its calls stay open over turns."""

@@ -7,12 +7,13 @@ computed once for each combination.
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import Approval, Effect, Profile, ToolSpec
+from callboard.actors.protocol.profiles import Profile, ToolSpec, read_profile
 
 TOOL_OVERHEAD_TOKENS = 1_000
 """Added to the bound of a request with tools, since services write a prompt of their own around tools.
@@ -22,23 +23,27 @@ Anthropic documents 159 to 804 tokens, by model and tool choice.
 
 
 class RequestPrefix(msgspec.Struct, frozen=True):
-    """The beginning of every request of an agent. tokens: an upper bound; a token has at least one byte."""
+    """The beginning of every request of an agent.
+
+    tools, digest: as they are sent. tokens: an upper bound; a token has at least one byte.
+    specs: the agent's own tools as they are now, by name. own: their definitions, as the model knows them
+        from `tools` and from messages that changed them. others: the definitions of all other tools.
+    is_changed: True if the conversation holds a message that changed the tools.
+    background: True if the agent may start background tasks.
+    """
 
     profile: Profile
     system: Json
-    tools: tuple[Json, ...]
-    effects: dict[str, Effect]
-    approvals: dict[str, Approval]
+    others: tuple[Json, ...]
     wraps_report: bool
     reports: bool
-    digest: str
-    tokens: int
-
-
-@lru_cache(maxsize=1_024)
-def read_profile(raw: bytes) -> Profile:
-    """Decode a profile that the runtime's own encoder has encoded."""
-    return msgspec.json.decode(raw, type=Profile)
+    background: bool
+    tools: tuple[Json, ...] = ()
+    specs: dict[str, ToolSpec] = {}
+    own: dict[str, Json] = {}
+    digest: str = ""
+    tokens: int = 0
+    is_changed: bool = False
 
 
 def prefix_for(begin: Begin) -> RequestPrefix:
@@ -51,27 +56,44 @@ def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str]
     profile, schema = read_profile(raw_profile), Json(raw_schema)
     reports = schema != NULL
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions
-    tools = [_described(spec) for spec in profile.tools]
-    tools += profile.server_tools
+    others = list(profile.server_tools)
+    background = profile.background and bool(roster)
     if roster:
-        tools.append(prompts.task_tool(roster))
+        others.append(prompts.task_tool(roster, background=background))
+    if background:
+        others += prompts.BACKGROUND_TOOLS
     if reports:
-        tools.append(prompts.report_tool(schema))
-    size = len(system) + sum(len(tool) for tool in tools)
-    return RequestPrefix(
+        others.append(prompts.report_tool(schema, background=background))
+    bare = RequestPrefix(
         profile=profile,
         system=system,
-        tools=tuple(tools),
-        effects={spec.name: spec.effect for spec in profile.tools},
-        approvals={spec.name: spec.approval for spec in profile.tools if spec.approval != "never"},
+        others=tuple(others),
         wraps_report=reports and not prompts.is_object_schema(schema),
         reports=reports,
-        digest=rolled("", system, *tools),
-        tokens=size + (TOOL_OVERHEAD_TOKENS if tools else 0),
+        background=background,
+    )
+    return with_tools(bare, profile.tools)
+
+
+def with_tools(prefix: RequestPrefix, tools: tuple[ToolSpec, ...]) -> RequestPrefix:
+    """Return the prefix of an agent that has these tools from its first request on."""
+    own = {spec.name: described(spec) for spec in tools}
+    sent = (*own.values(), *prefix.others)
+    size = len(prefix.system) + sum(map(len, sent))
+    return replace(
+        prefix,
+        profile=replace(prefix.profile, tools=tools),
+        tools=sent,
+        specs={spec.name: spec for spec in tools},
+        own=own,
+        digest=rolled("", prefix.system, *sent),
+        tokens=size + (TOOL_OVERHEAD_TOKENS if sent else 0),
+        is_changed=False,
     )
 
 
-def _described(spec: ToolSpec) -> Json:
+def described(spec: ToolSpec) -> Json:
+    """Return the definition of a tool for the model."""
     head = msgspec.json.encode({"name": spec.name, "description": spec.description})
     parts = b"".join((head[:-1], b',"input_schema":', spec.input_schema))
     extra = bytes(spec.extra).strip()

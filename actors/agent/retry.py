@@ -1,4 +1,4 @@
-"""Retries of model calls: the wait before each.
+"""Retries of model calls: the wait before each, and the end where there is none.
 
 The wait doubles from half a second up to half a minute. A service may ask for another wait, up to five
 minutes. A digest of agent and attempt spreads waits over a tenth of their length: a hundred agents that were
@@ -8,11 +8,20 @@ refused together do not return together, and every replay waits as long as the o
 from typing import Final
 
 from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.value_types import ModelFailure
 
 FIRST_MS: Final = 500
 LONGEST_MS: Final = 30_000
 LONGEST_ASKED_MS: Final = 300_000
+
+
+def end_of(failure: ModelFailure) -> tuple[OutcomeKind, str]:
+    """Return the kind and the detail of an agent's end by a failure that is not tried again."""
+    if failure.code == "crashed":  # a program that raised, in its own words
+        return "crashed", failure.message
+    kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"
+    return kind, f"{failure.code}: {failure.message}"
 
 
 def backoff_ms(failure: ModelFailure, attempt: int, max_attempts: int, who: str) -> int | None:

@@ -5,16 +5,18 @@ from typing import Final, final
 import msgspec
 
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.eager import Eager
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
+from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, NO_WORDS, Background, Word
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Need, bound
+from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
 
 
@@ -28,19 +30,22 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class Unsent(msgspec.Struct, frozen=True, gc=False):
     """The conversation without the message of a turn, to return to if that turn is never granted.
 
-    fresh: the seqs of the events whose content no request holds then. carry: the results in the message.
+    fresh: the seqs of the events whose content no request holds then.
+    carry, words: the results and the words in the message.
+    prefix, is_anew: as they were before a change of the tools that came with the message.
     """
 
     history: IntMap[Json]
     digest: str
     context_tokens: int
     fresh: tuple[int, ...]
-    carry: tuple[Json, ...]
+    carry: tuple[Json, ...] = ()
+    words: IntMap[Word] = NO_WORDS
+    prefix: RequestPrefix | None = None
+    is_anew: bool = False
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
-NO_CALLS: Final[IntMap[bool]] = IntMap()
-"""A set of calls, by index: the keys of the map. Every value is True."""
 
 
 @final
@@ -65,6 +70,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
+    eager: the books of an agent with eager turns, in place of uses, refused, answers, unanswered, waiting,
+        changed and reports; None for any other agent. Its questions are known by their tickets.
+    background: its background tasks, the calls that wait for them, and the words it has not heard.
+    next_tools, next_tools_seq: the tools from the next new request on, None for no change; the event that
+        brought them, 0 if that is named anyway.
+    is_anew: True if the next request does not begin with the one before.
     unsent: the conversation before the latest turn.
     """
 
@@ -99,6 +110,11 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     reports: tuple[int, ...] = ()
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
+    eager: Eager | None = None
+    background: Background = NO_BACKGROUND
+    next_tools: tuple[ToolSpec, ...] | None = None
+    next_tools_seq: int = 0
+    is_anew: bool = False
     unsent: Unsent | None = None
 
 
@@ -114,13 +130,22 @@ def prefix_of(state: AgentState) -> RequestPrefix:
     return state.prefix
 
 
+def turns_left(state: AgentState) -> int:
+    """Return the number of turns that the agent may still ask for."""
+    return (state.limits.max_iterations or 0) - state.turns_used
+
+
 def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
-    return state.turns_used < (state.limits.max_iterations or 0)
+    limits = state.limits
+    most = limits.max_steps if state.model.is_program else limits.max_iterations
+    return state.turns_used < (most or 0)
 
 
 def need_of(state: AgentState) -> Need:
-    """Return the most that a call with this conversation can use."""
+    """Return the most that a call with this conversation can use: nothing for a program's step."""
+    if state.model.is_program:
+        return NOTHING
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 
 

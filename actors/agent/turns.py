@@ -1,53 +1,68 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import (
-    NO_ANSWERS,
-    NO_CALLS,
-    AgentState,
-    Unsent,
-    has_turns_left,
-    refusals,
-)
+from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
+from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
+from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
-from callboard.actors.protocol.usage import bound
+from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
 
 
+class NewMessage(NamedTuple):
+    """The user message of a turn that is no continuation.
+
+    tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
+        the events that brought the rest. words: in it. told: the number of the last `Told` in it, or 0.
+        ends: the number of ends of tasks in it.
+    """
+
+    said: Json
+    tokens: int
+    results: tuple[Json, ...] = ()
+    seqs: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+    words: IntMap[Word] = NO_WORDS
+    told: int = 0
+    ends: int = 0
+
+
 def ask_turn(
     state: AgentState,
     settled: Settled | None = None,
-    said: Json | None = None,
-    tokens: int = 0,
-    results: tuple[Json, ...] = (),
-    seqs: tuple[int, ...] = (),
-    begun: tuple[int, ...] = (),
+    new: NewMessage | None = None,
+    otherwise: Literal["", "answered"] = "",
 ) -> Decision:
-    """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
-
-    said: the message. tokens: its bound.
-    results: the results in it. seqs: of the events that brought them.
-    begun: the seq of the `Begin` that brought its prompt, if any.
-    """
-    fresh = state.fresh + seqs
-    unsent = Unsent(state.history, state.digest, state.context_tokens, fresh, results)
-    turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
-    if said is not None:
-        history, digest = history.append(said), rolled(digest, said)
-    need = bound(tokens, state.model.max_tokens, state.model.prices)
-    request = TurnRequested(turn, 1, need, digest, fresh + begun, settled=settled)
+    """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
+    history, digest, tokens = state.history, state.digest, state.context_tokens
+    if new is None:  # it continues a paused turn, which a change of the tools must not join
+        unsent = Unsent(history, digest, tokens, state.fresh, prefix=state.prefix, is_anew=state.is_anew)
+        names, told, ends = state.fresh, 0, 0
+    else:
+        fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
+        unsent = Unsent(history, digest, tokens, fresh, new.results, new.words, state.prefix, state.is_anew)
+        state, change = take_change(state)
+        history, digest = state.history.append(new.said), rolled(state.digest, new.said)
+        tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
+        if change.message is not None:
+            history, digest = history.append(change.message), rolled(digest, change.message)
+            tokens += len(change.message)
+    turn, model, heard = state.turn + 1, state.model, (told, ends, otherwise)
+    need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, breaks_cache=state.is_anew)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -65,19 +80,57 @@ def ask_turn(
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
+        is_anew=False,
         unsent=unsent,
     )
     return state, (Post(SUPERVISOR, request),)
 
 
+def ask_new_turn(
+    state: AgentState,
+    settled: Settled | None = None,
+    results: tuple[Json, ...] = (),
+    seqs: tuple[int, ...] = (),
+    prompt: Json = NULL,
+    begun: tuple[int, ...] = (),
+    otherwise: Literal["", "answered"] = "",
+) -> Decision:
+    """Ask for a turn with a new user message: results, then all unheard words, then a prompt.
+
+    results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
+        prompt, if any. otherwise: as in `TurnRequested`.
+    """
+    words = state.background.words
+    if not words.size:
+        said = user_message(results, prompt)
+        new = NewMessage(said, _size(said, results, prompt), results, seqs, begun)
+        return ask_turn(state, settled, new, otherwise)
+    heard = tuple(words.values())
+    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
+    blocks = (*results, *(word.block for word in heard))  # services want results before any other block
+    said = user_message(blocks, prompt)
+    names = (*(word.seq for word in heard), *begun)
+    told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
+    new = NewMessage(said, _size(said, blocks, prompt), results, seqs, names, words, told, ends)
+    return ask_turn(state, settled, new, otherwise)
+
+
+def _size(said: Json, blocks: tuple[Json, ...], prompt: Json) -> int:
+    return sum(map(len, blocks)) if prompt == NULL else len(said)
+
+
 def take_back(state: AgentState) -> AgentState:
     """Return to the conversation before a turn that was never granted.
 
-    The next ask sends its results. Its prompt is forgotten, since it belongs to an ask that has ended.
+    The next ask sends its results and the ends of tasks in it. Its prompt is forgotten, since it belongs to
+    an ask that has ended, and so are the words of a client, which are refused.
     """
     # Otherwise the next ask would send words that were refused, in a second user message in a row.
     unsent = state.unsent
     assert unsent is not None
+    background = state.background
+    if unsent.words.size:
+        background = replace(background, words=words_of(unsent.words, background.words), tells=0)
     return replace(
         state,
         history=unsent.history,
@@ -85,17 +138,24 @@ def take_back(state: AgentState) -> AgentState:
         context_tokens=unsent.context_tokens,
         fresh=unsent.fresh,
         carry=unsent.carry,
+        background=background,
+        prefix=unsent.prefix,
+        is_anew=unsent.is_anew,
         unsent=None,
     )
 
 
 def finish(
-    state: AgentState, kind: OutcomeKind, settled: Settled | None = None, detail: str = ""
+    state: AgentState,
+    kind: OutcomeKind,
+    settled: Settled | None = None,
+    detail: str = "",
+    value: Json = NULL,
 ) -> Decision:
-    """End an agent that has nothing outstanding."""
+    """End an agent that has nothing outstanding. value: of a program that returned one, null otherwise."""
     if settled is not None:
         settled = replace(settled, text="")
-    finished = Finished(kind, state.text, detail, settled)
+    finished = Finished(kind, state.text, detail, settled, value)
     return _at_rest(state), (Post(SUPERVISOR, finished),)
 
 
@@ -137,6 +197,8 @@ def _at_rest(state: AgentState) -> AgentState:
         waiting=NO_CALLS,
         reports=(),
         owed=None,
+        eager=None,
+        background=at_rest(state.background),
         unsent=None,
     )
 

@@ -3,6 +3,7 @@
 The supervisor takes an ordinal when it handles the delegation, so addresses never depend on chance.
 """
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -17,15 +18,28 @@ SCHEMA: Final = "schema"
 CLOCK: Final = "clock"
 APPROVALS: Final = "approvals"
 CAPACITY: Final = "capacity"
+CONTEXT: Final = "context"
 CLIENT: Final = "client"
 
-PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CAPACITY, CLIENT})
+PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CAPACITY, CONTEXT, CLIENT})
 """The edges to the world. Their posts are inputs; no decider computes them."""
+
+_ADDRESS: Final = re.compile(r"host(\.[1-9][0-9]{0,8})*")
+_ADDRESS_CHARS_MAX: Final = 1_000
 
 
 def is_agent(address: str) -> bool:
     """Return True for the address of the host or of a sub-agent."""
     return address == HOST or address.startswith(BELOW_HOST)
+
+
+def names_agent(text: str) -> bool:
+    """Return True if a text from outside is written as an agent's address: `host`, `host.1`, `host.1.2`.
+
+    >>> names_agent("host.1.2"), names_agent("host.01"), names_agent("host."), names_agent("tools")
+    (True, False, False, False)
+    """
+    return len(text) <= _ADDRESS_CHARS_MAX and _ADDRESS.fullmatch(text) is not None
 
 
 def is_decider(address: str) -> bool:
@@ -49,6 +63,12 @@ def place_of(address: str) -> tuple[str, int]:
     return parent, int(ordinal)
 
 
+@lru_cache(maxsize=8_192)
+def _shared(address: str) -> str:
+    """Return one object for all equal addresses, so that the paths of an agent's children hold it once."""
+    return address
+
+
 @lru_cache(maxsize=65_536)
 def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     """Return the agents from the host's child down to this one, each with its ordinal; None for no agent.
@@ -62,7 +82,7 @@ def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     while address != HOST:
         parent, ordinal = place_of(address)
         steps.append((address, ordinal))
-        address = parent
+        address = _shared(parent)
     return tuple(reversed(steps))
 
 

@@ -17,6 +17,12 @@ class _ToolResult(
     is_error: bool = False
 
 
+class _ProgramResult(_ToolResult, frozen=True, tag="tool_result", tag_field="type", gc=False):
+    status: str = ""
+    value: Json = NULL
+    text: str = ""
+
+
 class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
     text: str
 
@@ -36,6 +42,17 @@ def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
     return Json(encode(_ToolResult(use_id, output, is_error)))
 
 
+def program_result(
+    use_id: str, output: Json, status: str, *, is_error: bool, value: Json = NULL, text: str = ""
+) -> Json:
+    """Build the block that answers a program's ask.
+
+    status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation that failed.
+    value: the value of a delegation, null for none. text: the last words of one that failed.
+    """
+    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text)))
+
+
 def text_block(text: str) -> Json:
     """Build a block of text."""
     return Json(encode(_Text(text)))
@@ -52,6 +69,34 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     elif prompt != NULL:
         parts.append(b"".join((b'{"type":"text","text":', prompt, b"}")))
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
+
+
+SYSTEM_START: Final = b'{"role":"system"'
+"""The beginning of each message that `system_message` builds, and of no other."""
+
+
+def system_message(blocks: tuple[Json, ...]) -> Json:
+    """Build a message about the conversation itself, such as one that changes the tools."""
+    return Json(b"".join((SYSTEM_START, b',"content":[', b",".join(blocks), b"]}")))
+
+
+_BLOCKS: Final = msgspec.json.Decoder(tuple[Json, ...])
+
+
+def blocks_of(content: Json) -> tuple[Json, ...]:
+    """Return the blocks of a content: those of a list, one for a text, none for null."""
+    if content == NULL:
+        return ()
+    if bytes(content).lstrip().startswith(b"["):
+        return _BLOCKS.decode(content)
+    return (Json(b"".join((b'{"type":"text","text":', content, b"}"))),)
+
+
+def joined(first: Json, second: Json) -> Json:
+    """Return one content with the blocks of two. Null has none."""
+    if first == NULL:
+        return second
+    return Json(b"".join((b"[", b",".join((*blocks_of(first), *blocks_of(second))), b"]")))
 
 
 # Copied for each digest: a new hash object costs as much as hashing a message.

@@ -3,6 +3,7 @@
     CallboardError
       MisuseError                 a wrong argument or a wrong moment, which the caller can change
         InvalidAgent              an agent, tool or roster that cannot work
+        InvalidState              an update of the shared state that does not fit its declaration
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
@@ -11,6 +12,7 @@
         UnknownName               a missing agent, tool, model or session
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
+        TellRefused               words that their agent did not hear
         InsideLoop                a blocking call inside a running event loop
         MissingExtra              a library that an extra of callboard installs
         MissingKey                no API key
@@ -21,6 +23,11 @@
       SessionFailed               a session that ended in this process; its log stays readable
       SessionDetached             a session that this process has left; another one, or a resume, goes on
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
+      AskFailed                   an ask of a program that brought no value; raised inside the program
+        CallFailed                a tool that failed, or did not run
+        Interrupted               a tool whose effect is unknown
+        NotApproved               a tool that a person did not allow to run
+        DelegationFailed          a delegation, or a question to a model, that ended without a result
       StoreError
         StoreLocked               a file that another process owns
         StoreReadOnly             a file or folder that cannot be written
@@ -52,6 +59,10 @@ class MisuseError(CallboardError):
 
 class InvalidAgent(MisuseError, ValueError):
     """An agent, tool or roster that cannot work."""
+
+
+class InvalidState(MisuseError, ValueError):
+    """An update of the shared state that does not fit its declaration."""
 
 
 class InvalidPrompt(MisuseError, ValueError):
@@ -94,6 +105,10 @@ class SessionEnded(MisuseError):
     """A session that is closed."""
 
 
+class TellRefused(MisuseError):
+    """Words that their agent did not hear: it does not run, or ended first."""
+
+
 class InsideLoop(MisuseError, RuntimeError):
     """A blocking call inside a running event loop, which would wait for itself."""
 
@@ -128,6 +143,34 @@ class OutcomeError(CallboardError):
     def __init__(self, message: str, outcome: object) -> None:
         super().__init__(message)
         self.outcome = outcome
+
+
+class AskFailed(CallboardError):
+    """An ask of a program that brought no value. text: the words of its answer."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
+
+
+class CallFailed(AskFailed):
+    """A tool call that failed, or that did not run."""
+
+
+class Interrupted(AskFailed):
+    """A tool call that may have taken effect; nothing is known of its result."""
+
+
+class NotApproved(AskFailed):
+    """A tool call that a person did not allow to run."""
+
+
+class DelegationFailed(AskFailed):
+    """A delegation, or a question to a model, without a result. kind: its end, such as `budget`."""
+
+    def __init__(self, message: str, text: str = "", kind: str = "") -> None:
+        super().__init__(message, text)
+        self.kind = kind
 
 
 class StoreError(CallboardError):

@@ -5,7 +5,8 @@ from typing import ClassVar, final
 
 import msgspec
 
-from callboard.actors.protocol.messages import AnyMessage, Resumed, SessionClosed, TurnRequested
+from callboard.actors.protocol.client_messages import Resumed, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
 

@@ -36,13 +36,14 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         root, shift = self.root, self.shift
         if not shift:  # most maps have one level
             return root[key] if 0 <= key < len(root) else None
-        top = key >> shift
-        if not 0 <= top < len(root) or (node := root[top]) is None:
+        if key < 0:
             return None
-        at = key & _MASK
-        if shift > _BITS:
-            node = _leaf(node, shift - _BITS, key)
-        return node[at] if at < len(node) else None
+        try:  # half the steps of comparing lengths; few keys that are asked for are missing
+            node = root[key >> shift]
+            value: V | None = (node if shift == _BITS else _leaf(node, shift - _BITS, key))[key & _MASK]
+            return value
+        except (IndexError, TypeError):  # behind the end of a node, or below a missing one
+            return None
 
     def put(self, key: int, value: V) -> "IntMap[V]":
         """Return this map with the value under the key. Raises ValueError for None and for a key below 0."""

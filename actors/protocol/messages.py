@@ -1,16 +1,20 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
-    supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
-    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
+    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  ToolsChanged
+                               Close
+    supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven  Woken
+    agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
+                               ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven
+    agent      -> tools, approvals   CancelCall
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
+    supervisor <-> context     MakeContext  ContextMade   (for agents that want to know more than a prompt)
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
-    supervisor -> client       AskEnded  SessionClosed
+    supervisor -> client       TellEnded  AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
 
 A message names a call by `turn` and `call`: the number of the turn in its agent's life, from 1, and the index
@@ -19,12 +23,26 @@ among that turn's calls, from 0. A model's own identifiers name nothing, since m
 
 from typing import Literal, TypeAlias, final
 
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Close,
+    Resumed,
+    RevokePermission,
+    SessionClosed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+    ToolsChanged,
+)
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CapacityGiven,
+    ContextMade,
     ModelReplied,
     PortInput,
     SchemaChecked,
@@ -32,99 +50,19 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
-
-RULES = 1
-"""The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
-
-
-# --- client -> supervisor ---------------------------------------------------------
-
-
-@final
-class SessionOpened(RichMessage, frozen=True):
-    """The first event of a session: its rule set, the profiles of its agents, and its limits.
-
-    tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
-    capacity: the names of the models whose calls need a place among those of all sessions.
-    """
-
-    rules: int
-    host: str
-    profiles: tuple[Json, ...]
-    model: ModelSpec
-    limits: Limits = Limits()
-    tags: tuple[str, ...] = ()
-    metadata: Json = NULL
-    capacity: tuple[str, ...] = ()
-
-
-@final
-class Resumed(RichMessage, frozen=True):
-    """A process resumes the session, after the events before this one.
-
-    rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
-    no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
-    from_next_ask: True if host, profiles and model hold once the running ask has ended.
-    capacity: as in `SessionOpened`, from now on; None for no change.
-    reopens: continues a closed session.
-    """
-
-    rules: int
-    host: str = ""
-    profiles: tuple[Json, ...] = ()
-    model: ModelSpec | None = None
-    limits: Limits | None = None
-    extend_ms: int = 0
-    from_next_ask: bool = False
-    capacity: tuple[str, ...] | None = None
-    reopens: bool = False
-
-
-@final
-class Ask(RichMessage, frozen=True):
-    """A prompt for the host: text or content blocks. schema: of its answer, null for text.
-
-    output_type: the name of the Python type that the schema was made of, empty for none. deps: the name of
-    the type of the object that its tools get, empty for none.
-    """
-
-    request_id: str
-    prompt: Json
-    schema: Json = NULL
-    limits: Limits = Limits()
-    output_type: str = ""
-    deps: str = ""
-
-
-@final
-class Cancel(Message, frozen=True):
-    """A wish to stop the running ask and all agents below it."""
-
-    reason: str = ""
-
-
-@final
-class RevokePermission(Message, frozen=True):
-    """The end of a permission for later calls. permission: the seq of its `ApprovalGiven`. by: the person."""
-
-    permission: int
-    by: str = ""
-
-
-@final
-class Close(Message, frozen=True):
-    """A wish to end the session."""
-
 
 # --- supervisor -> agent ----------------------------------------------------------
 
 
 @final
 class Begin(RichMessage, frozen=True):
-    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated."""
+    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
+
+    context: a text or content blocks that stand before the prompt, null for none.
+    """
 
     profile: Json
     prompt: Json
@@ -133,6 +71,14 @@ class Begin(RichMessage, frozen=True):
     schema: Json = NULL
     depth: int = 0
     roster: tuple[tuple[str, str], ...] = ()
+    context: Json = NULL
+
+
+@final
+class ToolsGiven(Message, frozen=True):
+    """The tools that the agent has from its next new request on: all of them, apart from callboard's own."""
+
+    tools: tuple[ToolSpec, ...]
 
 
 @final
@@ -144,6 +90,14 @@ class Stop(RichMessage, frozen=True):
 
 
 @final
+class Told(Message, frozen=True):
+    """The text of a `Tell`. number: of the `Tell` in this life of the agent, from 1."""
+
+    number: int
+    text: str
+
+
+@final
 class ReportJudged(Message, frozen=True):
     """The judgement of a report. problems: the reasons why an invalid one does not match."""
 
@@ -151,6 +105,15 @@ class ReportJudged(Message, frozen=True):
     call: int
     verdict: Literal["accepted", "invalid", "late"]
     problems: tuple[SchemaProblem, ...] = ()
+
+
+@final
+class Delegated(Message, frozen=True):
+    """The start of a background delegation, which answers its call. address: of its first agent."""
+
+    turn: int
+    call: int
+    address: str
 
 
 @final
@@ -176,6 +139,13 @@ class DelegationEnded(RichMessage, frozen=True):
     room: int = 0
 
 
+@final
+class Woken(Message, frozen=True):
+    """The moment of a `Wake` has come."""
+
+    until: int
+
+
 # --- agent -> supervisor ----------------------------------------------------------
 
 
@@ -185,6 +155,11 @@ class TurnRequested(RichMessage, frozen=True):
 
     new: the seqs of the events whose content is in this request and was in none before; the content
     itself stands in those events and nowhere twice. after_ms: back-off before a retry.
+    told: the number of the last `Told` in this request that was in none before; 0 for none.
+    ends: the number of ends of background delegations in it that were in none before.
+    otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
+    breaks_cache: the request does not begin with the one before it, since its tools or its schema have
+        changed.
     """
 
     turn: int
@@ -194,6 +169,10 @@ class TurnRequested(RichMessage, frozen=True):
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
+    told: int = 0
+    ends: int = 0
+    otherwise: Literal["", "answered"] = ""
+    breaks_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.need == NOTHING:
@@ -201,10 +180,26 @@ class TurnRequested(RichMessage, frozen=True):
 
 
 @final
-class TurnSettled(Message, frozen=True):
-    """The end of a grant, in a decision that posts nothing else to the supervisor."""
+class TurnSettled(RichMessage, frozen=True):
+    """The end of a grant, in a decision that posts no other message that can carry it.
 
-    settled: Settled
+    usage, text: those of `Settled`. Not one field of that type: this message is posted every turn.
+    closing: the most that the agent's next turn can use, stated while background delegations run: they must
+    leave that.
+    """
+
+    usage: Usage | None = None
+    text: str = ""
+    closing: Need = NOTHING
+
+    def __post_init__(self) -> None:
+        if self.closing == NOTHING:
+            keep_default(self, "closing", NOTHING)
+
+    @property
+    def settled(self) -> Settled:
+        """Return the settlement, as other messages carry it."""
+        return Settled(self.usage, self.text)
 
 
 @final
@@ -212,9 +207,13 @@ class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
     closing: the most that the parent's next turn can use, without the results of its delegations. Its
-    children must leave that, and a room for each result.
+        children must leave that, and a room for each result.
     room: the most bytes of the result that the parent's model reads, 0 for all of it; a report is never cut.
     delegations: the number of delegations in that reply, this one included.
+    mode: `await` if the call is answered by the end of the delegation, `background` if by its start.
+    messages: the length of the parent's conversation, up to that reply.
+    implicit: the profile of the agent that a program's question to a model begins, in place of one of the
+        session's; null for a `task` call.
     """
 
     turn: int
@@ -226,8 +225,26 @@ class Delegate(RichMessage, frozen=True):
     room: int = 0
     delegations: int = 1
     limits: Limits = Limits()
-    mode: Literal["await"] = "await"
+    mode: Literal["await", "background"] = "await"
     settled: Settled | None = None
+    messages: int = 0
+    implicit: Json = NULL
+
+
+@final
+class Wake(Message, frozen=True):
+    """A program's earliest deadline now, in milliseconds since 1970 UTC; None for none."""
+
+    until: int | None = None
+    settled: Settled | None = None
+
+
+@final
+class CancelTask(Message, frozen=True):
+    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
+
+    turn: int
+    call: int
 
 
 @final
@@ -241,13 +258,17 @@ class ReportBack(Message, frozen=True):
 
 
 @final
-class Finished(Message, frozen=True):
-    """The end of an agent that has nothing outstanding and asks for no further turn."""
+class Finished(RichMessage, frozen=True):
+    """The end of an agent with nothing outstanding. value: what a program returned, null for a text."""
 
     kind: OutcomeKind
     text: str = ""
     detail: str = ""
     settled: Settled | None = None
+    value: Json = NULL
+
+    def __post_init__(self) -> None:
+        keep_default(self, "value", NULL)
 
 
 @final
@@ -257,32 +278,7 @@ class Stopped(Message, frozen=True):
     settled: Settled | None = None
 
 
-# --- supervisor -> client; runtime ------------------------------------------------
-
-
-@final
-class AskEnded(RichMessage, frozen=True):
-    """The outcome of an ask; the fields are those of `DelegationEnded`.
-
-    usage: of this ask. in_doubt: addresses of agents that had not drained by the end of the grace.
-    """
-
-    request_id: str
-    kind: OutcomeKind
-    value: Json = NULL
-    text: str = ""
-    detail: str = ""
-    usage: Usage = ZERO
-    unsettled: Need = Need()
-    by: int = 0
-    in_doubt: tuple[str, ...] = ()
-
-
-@final
-class SessionClosed(RichMessage, frozen=True):
-    """The last event. usage: of the whole session."""
-
-    usage: Usage = ZERO
+# --- runtime -----------------------------------------------------------------------
 
 
 @final
@@ -296,13 +292,28 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
+ClientInput: TypeAlias = (
+    SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | ToolsChanged | Close
+)
 AgentInput: TypeAlias = (
-    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
+    Begin
+    | Told
+    | Stop
+    | ReportJudged
+    | Delegated
+    | DelegationEnded
+    | ToolsGiven
+    | Woken
+    | ModelReplied
+    | ToolStarted
+    | ToolReturned
+    | ApprovalGiven
 )
-FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
+FromAgent: TypeAlias = (
+    TurnRequested | TurnSettled | Delegate | CancelTask | Wake | ReportBack | Finished | Stopped
+)
 SupervisorInput: TypeAlias = (
-    ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
+    ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
 )
-ClientOutput: TypeAlias = AskEnded | SessionClosed
+ClientOutput: TypeAlias = TellEnded | AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

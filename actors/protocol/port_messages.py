@@ -1,13 +1,14 @@
-"""Messages to and from the ports: model, tools, approvals, capacity, schema and clock.
+"""Messages to and from the ports: model, tools, approvals, capacity, schema, context and clock.
 
-The six ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
+The seven ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
 messages, and the picture of all of them, are in messages.py.
 """
 
 from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
-from callboard.actors.protocol.profiles import Effect
+from callboard.actors.protocol.profiles import Effect, ToolsChange
+from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 
@@ -35,6 +36,7 @@ class ModelReplied(RichMessage, frozen=True):
 
     usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
     process was ended politely before; `usage` is what the model had reported by then.
+    model: the name of the model that answered; empty if it is the one that was asked, or not known.
     """
 
     turn: int
@@ -76,7 +78,9 @@ class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
     `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
-    traceback of a tool that raised, for people; no model reads it.
+    traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
+    state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
+    tools: the tools that it sets, None for no change.
     """
 
     turn: int
@@ -84,6 +88,9 @@ class ToolReturned(RichMessage, frozen=True):
     status: ToolStatus = "ok"
     output: Json = NULL
     trace: str = ""
+    state_update: tuple[StateUpdate, ...] = ()
+    state_read: tuple[str, ...] = ()
+    tools: ToolsChange | None = None
 
     def __post_init__(self) -> None:
         if self.output == NULL:
@@ -131,6 +138,17 @@ class ApprovalGiven(RichMessage, frozen=True):
 
     def __post_init__(self) -> None:
         keep_default(self, "arguments", NULL)
+
+
+@final
+class CancelCall(Message, frozen=True):
+    """An order to end one call, to the port that has it. Its one answer still comes.
+
+    A question to a person is withdrawn. A cancel that crosses the answer changes nothing.
+    """
+
+    turn: int
+    call: int
 
 
 @final
@@ -188,11 +206,45 @@ class SchemaChecked(Message, frozen=True):
 
 
 @final
+class MakeContext(RichMessage, frozen=True):
+    """A question: what do agents of this profile get to know, before the prompt of this delegation?
+
+    parent, delegation: the agent that delegates, and the ordinal of its delegation's first agent. request:
+    the seq of the `Delegate`; the parent's state as of that event is the material.
+    """
+
+    parent: str
+    delegation: int
+    profile: str
+    request: int
+    timeout_ms: int = 5_000
+
+
+@final
+class ContextMade(RichMessage, frozen=True):
+    """The one answer to a `MakeContext`.
+
+    content: a text or a list of content blocks, null for none. detail: the reason why it is `failed`.
+    """
+
+    parent: str
+    delegation: int
+    profile: str
+    status: Literal["ok", "failed"] = "ok"
+    content: Json = NULL
+    detail: str = ""
+
+
+@final
 class SetTimer(Message, frozen=True):
-    """An order to fire once, this many milliseconds after this event."""
+    """An order to fire once, this many milliseconds after this event.
+
+    until: instead, the moment to fire, in milliseconds since 1970 UTC; None for no such moment.
+    """
 
     timer: int
-    after_ms: int
+    after_ms: int = 0
+    until: int | None = None
 
 
 @final
@@ -221,8 +273,10 @@ PortInput: TypeAlias = (
     CallModel
     | CallTool
     | RequestApproval
+    | CancelCall
     | RequestCapacity
     | CheckSchema
+    | MakeContext
     | SetTimer
     | ExtendTimer
     | CancelTimer

@@ -1,5 +1,6 @@
 """The pure description of an agent, as the log holds it. Nothing in it can be called."""
 
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -13,6 +14,9 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
+
+OnFinish: TypeAlias = Literal["wait", "cancel"]
+"""What an agent's last word does while its background delegations run: wait for them, or cancel them."""
 
 
 class ToolOrigin(Part, frozen=True):
@@ -40,6 +44,17 @@ class ToolSpec(Part, frozen=True):
     origin: ToolOrigin | None = None
 
 
+class ToolsChange(Part, frozen=True):
+    """Other tools for one agent, or for every agent of a profile. tools: all that it has from then on.
+
+    address: of the agent; profile: the name of the profile. One of them is empty.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    address: str = ""
+    profile: str = ""
+
+
 FREE: Final = Dollars()
 
 
@@ -65,13 +80,23 @@ class ModelSpec(Part, frozen=True):
     """A model and the parameters of its calls.
 
     name: by which the runtime finds it. max_tokens: the most that one answer may have.
-    params: further parameters of a call, a JSON object. prices: None if they are unknown.
+    params: further parameters of a call, a JSON object. prices: None if they are unknown. inline_tools: True
+    if a conversation may hold messages that change the tools.
+    kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents inherit the
+    model that it would have inherited itself.
     """
 
     name: str
     max_tokens: int = 8_192
     params: Json = NULL
     prices: Prices | None = None
+    inline_tools: bool = False
+    kind: Literal["service", "program"] = "service"
+
+    @property
+    def is_program(self) -> bool:
+        """Return True if the answers are the steps of a program, which cost nothing."""
+        return self.kind == "program"
 
 
 class Profile(Part, frozen=True):
@@ -80,7 +105,12 @@ class Profile(Part, frozen=True):
     instructions: a JSON string, a list of content blocks, or null. server_tools: tools that the model's own
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
-    of, empty for none.
+    of, empty for none. context: the name of the function that makes the context of its delegations, empty for
+    none.
+    background: True if it may delegate work that runs while it goes on. on_finish: `wait` if its last word
+    waits for the ends of that work, `cancel` if it ends that work.
+    turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
+    models: the models that a program may ask by name, beside the one that it inherits.
     """
 
     name: str
@@ -93,3 +123,27 @@ class Profile(Part, frozen=True):
     limits: Limits = Limits()
     model: ModelSpec | None = None
     output_type: str = ""
+    background: bool = False
+    on_finish: OnFinish = "wait"
+    context: str = ""
+    turns: Literal["all", "any"] = "all"
+    models: tuple[ModelSpec, ...] = ()
+
+    @property
+    def is_eager(self) -> bool:
+        """Return True if the agent asks for its next turn as soon as one call is answered."""
+        return self.turns == "any"
+
+    def own_model(self, inherited: ModelSpec) -> ModelSpec:
+        """Return the model, or the program, that answers this agent's turns. inherited: its parent's."""
+        return self.model or inherited
+
+    def model_below(self, inherited: ModelSpec) -> ModelSpec:
+        """Return the model that its sub-agents inherit: a program hands down the one that it inherits."""
+        return inherited if self.model is None or self.model.is_program else self.model
+
+
+@lru_cache(maxsize=1_024)
+def read_profile(raw: bytes) -> Profile:
+    """Decode a profile that the runtime's own encoder has encoded."""
+    return msgspec.json.decode(raw, type=Profile)

@@ -1,4 +1,4 @@
-"""All texts that callboard itself writes to a model, and the two tools that it adds.
+"""All texts that callboard itself writes to a model, and the tools that it adds.
 
 These texts are part of the rules: a log that was made with other texts does not replay. Once a format is
 frozen, change them with a new rule set only.
@@ -19,7 +19,10 @@ from callboard.actors.protocol.value_types import SchemaProblem
 
 TASK: Final = "task"
 REPORT_BACK: Final = "report_back"
-RESERVED: Final = frozenset({TASK, REPORT_BACK})
+TASK_WAIT: Final = "task_wait"
+TASK_CANCEL: Final = "task_cancel"
+ASK_MODEL: Final = "ask_model"
+RESERVED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL, REPORT_BACK, ASK_MODEL})
 """Tool names that users cannot take."""
 
 # An ending is read in one line of a table or of a parent's result.
@@ -34,12 +37,34 @@ REPORT_NOTE: Final = (
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
+CONTEXT_UNWANTED: Final = "the delegation has ended"
 TRUNCATED: Final = (
     "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
 )
 UNUSABLE_TASK: Final = (
     "Not delegated: task needs a prompt (text that is not empty) and one of: agent (a name), "
     "agents (a list of names that race), with copies between 1 and 10000. Agents: "
+)
+UNUSABLE_TASK_WAIT: Final = (
+    "Not waited: task_wait takes tasks (a list of addresses; without it, all) and any (true or false)."
+)
+UNUSABLE_TASK_CANCEL: Final = "Not cancelled: task_cancel needs task, the address of a background task."
+
+BACKGROUND_NOTE: Final = (
+    " With background true it runs while you go on: the call is answered at once with the address of the "
+    "task, and the result comes later as a message. When you have nothing more to do, just answer: you are "
+    "woken once all background tasks have ended."
+)
+REPORT_ENDS_TASKS: Final = (
+    " It does not wait for background tasks: once the report is accepted, those that still run are stopped."
+)
+
+_RUNNING_TOLD: Final = 50
+"""Addresses of running tasks that one answer lists."""
+
+UNUSABLE_QUESTION: Final = (
+    "Not asked: ask_model needs a prompt (text that is not empty) and may have system, schema and model, the "
+    "name of one of the program's models. Models: "
 )
 
 
@@ -53,10 +78,15 @@ def unknown_tool(name: str, known: tuple[str, ...]) -> str:
     return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
 
 
-def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
-    """Describe the delegation tool. roster: names and descriptions of the agents that it may name."""
+def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) -> Json:
+    """Describe the delegation tool.
+
+    roster: names and descriptions of the agents that it may name. background: True if it may run beside the
+    caller.
+    """
     listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
     names = [name for name, _ in roster]
+    note, more = (BACKGROUND_NOTE, _BACKGROUND) if background else ("", {})
     return Json(
         msgspec.json.encode(
             {
@@ -65,7 +95,7 @@ def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
                     "Delegate work to a sub-agent. It starts without your conversation: the prompt must say "
                     "all it needs. Several calls in one turn run in parallel. With output_schema the result "
                     "is JSON of that schema. With agents, or copies above 1, several race and the first "
-                    f"valid result wins.\nAgents:\n{listed}"
+                    f"valid result wins.{note}\nAgents:\n{listed}"
                 ),
                 "input_schema": {
                     "type": "object",
@@ -82,12 +112,80 @@ def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
                             "description": "Instead of agent: several that race.",
                         },
                         "copies": {"type": "integer", "minimum": 1, "description": "How many race."},
-                    },
+                    }
+                    | more,
                     "required": ["prompt"],
                 },
             }
         )
     )
+
+
+_BACKGROUND: Final = {"background": {"type": "boolean", "description": "Run while you go on."}}
+
+
+def _own_tool(name: str, description: str, properties: dict[str, object], required: list[str]) -> Json:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return Json(msgspec.json.encode({"name": name, "description": description, "input_schema": schema}))
+
+
+BACKGROUND_TOOLS: Final = (
+    _own_tool(
+        TASK_WAIT,
+        "Wait until background tasks have ended. Their results come in the same message as the answer. A "
+        "message from outside ends the wait early.",
+        {
+            "tasks": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Addresses of tasks; without it, all that run.",
+            },
+            "any": {"type": "boolean", "description": "Wait only for the first of them to end."},
+        },
+        [],
+    ),
+    _own_tool(
+        TASK_CANCEL,
+        "Cancel a background task, with all agents below it.",
+        {"task": {"type": "string", "description": "The address of the task."}},
+        ["task"],
+    ),
+)
+"""The further tools of an agent that may start background tasks."""
+
+
+def started(address: str) -> str:
+    """Return the answer to a call that has started a background task."""
+    return f"Started as background task {address}. Its result will come as a message."
+
+
+def task_ended(end: DelegationEnded) -> str:
+    """Return the words that tell the end of a background task."""
+    text, _ = delegation_result(end)
+    return task_ended_with(end.address, text)
+
+
+def task_ended_with(address: str, text: str) -> str:
+    """Return the words that tell the end of a background task with this result."""
+    return f"Background task {address} has ended:\n{text}"
+
+
+def told(text: str) -> str:
+    """Return a client's words for a running agent."""
+    return f"Message from the user while you work:\n{text}"
+
+
+def no_running_task(address: str) -> str:
+    """Return the answer to a cancel of a task that does not run."""
+    return f"No background task '{address[:100]}' of yours runs."
+
+
+def waited(running: list[str]) -> str:
+    """Return the answer to a call that waited for background tasks. running: those that still run."""
+    if not running:
+        return "No background task runs any more."
+    more = f" and {len(running) - _RUNNING_TOLD} more" if len(running) > _RUNNING_TOLD else ""
+    return f"Still running: {', '.join(running[:_RUNNING_TOLD])}{more}."
 
 
 def is_object_schema(schema: Json) -> bool:
@@ -98,11 +196,15 @@ def is_object_schema(schema: Json) -> bool:
         return False
 
 
-def report_tool(schema: Json) -> Json:
-    """Describe the report tool of one delegation. Its input matches the schema, under `value` if needed."""
+def report_tool(schema: Json, *, background: bool = False) -> Json:
+    """Describe the report tool of one delegation. Its input matches the schema, under `value` if needed.
+
+    background: True if the agent may start background tasks.
+    """
     if not is_object_schema(schema):
         schema = _wrapped(schema)
-    head = msgspec.json.encode({"name": REPORT_BACK, "description": "Give your result. " + REPORT_NOTE})
+    description = "Give your result. " + REPORT_NOTE + (REPORT_ENDS_TASKS if background else "")
+    head = msgspec.json.encode({"name": REPORT_BACK, "description": description})
     return Json(b"".join((head[:-1], b',"input_schema":', schema, b"}")))
 
 

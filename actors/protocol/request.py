@@ -19,11 +19,16 @@ class ModelRequest:
 
     address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
-    model allows that. deps: the object of `Runtime(deps=)` or `ask(deps=)` in a live session, for a policy or
-    model of your own; it is no part of the request.
+    model allows that.
+
+    In a live session a policy or model of your own finds more, which is no part of the request. deps: the
+    object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. at: the time by the session's
+    clock, in milliseconds since 1970 UTC.
     """
 
     deps: object = None
+    session_id: str = ""
+    at: int = 0
 
     def __init__(
         self,
@@ -64,6 +69,13 @@ class ModelRequest:
     def length(self) -> int:
         """Return the number of messages in the conversation."""
         return len(self._history)
+
+    def message(self, place: int) -> Json:
+        """Return one message, without the work that `messages` makes of a long conversation."""
+        found = self._history.get(place)
+        if found is None:
+            raise IndexError(f"the conversation has no message {place}")
+        return found
 
     def body(self) -> Json:
         """Return the request as one JSON object, without cache marks. `callboard request` shows it."""

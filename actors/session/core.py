@@ -31,16 +31,8 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.session.port_gate import (
-    Abort,
-    Action,
-    Arm,
-    Disarm,
-    GiveBack,
-    PortGate,
-    Refuse,
-    Start,
-)
+from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 
 PostGroup: TypeAlias = tuple[str, int, Sequence[Post]]

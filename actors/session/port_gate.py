@@ -15,27 +15,30 @@ exactly one answer in: the port's own, or the one that the gate or recovery post
 Rules
   - Once a `Stop` for an agent is posted, nothing starts for that agent, until it has drained or begins again.
   - Each request is answered exactly once.
+  - A request that its agent gave up is aborted like one of a stopped agent.
   - `cancelled` claims that a request certainly did not start. A call that an earlier process may have started
     is `interrupted` instead.
   - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
     and so do approvals, before a person sees them. With strict spending model calls wait too.
+  - A tool is given the shared state as of its request, also when the request is made again.
   - A place of the capacity port belongs to this process. It is free when the call has its answer, or when its
     agent is stopped before the call.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import Begin, RevokePermission, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CancelCall,
     CancelTimer,
     CapacityGiven,
     ExtendTimer,
@@ -45,60 +48,11 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
-from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.permissions import Permissions
+from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
-
-
-class Start(msgspec.Struct, frozen=True, gc=False):
-    """The permission for a port to act on a request.
-
-    waits: True if the log must be durable up to the request, and up to the announcement, first.
-    announcement: a post in the port's name that comes before the port acts.
-    """
-
-    request: Event
-    waits: bool = False
-    announcement: Post | None = None
-
-
-class Refuse(NamedTuple):
-    """The answer to a request that no port acts on."""
-
-    request: Event
-    sender: str
-    answer: Post
-
-
-class Abort(NamedTuple):
-    """The work for this request is no longer wanted."""
-
-    request: Event
-
-
-class Arm(NamedTuple):
-    """A timer to set: it fires `after_ms` after `at`. request: the seq of its `SetTimer`."""
-
-    timer: int
-    at: int
-    after_ms: int
-    request: int
-
-
-class Disarm(NamedTuple):
-    """A timer to forget."""
-
-    timer: int
-
-
-class GiveBack(NamedTuple):
-    """An agent needs its place no more. usage: of its call; None if that is not known."""
-
-    agent: str
-    usage: Usage | None
-
-
-Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm | GiveBack
+from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 
 class OpenRequest(msgspec.Struct, gc=False):
@@ -109,6 +63,8 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
     is_unwanted: True if its agent was stopped after it.
+    shared: of a tool call, the shared state as of its event.
+    is_given_up: True if its agent gave it up by a `CancelCall`.
     """
 
     event: Event
@@ -117,6 +73,8 @@ class OpenRequest(msgspec.Struct, gc=False):
     is_answered: bool = False
     is_repeated: bool = False
     is_unwanted: bool = False
+    shared: SharedState = NO_STATE
+    is_given_up: bool = False
 
 
 class PortGate:
@@ -127,6 +85,7 @@ class PortGate:
     is_closed: True once the process detaches: no port may start anything any more.
     places: the agents that this process has given a place among the model calls of all sessions.
     permissions: the permissions for calls that would need an approval.
+    shared: the shared state after the events so far.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -140,6 +99,7 @@ class PortGate:
         self.is_closed = False
         self.places: set[str] = set()
         self.permissions = Permissions()
+        self.shared = NO_STATE
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -212,7 +172,15 @@ class PortGate:
     def may_start(self, request: Event) -> bool:
         """Return True if a port may act: the request has no answer and its agent is not stopped."""
         opened = None if self.is_closed else self.open.get(request.seq)
-        return opened is not None and not opened.is_answered and opened.owner not in self._stopped
+        return opened is not None and not opened.is_answered and not self._is_ended(opened)
+
+    def _is_ended(self, opened: OpenRequest) -> bool:
+        return opened.is_given_up or opened.owner in self._stopped
+
+    def is_wanted(self, seq: int) -> bool:
+        """Return False for an open request that was given up, or whose agent is stopped."""
+        opened = self.open.get(seq)
+        return opened is None or not self._is_ended(opened)
 
     def is_stopped(self, agent: str) -> bool:
         """Return True if an agent got a `Stop` and has not drained."""
@@ -223,6 +191,10 @@ class PortGate:
         if isinstance(request.body, CallTool) and request.body.effect == "idempotent":
             self.open[request.seq].is_repeated = True
         return self.start_of(request)
+
+    def state_for(self, request: Event) -> SharedState:
+        """Return the shared state as of an open tool call. Raises KeyError for a call that has its answer."""
+        return self.open[request.seq].shared
 
     def without_false_claim(self, request: Event, answer: Post) -> Post:
         """Return a port's answer, with `interrupted` in place of a `cancelled` that the port cannot know."""
@@ -249,6 +221,8 @@ class PortGate:
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if self._interrupted and type(body) is CallTool:
             opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
+        if self.shared.cells and type(body) is CallTool:
+            opened.shared = self.shared
         if owner in self._stopped:
             answer = self.without_false_claim(event, self.cancelled(event))
             actions.append(Refuse(event, event.recipient, answer))
@@ -282,6 +256,16 @@ class PortGate:
             self.places.remove(event.recipient)
             actions.append(GiveBack(event.recipient, body.usage))
 
+    def _returned(self, event: Event, actions: list[Action]) -> None:
+        body = event.body
+        assert isinstance(body, ToolReturned)
+        if body.state_update:
+            self.shared = self.shared.after(event)
+        self._answer(event, actions)
+
+    def _declare(self, event: Event, actions: list[Action]) -> None:
+        self.shared = self.shared.after(event)
+
     def _placed(self, event: Event, actions: list[Action]) -> None:
         body, request = event.body, self.open.get(event.cause)
         assert isinstance(body, CapacityGiven)
@@ -312,6 +296,18 @@ class PortGate:
         for request in requests:
             request.is_unwanted = True
 
+    def _give_up(self, event: Event, actions: list[Action]) -> None:
+        body, who = event.body, event.sender
+        assert isinstance(body, CancelCall)
+        for seq in self._of.get(who, ()):
+            opened = self.open[seq]
+            request = opened.event.body
+            if not isinstance(request, CallTool | RequestApproval):
+                continue
+            if (request.turn, request.call) == (body.turn, body.call) and not opened.is_given_up:
+                opened.is_given_up = True
+                actions.append(Abort(opened.event))
+
     def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)
 
@@ -321,7 +317,8 @@ class PortGate:
     def _arm(self, event: Event, actions: list[Action]) -> None:
         body = event.body
         assert isinstance(body, SetTimer)
-        arm = self.timers[body.timer] = Arm(body.timer, event.at, body.after_ms, event.seq)
+        after_ms = body.after_ms if body.until is None else max(0, body.until - event.at)
+        arm = self.timers[body.timer] = Arm(body.timer, event.at, after_ms, event.seq)
         actions.append(arm)
 
     def _extend(self, event: Event, actions: list[Action]) -> None:
@@ -343,10 +340,14 @@ _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
     CapacityGiven: PortGate._placed,
+    ToolReturned: PortGate._returned,
+    SessionOpened: PortGate._declare,
+    Resumed: PortGate._declare,
     ApprovalGiven: PortGate._approval,
     RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,
     Stop: PortGate._stop,
+    CancelCall: PortGate._give_up,
     Begin: PortGate._begin,
     Stopped: PortGate._drained,
     SetTimer: PortGate._arm,

@@ -8,13 +8,13 @@ Rules
   - `cancelled` claims that a call certainly did not start. A call that may have had an effect is
     `interrupted` instead.
   - A request of a stopped agent is answered without its port. Requests that the supervisor makes for itself
-    (`CheckSchema`) have no such answer: the supervisor is never stopped.
+    (`CheckSchema`, `MakeContext`) have no such answer: the supervisor is never stopped.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, CONTEXT, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
@@ -24,6 +24,8 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     CapacityGiven,
     CheckSchema,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     RequestApproval,
     RequestCapacity,
@@ -203,6 +205,7 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         given_up=_capacity_given_up,
     ),
     CheckSchema: PortRequest(SCHEMA, SchemaChecked, repeats=("check",)),
+    MakeContext: PortRequest(CONTEXT, ContextMade, repeats=("parent", "delegation", "profile")),
 }
 """The kind of each request -> its row. Timers are not among them: the gate arms the clock by itself."""
 

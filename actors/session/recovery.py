@@ -10,7 +10,7 @@ outputs of one decision. Resume and simulation continue it in five steps:
        recipient has some. Run the deciders until all mailboxes are empty. No port acts: starts are held.
     4  Answer the requests that the log holds without an answer, as a crash leaves them:
 
-           of a stopped agent   `cancelled`; `interrupted` if its tool may have had an effect
+           no longer wanted     `cancelled`; `interrupted` if its tool may have had an effect
            model call           `lost`: charged as reserved, and made again under a new grant
            `write` tool         `interrupted` if it had started: a `write` tool never runs twice by itself
            other requests       no answer: the port is asked again, in step 5
@@ -35,7 +35,8 @@ from callboard.actors.protocol.messages import AnyMessage, Begin
 from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
-from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
+from callboard.actors.session.port_actions import Arm, Refuse, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import PORT_REQUESTS
 from callboard.actors.session.step import ActorState
 
@@ -203,7 +204,7 @@ class _Recovery:
             request = opened.event
             if request.seq in self.held:
                 continue
-            if self.gate.is_stopped(opened.owner):
+            if not self.gate.is_wanted(request.seq):
                 self.post(request.recipient, request.seq, (self._given_up(request),))
             elif answer := self._left_by_crash(request):
                 self.post(request.recipient, request.seq, (answer,))
@@ -211,7 +212,7 @@ class _Recovery:
                 self.held[request.seq] = self.gate.repeat(request)
 
     def _given_up(self, request: Event) -> Post:
-        """Return the answer to a request of an agent that is stopped."""
+        """Return the answer to a request of an agent that is stopped, or that gave it up."""
         if request.seq in self.refused:
             return self.refused[request.seq]
         build = PORT_REQUESTS[type(request.body)].given_up

@@ -10,9 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, SessionOpened
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, fill, micro, millis, narrow
-from callboard.actors.protocol.messages import Ask, AskEnded, Begin, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.delegating import ask_schema, roster_of
@@ -27,6 +28,7 @@ from callboard.actors.supervisor.state import (
     SupervisorState,
     Timer,
 )
+from callboard.actors.supervisor.tool_changes import changed_profile
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 _HOST_ORDINAL: Final = 0
@@ -61,7 +63,7 @@ def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | N
 def take_agents(work: UnitOfWork, agents: Agents) -> None:
     """Let the session have these agents from now on. Living ones stay as they are."""
     model = agents.model or work.state.model
-    work.update_session(host_name=agents.host_name, profiles=agents.profiles, model=model)
+    work.update_session(host_name=agents.host_name, profiles=agents.profiles, model=model, host_tools=None)
 
 
 # --- the start of an ask ----------------------------------------------------------
@@ -116,9 +118,9 @@ def _why_not_ready(state: SupervisorState) -> str:
 
 def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     profile = state.profiles[state.host_name][0]
-    model = profile.model or state.model
+    model = profile.own_model(state.model)
     is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, ask.limits))
-    if is_costed and model.prices is None:
+    if is_costed and model.prices is None and not model.is_program:
         return f"a cost limit applies and the prices of {model.name} are not known"
     return ""
 
@@ -128,12 +130,14 @@ def begin_host(work: UnitOfWork) -> None:
     ask, state, former = work.state.ask, work.state, work.record(HOST)
     assert ask is not None
     profile, raw = state.profiles[state.host_name]
+    if state.host_tools is not None:
+        profile, raw = changed_profile(profile, state.host_tools)
     record = Record(
         HOST,
         _HOST_ORDINAL,
         ask.delegation.key,
         profile,
-        profile.model or state.model,
+        profile.model_below(state.model),
         ask.limits,
         0,
         host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
@@ -146,7 +150,8 @@ def begin_host(work: UnitOfWork) -> None:
     work.add(record)
     work.update_session(live=state.live + 1, agents=max(1, state.agents))
     roster = roster_of(state, profile, 0, ask.limits)
-    work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
+    model, schema = profile.own_model(record.model), ask.delegation.schema
+    work.post(HOST, Begin(raw, ask.prompt, model, ask.limits, schema, 0, roster))
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:

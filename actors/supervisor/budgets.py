@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.usage import NOTHING, Need, Usage, plus
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.supervisor.state import Record
 
 Verdict: TypeAlias = Literal["now", "later", "never"]
@@ -114,7 +114,12 @@ def settle(ancestry: list[Record], need: Need, used: Usage) -> tuple[Usage, Need
 
 
 def charge_of(need: Need, usage: Usage | None) -> Usage:
-    """Return the charge for a call: its usage, or the whole reservation if the usage is not known."""
+    """Return the charge for a call: its usage, or the whole reservation if the usage is not known.
+
+    A program's step needs nothing and is charged nothing.
+    """
+    if need == NOTHING:
+        return ZERO
     if usage is None:
         return Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, calls=1, unknown_calls=1)
     return replace(usage, calls=1)

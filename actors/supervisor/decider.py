@@ -4,9 +4,14 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
 
     Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
+    ToolsChanged    keep other tools for later agents, pass them to living ones      (tool_changes)
+    ContextMade     begin a delegation whose contexts are made                        (contexts)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
+    CancelTask      end one delegation of the sender as cancelled                     (ending)
+    Tell            pass words on to a running agent, or refuse them                  (telling)
+    Wake            set the timer of a program's deadline                             (programs)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
     Stopped         take a drained agent out of the tree                              (ending)
@@ -27,28 +32,36 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, parent_of
-from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.client_messages import (
     Ask,
     Cancel,
     Close,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    Tell,
+    ToolsChanged,
+)
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
+    CancelTask,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    RevokePermission,
-    SessionOpened,
     Stopped,
     SupervisorInput,
     TurnRequested,
     TurnSettled,
+    Wake,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
+from callboard.actors.supervisor.contexts import on_context_made
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
+    cancel_delegation,
     end_agent,
     end_crashed,
     leave_tree,
@@ -57,10 +70,18 @@ from callboard.actors.supervisor.ending import (
     stop_below,
     win,
 )
+from callboard.actors.supervisor.programs import (
+    on_deadline_of_program,
+    on_wake,
+    serve_lines,
+)
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.telling import on_tell
+from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
+    keep_closing,
     on_capacity_given,
     on_turn_requested,
     on_turn_timer,
@@ -72,10 +93,10 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-_AFTER_THE_END: Final = frozenset({Ask, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
-"""The messages that a closed session still handles: an ask is refused, and a resume opens it again. For a
-session that is opened again, agents that had not drained leave the books, and answers of ports are taken:
-they come only once. Of all other messages only the settlement counts."""
+_AFTER_THE_END: Final = frozenset({Ask, Tell, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
+"""The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
+For a session that is opened again, agents that had not drained leave the books, and answers of ports are
+taken: they come only once. Of all other messages only the settlement counts."""
 
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
@@ -110,6 +131,8 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)
+    if freed := work.take_freed():
+        serve_lines(work, freed)
     if work.state.queue.size:
         serve_queue(work)
     ask = work.state.ask
@@ -132,8 +155,8 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     if finished.kind == "answered":
         delegation = work.delegation_of(record)
         if delegation is not None:
-            text, detail = finished.text, finished.detail
-            win(work, parent_of(sender), delegation, sender, "answered", text=text, detail=detail)
+            said, detail, parent = finished.text, finished.detail, parent_of(sender)
+            win(work, parent, delegation, sender, "answered", value=finished.value, text=said, detail=detail)
     else:
         record = replace(record, text=finished.text or record.text)
         record_racer_end(work, record, finished.kind, finished.detail)
@@ -155,6 +178,8 @@ def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     work.update_session(timers=work.state.timers.drop(fired.timer))
     if timer.purpose == "turn":
         on_turn_timer(work, timer.address)
+    elif timer.purpose == "wake":
+        on_deadline_of_program(work, timer)
     elif timer.purpose == "deadline":
         work.update_record(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
@@ -181,16 +206,21 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     SessionOpened: Handler(lambda work, sender, body: asks.on_opened(work, body)),
     Resumed: Handler(lambda work, sender, body: on_resumed(work, body)),
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
+    Tell: Handler(lambda work, sender, body: on_tell(work, body)),
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
+    ToolsChanged: Handler(on_tools_changed),
     TurnRequested: Handler(on_turn_requested, settles=True),
-    TurnSettled: Handler(lambda work, sender, body: None, settles=True),
+    TurnSettled: Handler(keep_closing, settles=True),
     Delegate: Handler(on_delegate, settles=True),
+    CancelTask: Handler(lambda work, sender, body: cancel_delegation(work, sender, body.turn, body.call)),
+    Wake: Handler(on_wake, settles=True),
     ReportBack: Handler(on_report, settles=True),
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
+    ContextMade: Handler(lambda work, sender, body: on_context_made(work, body)),
     CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),

@@ -3,31 +3,38 @@
 One delegation takes these steps:
 
     on_delegate        deny it if a limit, a budget or the parent's profile forbids it
-    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known
-    begin              post `Begin` to each racer, now or when `SchemaChecked` accepts the schema
+    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known, and
+                       the context port if a profile wants a context
+    begin              post `Begin` to each racer, now or when both have answered
 
 Rules
   - Ordinals and agent slots are taken when `Delegate` is handled, and a denied delegation takes an ordinal
     too. So an address never depends on the order in which ports answer.
+  - Copies of a program's agents over max_children stand in line, in the order of the asks. They take ordinals
+    and slots when they are asked for, like all others.
+  - A question of a program to a model begins an implicit agent. It counts among the program's copies, and
+    neither for depth, for the number of agents, nor in the allowlist.
   - A delegation with several racers is denied as a whole or begins as a whole.
-  - A delegation whose parent ends during the schema check never begins.
-  - A child starts with its own profile's instructions and the prompt, and no other part of the parent's
-    conversation. Its limits are the narrowest of its parent's, its profile's and its call's.
+  - A delegation whose parent ends before those answers never begins.
+  - A child starts with its own profile's instructions, its context if there is one, and the prompt, and no
+    other part of the parent's conversation. Its limits are the narrowest of its parent's, its profile's and
+    its call's.
 """
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
+from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
-from callboard.actors.protocol.port_messages import CheckSchema
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
+from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
+from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, kept_above
-from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result
+from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
+    NO_BOOKS,
     Budget,
     Check,
     CheckTask,
@@ -63,7 +70,11 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
             work.update_record(sender, budget=with_result(ancestry, end))
         work.post(sender, end)
         return
-    work.update_record(sender, budget=with_closing(parent.budget, request.closing, needed))
+    if not parent.profile.is_eager:  # a program keeps no reserve
+        budget = with_closing(parent.budget, request.closing, needed)
+        if request.mode == "background":
+            budget = with_task(ancestry, budget, room, child_of(sender, first))
+        work.update_record(sender, budget=budget)
     _open_delegation(work, parent, first, request, room)
 
 
@@ -72,22 +83,77 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
     count = len(request.profiles)
     schema, output_type = request.schema, ""
     if schema == NULL:
-        profile = work.state.profiles[request.profiles[0]][0]
+        profile, _ = _profile_of(work.state, request, request.profiles[0])
         schema, output_type = profile.schema, profile.output_type
     racers = tuple(range(first, first + count))
+    is_background = request.mode == "background"
     delegation = Delegation(
-        first, request.turn, request.call, racers, schema, request, output_type=output_type, room=room
+        first,
+        request.turn,
+        request.call,
+        racers,
+        schema,
+        request,
+        output_type=output_type,
+        room=room,
+        is_background=is_background,
     )
-    work.update_record(parent.address, turn_children=parent.turn_children + count)
-    work.update_session(agents=work.state.agents + count)
-    verdict = work.schema_verdict(schema) if schema != NULL else None
-    if schema == NULL or (verdict is not None and verdict.is_good):
-        begin(work, parent.address, delegation)
+    if request.implicit == NULL:
+        work.update_session(agents=work.state.agents + count)
+    if has_place(parent, count):
+        start(work, parent.address, delegation, work.seq)
         return
-    delegation = replace(delegation, is_checking=True)
+    books = parent.program or NO_BOOKS
+    line = books.line.put(delegation.key, work.seq)
+    work.update_record(parent.address, program=replace(books, line=line))
     work.put_delegation(parent.address, delegation)
-    if verdict is None or not _join_check(work, parent.address, delegation, verdict):
-        ask_schema(work, parent.address, delegation, parent.address, "accept")
+
+
+def has_place(parent: Record, count: int, *, is_first: bool = False) -> bool:
+    """Return True if a delegation may start now: of a program, one that fits and is the next in line.
+
+    count: its copies. is_first: True for the first in line.
+    """
+    if not parent.profile.is_eager:
+        return True
+    if not is_first and parent.program is not None and parent.program.line.size:
+        return False
+    return parent.turn_children + count <= (parent.limits.max_children or 0)
+
+
+def start(work: UnitOfWork, parent: str, delegation: Delegation, seq: int) -> None:
+    """Begin a delegation, or have its schema checked and its contexts made first.
+
+    parent: the agent that delegated. seq: of its `Delegate`.
+    """
+    schema, record = delegation.schema, work.record(parent)
+    assert record is not None
+    count = len(delegation.racers)
+    work.update_record(
+        parent,
+        turn_children=record.turn_children + count,
+        background=record.background + count * delegation.is_background,
+    )
+    verdict = work.schema_verdict(schema) if schema != NULL else None
+    is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
+    wanted = _contexts_wanted(work.state, delegation.request)
+    if not is_unchecked and not wanted:
+        begin(work, parent, delegation)
+        return
+    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(wanted))
+    work.put_delegation(parent, delegation)
+    if is_unchecked and (verdict is None or not _join_check(work, parent, delegation, verdict)):
+        ask_schema(work, parent, delegation, parent, "accept")
+    for name in wanted:
+        timeout = _timeout_ms(work, parent)
+        work.post(CONTEXT, MakeContext(parent, delegation.key, name, seq, timeout))
+
+
+def _contexts_wanted(state: SupervisorState, request: Delegate | None) -> tuple[str, ...]:
+    """Return the profiles of a delegation whose agents begin with a context, each once."""
+    if request is None or request.implicit != NULL:
+        return ()
+    return tuple(name for name in dict.fromkeys(request.profiles) if state.profiles[name][0].context)
 
 
 def why_denied(
@@ -99,18 +165,36 @@ def why_denied(
     """
     parent, count = ancestry[-1], len(request.profiles)
     limits = parent.limits
-    if parent.depth >= (limits.max_depth or 0):
-        return "denied", f"agents may nest {limits.max_depth} deep, and this one is at that depth"
     if not count:
         return "denied", "a delegation names at least one agent"
+    if request.implicit == NULL and (detail := _not_allowed(state, parent, request)):
+        return "denied", detail
+    # A program's delegation stands in line; one that could never fit would stand there forever.
+    children = 0 if parent.profile.is_eager else parent.turn_children
+    if children + count > (limits.max_children or 0):
+        counted = "racers counted singly" + (", with those in the background" if parent.background else "")
+        return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
+    return _over_budget(ancestry, request, room) or _unpriced(state, ancestry, request)
+
+
+def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> str:
+    """Return the reason for which an agent may not begin these agents, '' if it may."""
+    limits, count = parent.limits, len(request.profiles)
+    if parent.depth >= (limits.max_depth or 0):
+        return f"agents may nest {limits.max_depth} deep, and this one is at that depth"
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
-            return "denied", f"there is no agent '{name[:100]}' to delegate to"
-    if parent.turn_children + count > (limits.max_children or 0):
-        return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
+            return f"there is no agent '{name[:100]}' to delegate to"
     if state.agents + count > (limits.max_agents or 0):
-        return "denied", f"at most {limits.max_agents} agents in one session"
-    return _over_budget(ancestry, request, room) or _unpriced(state, ancestry, request)
+        return f"at most {limits.max_agents} agents in one session"
+    return ""
+
+
+def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[Profile, Json]:
+    """Return the profile of one of a delegation's agents, with its bytes."""
+    if request.implicit != NULL:
+        return read_profile(bytes(request.implicit)), request.implicit
+    return state.profiles[name]
 
 
 def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple[OutcomeKind, str] | None:
@@ -147,9 +231,10 @@ def _unpriced(
         any(record.budget.micro_usd is not None for record in ancestry) or request.limits.cost_usd is not None
     )
     for name in request.profiles:
-        profile = state.profiles[name][0]
-        model = profile.model or ancestry[-1].model
-        if model.prices is None and (is_costed or profile.limits.cost_usd is not None):
+        profile, _ = _profile_of(state, request, name)
+        model = profile.own_model(ancestry[-1].model)
+        is_free = model.prices is None and not model.is_program
+        if is_free and (is_costed or profile.limits.cost_usd is not None):
             return "denied", f"a cost limit applies and the prices of {model.name} are not known"
     return None
 
@@ -194,32 +279,28 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
     parent: the agent that delegated.
     """
-    request, record = delegation.request, work.record(parent)
+    request, record, contexts = delegation.request, work.record(parent), dict(delegation.contexts)
     assert request is not None
     assert record is not None
     for ordinal, name in zip(delegation.racers, request.profiles, strict=True):
-        child = _child(work, record, delegation, ordinal, name, request.limits)
+        profile, raw = _profile_of(work.state, request, name)
+        child = _child(work, record, delegation, ordinal, profile, request.limits)
         work.add(child)
-        roster = roster_of(work.state, child.profile, child.depth, child.limits)
-        start = Begin(
-            work.state.profiles[name][1],
-            request.prompt,
-            child.model,
-            child.limits,
-            delegation.schema,
-            child.depth,
-            roster,
-        )
-        work.post(child.address, start)
-    begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
+        roster = roster_of(work.state, profile, child.depth, child.limits)
+        told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
+        work.post(child.address, Begin(raw, request.prompt, *told, contexts.get(name, NULL)))
+    if delegation.is_background:
+        address = child_of(parent, delegation.racers[0])
+        work.post(parent, Delegated(delegation.turn, delegation.call, address))
+    running = len(delegation.racers)
+    begun = replace(delegation, request=None, is_checking=False, contexts=(), running=running)
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))
 
 
 def _child(
-    work: UnitOfWork, parent: Record, delegation: Delegation, ordinal: int, name: str, call: Limits
+    work: UnitOfWork, parent: Record, delegation: Delegation, ordinal: int, profile: Profile, call: Limits
 ) -> Record:
-    profile = work.state.profiles[name][0]
     address = child_of(parent.address, ordinal)
     own = narrow(profile.limits, call)
     above = handed_down(parent.limits)
@@ -231,7 +312,7 @@ def _child(
         ordinal,
         delegation.key,
         profile,
-        profile.model or parent.model,
+        profile.model_below(parent.model),
         narrow(above, own),
         depth_of(address),
         Budget(own.tokens, micro(own.cost_usd)),

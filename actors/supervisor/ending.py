@@ -21,16 +21,19 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, HOST, parent_of
+from callboard.actors.protocol.addresses import CLIENT, HOST, child_of, parent_of
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
-from callboard.actors.supervisor.rooms import with_result
+from callboard.actors.supervisor.rooms import ended_task, with_result, without_task
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
+from callboard.actors.supervisor.telling import refuse_unheard
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -42,6 +45,16 @@ def end_agent(work: UnitOfWork, address: str, kind: OutcomeKind, detail: str = "
     stop_below(work, address)
     stop_one(work, address, kind)
     record_racer_end(work, record, kind, detail)
+
+
+def end_answered(work: UnitOfWork, record: Record) -> None:
+    """End a running agent with the answer that it gave before it asked for one more turn."""
+    stop_below(work, record.address)
+    stop_one(work, record.address, "answered")
+    delegation = work.delegation_of(record)
+    if delegation is not None:
+        text = record.text or NO_SUMMARY
+        win(work, parent_of(record.address), delegation, record.address, "answered", text=text)
 
 
 def stop_below(work: UnitOfWork, address: str) -> None:
@@ -86,9 +99,18 @@ def retire(work: UnitOfWork, record: Record) -> None:
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
+    if record.program is not None:
+        work.cancel_timer(record.program.wake_timer)
     work.update_record(
-        record.address, is_running=False, wanted=None, wanted_at=0, turn_timer=0, deadline_timer=0
+        record.address,
+        is_running=False,
+        wanted=None,
+        wanted_at=0,
+        turn_timer=0,
+        deadline_timer=0,
+        unheard=IntMap(),
     )
+    refuse_unheard(work, record)
 
 
 def end_crashed(work: UnitOfWork, address: str, detail: str) -> None:
@@ -101,6 +123,29 @@ def end_crashed(work: UnitOfWork, address: str, detail: str) -> None:
     else:  # its report has won, and it can no longer finish by itself
         work.post(address, Stop("crashed", record.granted))
         work.update_record(address, is_stopped=True)
+
+
+def cancel_delegation(work: UnitOfWork, parent: str, turn: int, call: int) -> None:
+    """End the delegation of this turn and call as cancelled, if it is open, with every agent below it.
+
+    parent: the agent that delegated.
+    """
+    record = work.record(parent)
+    if record is None or not record.is_running:
+        return
+    for delegation in record.delegations.values():
+        if (delegation.turn, delegation.call) == (turn, call):
+            _stop_racers(work, parent, delegation)
+            detail = "the agent that delegated has cancelled it"
+            end_delegation(work, parent, delegation, "cancelled", detail=detail)
+            return
+
+
+def _stop_racers(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    for ordinal in delegation.racers:
+        racer = child_of(parent, ordinal)
+        stop_below(work, racer)
+        stop_one(work, racer, "cancelled")
 
 
 def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
@@ -183,11 +228,44 @@ def end_delegation(
     end = _ended(work, parent, delegation, kind, value, text, detail)
     ancestry = work.ancestry(parent)
     if ancestry is not None:
-        delegations = ancestry[-1].delegations.drop(delegation.key)
-        is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
-        budget = with_result(ancestry, end) if is_counted else ancestry[-1].budget
-        work.update_record(parent, delegations=delegations, budget=budget)
+        _leave_parent(work, ancestry, delegation, end)
+        if delegation.request is not None:
+            _leave_places(work, parent, delegation)
     work.post(parent, end)
+
+
+def _leave_parent(
+    work: UnitOfWork, ancestry: list[Record], delegation: Delegation, end: DelegationEnded
+) -> None:
+    """Take a delegation that has ended out of its parent's record. Keep the room of its result."""
+    parent = ancestry[-1]
+    delegations = parent.delegations.drop(delegation.key)
+    if delegation.is_background and not delegation.is_checking:
+        work.update_record(
+            parent.address,
+            delegations=delegations,
+            background=parent.background - len(delegation.racers),
+            **ended_task(ancestry, delegation, end),
+        )
+        return
+    is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
+    budget = with_result(ancestry, end) if is_counted else parent.budget
+    work.update_record(
+        parent.address,
+        delegations=delegations,
+        background=parent.background - len(delegation.racers) * delegation.is_background,
+        budget=without_task(ancestry, budget, delegation, end),
+    )
+
+
+def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    """Let a program's delegation that has not begun leave the line, or the places that it has taken."""
+    record = work.record(parent)
+    books = record.program if record else None
+    if books is not None and books.line.get(delegation.key):
+        work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))
+    else:
+        work.free_places(parent, len(delegation.racers))
 
 
 def _ended(
@@ -266,6 +344,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
         delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
             work.put_delegation(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
+        work.free_places(parent, 1)
         leaf = work.record(parent)
 
 

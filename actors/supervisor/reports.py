@@ -15,7 +15,8 @@ from callboard.actors.protocol.messages import ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.supervisor.asks import begin_host
-from callboard.actors.supervisor.delegating import ask_schema, begin
+from callboard.actors.supervisor.contexts import begin_if_ready
+from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, fail_if_over, judge_late, win
 from callboard.actors.supervisor.state import Check, Delegation, Pending
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -100,7 +101,7 @@ def _begin_or_refuse(work: UnitOfWork, parent: str, delegation: Delegation, chec
     elif parent == CLIENT:
         begin_host(work)
     else:
-        begin(work, parent, delegation)
+        begin_if_ready(work, parent, delegation)
 
 
 def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:

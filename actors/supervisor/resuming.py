@@ -8,8 +8,8 @@ conversation, its agents' ordinals and its spending continue.
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLOCK, HOST
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.limits import Limits, fill, narrow
-from callboard.actors.protocol.messages import Resumed
 from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
 from callboard.actors.supervisor.state import Agents, SupervisorState

@@ -11,16 +11,17 @@ Rules
   - The parent's own tools have no room: their results come as they are.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.messages import Delegate, DelegationEnded
+from callboard.actors.protocol.conversation import text_block
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import NOTHING, Need, bound, dearest_input
-from callboard.actors.supervisor.budgets import add, kept_above
-from callboard.actors.supervisor.state import Budget, Record
+from callboard.actors.supervisor.budgets import add, kept_above, subtract
+from callboard.actors.supervisor.state import Budget, Delegation, Record
 
 ROOM_BYTES_MIN: Final = 500
 PARTS: Final = 4
@@ -85,3 +86,77 @@ def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
     if more == NOTHING:
         return budget
     return replace(budget, closing=add(budget.closing, more), rooms=add(budget.rooms, more))
+
+
+# --- background delegations -------------------------------------------------------
+
+
+def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> Budget:
+    """Return the budget of a parent with the room of one more background delegation.
+
+    budget: with the room of its result already. address: of its first agent.
+    """
+    # The next turn reads the answer to the call, and a later one the end, in a block of its own.
+    started = need_of_room(ancestry, prompts.json_bytes(prompts.started(address)))
+    task = need_of_room(ancestry, room + task_frame(address))
+    more = add(started, subtract(task, need_of_room(ancestry, room)))
+    return replace(
+        budget,
+        closing=add(budget.closing, more),
+        rooms=add(budget.rooms, more),
+        tasks=add(budget.tasks, task),
+    )
+
+
+def task_frame(address: str) -> int:
+    """Return the bytes of the block around the result of a background delegation."""
+    return len(text_block(prompts.task_ended_with(address, "")))
+
+
+def ended_task(ancestry: list[Record], delegation: Delegation, end: DelegationEnded) -> dict[str, Any]:
+    """Return the fields of a parent's record that change with the end of a background delegation.
+
+    Its room is kept until a request of the parent holds the end.
+    """
+    parent, budget = ancestry[-1], with_result(ancestry, end)
+    over = subtract(budget.rooms, parent.budget.rooms)
+    room = add(need_of_room(ancestry, delegation.room + task_frame(end.address)), over)
+    number = parent.ends + 1
+    return {
+        "budget": replace(budget, tasks=add(budget.tasks, over)),
+        "ends": number,
+        "ended": parent.ended.put(number, room),
+    }
+
+
+def without_task(
+    ancestry: list[Record], budget: Budget, delegation: Delegation, end: DelegationEnded
+) -> Budget:
+    """Return the budget of a parent after a delegation that has never run in the background."""
+    if not delegation.is_background:
+        return budget
+    task = need_of_room(ancestry, delegation.room + task_frame(end.address))
+    return replace(budget, tasks=subtract(budget.tasks, task))
+
+
+def at_new_turn(record: Record, request: TurnRequested) -> Record:
+    """Return the record of an agent that asks for a new turn, for which its delegations have left room.
+
+    Those in the background still run, so they leave room for the turn after this one.
+    """
+    tasks, ended = record.budget.tasks, record.ended
+    for _ in range(request.ends):
+        first = ended.first()
+        if first is not None:
+            tasks, ended = subtract(tasks, first[1]), ended.drop(first[0])
+    closing = NOTHING
+    if record.background:
+        # The reply to this turn is part of the next one, and may have as many tokens as it wants.
+        closing = add(bound(request.need.tokens, record.model.max_tokens, record.model.prices), tasks)
+    budget = replace(record.budget, closing=closing, rooms=tasks, tasks=tasks)
+    return replace(record, turn_children=record.background, ended=ended, budget=budget)
+
+
+def with_stated(budget: Budget, closing: Need) -> Budget:
+    """Return the budget of a parent that states the need of its next turn, without results."""
+    return replace(budget, closing=add(closing, budget.rooms))

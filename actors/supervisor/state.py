@@ -9,7 +9,7 @@ subtree; the host's scope is the session's.
     delegation  checking -> open -> ended, and out of its parent's record
 """
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import Delegate, TurnRequested
-from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason
 
@@ -28,13 +28,15 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
 
     tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
     closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
-    rooms: the part of it for the results of delegations.
+    rooms: the part of it for the results of delegations. tasks: the part of rooms for background delegations
+        whose ends no request of its agent holds.
     """
 
     tokens: int | None = None
     micro_usd: int | None = None
     closing: Need = NOTHING
     rooms: Need = NOTHING
+    tasks: Need = NOTHING
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -50,13 +52,17 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     """A delegation, or an ask, that has not ended.
 
     racers: the ordinals of the agents that work on it.
+    is_checking: True until it has begun. waits: the number of answers it waits for then, of the schema port
+        and of the context port. contexts: those that were made, by profile.
     output_type: the name of the Python type that its schema was made of, empty for none.
     running: the number of racers that have not ended.
     reports: the number of reports so far.
     pending: the reports that wait for their judgement, by number. The first is being checked.
+    request: of a delegation that has not begun.
     reasons: the endings of racers, in order.
     used: the usage of racers that have left the tree.
     room: the bytes of its result that the parent's model reads, 0 for all of it.
+    is_background: True if its parent goes on while it runs.
     """
 
     key: int
@@ -67,6 +73,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     request: Delegate | None = None
     running: int = 0
     is_checking: bool = False
+    waits: int = 0
+    contexts: tuple[tuple[str, Json], ...] = ()
     reports: int = 0
     pending: IntMap[Pending] = IntMap()
     reasons: IntMap[Reason] = IntMap()
@@ -74,6 +82,22 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     used: Usage = ZERO
     output_type: str = ""
     room: int = 0
+    is_background: bool = False
+
+
+class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
+    """The books that a program needs and no other agent.
+
+    line: the keys of its delegations that wait for a place under max_children, in the order of the asks,
+        each with the seq of its `Delegate`.
+    wake_timer: the timer of its deadline, 0 for none.
+    """
+
+    line: IntMap[int] = IntMap()
+    wake_timer: int = 0
+
+
+NO_BOOKS: Final = ProgramBooks()
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +112,13 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
+    turn_children: the copies that its latest turn has delegated to, and those of background delegations that
+        were open before; of a program, all that have a place now.
+    background: the copies of its open background delegations.
+    ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
+        by number.
+    told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
+        holds, by number.
     """
 
     address: str
@@ -115,10 +146,16 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     deadline_timer: int = 0
     turn_timer: int = 0
     turn_children: int = 0
+    background: int = 0
+    ends: int = 0
+    ended: IntMap[Need] = IntMap()
+    told: int = 0
+    unheard: IntMap[str] = IntMap()
     next_ordinal: int = 1
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()
     text: str = ""
+    program: ProgramBooks | None = None
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -185,10 +222,11 @@ class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
-    """The purpose of a timer and the agent that it is for."""
+    """The purpose of a timer and the agent that it is for. until: of a program's deadline."""
 
-    purpose: Literal["deadline", "turn", "grace"]
+    purpose: Literal["deadline", "turn", "grace", "wake"]
     address: str = ""
+    until: int | None = None
 
 
 class Agents(msgspec.Struct, frozen=True, gc=False):
@@ -214,6 +252,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
+    host_tools: the tools of the host alone, None for those of its profile.
     """
 
     phase: SessionPhase = "new"
@@ -236,3 +275,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     schemas: IntMap[SchemaVerdict] = IntMap()
     ask: AskState | None = None
     later: Agents | None = None
+    host_tools: tuple[ToolSpec, ...] | None = None

@@ -7,6 +7,8 @@ Rules
     `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
     drains with the answer, which releases both and charges nothing.
   - A call that can never fit ends its agent as `budget`. A call that does not fit yet waits in the queue.
+  - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
+    scope, and is charged nothing.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
     for their children would hold all slots, and no child could ever run.
 """
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CAPACITY, HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.messages import TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need
 from callboard.actors.protocol.value_types import Settled
@@ -27,8 +29,10 @@ from callboard.actors.supervisor.admission import (
     wait_for_budget,
     wake_along,
 )
-from callboard.actors.supervisor.ending import end_agent, leave_tree
+from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
+from callboard.actors.supervisor.rooms import at_new_turn, with_stated
 from callboard.actors.supervisor.state import Record, Timer
+from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -41,16 +45,22 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    if request.attempt == 1 and (record.turn_children or record.budget.closing is not NOTHING):
-        # This turn is the one for which the delegations of the last one left room.
-        budget = replace(record.budget, closing=NOTHING, rooms=NOTHING)
-        record = ancestry[-1] = replace(record, turn_children=0, budget=budget)
+    is_new = request.attempt == 1 and not record.profile.is_eager
+    if is_new and (record.turn_children or record.budget.closing is not NOTHING):
+        record = ancestry[-1] = at_new_turn(record, request)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
         work.put_records((record,))
     else:
         _grant_or_enqueue(work, ancestry, request, work.seq)
+
+
+def keep_closing(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
+    """Let the background delegations of an agent leave room for its next turn, as it states it."""
+    record = work.record(sender)
+    if record is not None and record.background:
+        work.update_record(sender, budget=with_stated(record.budget, settled.closing))
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:
@@ -66,6 +76,9 @@ def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequ
 
     seq: of the request.
     """
+    if wanted.need == NOTHING:
+        work.put_records((_called(work, ancestry[-1], wanted, seq, ancestry[-1].reserved),))
+        return
     # Most requests are granted at once, so they take no ticket.
     if (
         work.state.queue.size
@@ -94,7 +107,7 @@ def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     """Grant a request, let it wait for a budget, or end its agent."""
     verdict, where = budgets.fits(ancestry, wanted.need)
     if verdict == "never":
-        _refuse(work, ancestry, wanted.need, where[0])
+        _refuse(work, ancestry, wanted, where[0])
     elif blocker := blocked_at(ancestry) or (where[-1] if where else ""):
         wait_for_budget(work, ancestry, blocker)
     else:
@@ -123,6 +136,8 @@ def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, re
     seq: of the request. reserved: in the agent's scope, the call's need included.
     """
     work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
+    if wanted.told:
+        agent = hear(work, agent, wanted)
     return replace(
         agent,
         reserved=reserved,
@@ -156,10 +171,13 @@ def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
         leave_tree(work, given.agent)
 
 
-def _refuse(work: UnitOfWork, ancestry: list[Record], need: Need, where: str) -> None:
+def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, where: str) -> None:
     address = ancestry[-1].address
+    if wanted.otherwise == "answered":
+        end_answered(work, ancestry[-1])
+        return
     scope = f"the budget of {where}" if where != address else "its budget"
-    why = budgets.shortage(ancestry, need, depth_of(where))
+    why = budgets.shortage(ancestry, wanted.need, depth_of(where))
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 
@@ -173,9 +191,12 @@ def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
     ancestry = work.ancestry(sender)
     if ancestry is None or (need := ancestry[-1].grant) is None:
         return
-    record, used = ancestry[-1], budgets.charge_of(need, settled.usage)
+    record, text = ancestry[-1], settled.text or ancestry[-1].text
+    if need == NOTHING:
+        work.put_records((replace(record, grant=None, granted=(0, 0), text=text),))
+        return
+    used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)
-    text = settled.text or record.text
     ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
     work.put_records(ancestry)
     work.in_flight -= 1

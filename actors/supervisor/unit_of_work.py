@@ -28,7 +28,7 @@ from callboard.actors.supervisor.state import Delegation, Record, SchemaVerdict,
 class UnitOfWork:
     """The state and posts of decisions in progress. seq: the seq of the event that is handled."""
 
-    __slots__ = ("_changed", "_records", "in_flight", "posts", "seq", "state")
+    __slots__ = ("_changed", "_freed", "_records", "in_flight", "posts", "seq", "state")
 
     def __init__(self, state: SupervisorState, seq: int = 0) -> None:
         self.state = state
@@ -38,6 +38,7 @@ class UnitOfWork:
         # `commit` relies on the order: each record stands after the one above it.
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
         self._changed: set[str] = set()
+        self._freed: list[str] = []
 
     def take_posts(self) -> tuple[Post, ...]:
         """Return the posts of a decision and start an empty list for the next one."""
@@ -151,6 +152,20 @@ class UnitOfWork:
         elif record := self.record(parent):
             self.update_record(parent, delegations=record.delegations.put(delegation.key, delegation))
 
+    def free_places(self, address: str, count: int) -> None:
+        """Free places under a program's max_children, and note the program for `take_freed`."""
+        record = self.record(address)
+        if record is not None and record.profile.is_eager:
+            self.update_record(address, turn_children=record.turn_children - count)
+            self._freed.append(address)
+
+    def take_freed(self) -> list[str]:
+        """Return the programs that have free places since the last call."""
+        if not self._freed:
+            return []
+        freed, self._freed = self._freed, []
+        return freed
+
     def racer_address(self, parent: str, ordinal: int) -> str:
         """Return the address of an agent that works on a delegation of a parent."""
         return HOST if parent == CLIENT else f"{parent}.{ordinal}"
@@ -198,11 +213,11 @@ class UnitOfWork:
 
     # --- timers -------------------------------------------------------------------
 
-    def set_timer(self, timer: Timer, after_ms: int) -> int:
-        """Set a timer with the clock. Return its number."""
+    def set_timer(self, timer: Timer, after_ms: int = 0) -> int:
+        """Set a timer with the clock, for its `until` if it has one. Return its number."""
         number = self.state.next_timer
         self.update_session(next_timer=number + 1, timers=self.state.timers.put(number, timer))
-        self.post(CLOCK, SetTimer(number, after_ms))
+        self.post(CLOCK, SetTimer(number, after_ms, timer.until))
         return number
 
     def cancel_timer(self, number: int) -> None:

@@ -15,6 +15,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
+from callboard.cli.typing_ahead import TypingAhead
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Said
 from callboard.runtime.sanitize import check_json
 
@@ -27,10 +28,14 @@ _NO: Final = frozenset({"", "n", "no"})
 
 
 class Approver:
-    """The approver of a `Runtime`. view: the tree on the terminal, once there is one."""
+    """The approver of a `Runtime`.
+
+    view: the tree on the terminal, once there is one. typing: the reader of other lines, if there is one.
+    """
 
     def __init__(self, mode: Mode) -> None:
         self.view: LiveTree | None = None
+        self.typing: TypingAhead | None = None
         self._mode = mode
         self._turn = asyncio.Lock()
 
@@ -50,6 +55,9 @@ class Approver:
             if self.view is not None and self.view.is_live:
                 self.view.close()
                 stack.callback(self.view.start)
+            if self.typing is not None:  # the next line answers the question
+                self.typing.stop()
+                stack.callback(self.typing.start)
             for line in lines(question):
                 talk(line)
             always = "" if question.is_repeat else ", a = always"

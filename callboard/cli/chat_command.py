@@ -11,9 +11,10 @@ from typing import Final
 import click
 
 from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
 from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options
@@ -25,6 +26,7 @@ from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
+from callboard.cli.typing_ahead import TypingAhead
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
@@ -36,7 +38,8 @@ from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, Text
 
 _LAG_S: Final = 0.04  # between two looks for new text
 _HELP: Final = (
-    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed"
+    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed\n"
+    "While agents work, each line that you type is told to the host."
 )
 
 
@@ -50,7 +53,8 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
 
     On a terminal, type a prompt: the answer streams in, and the tree of agents is shown while the agent
     delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D or /quit ends it, /help
-    lists the rest.
+    lists the rest. A line that you type while agents work goes to the host, which reads it in its next
+    request; if the host cannot hear it, it is kept as the next prompt, and the chat says so.
 
     Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
     exit code is 1 if any ask had no result.
@@ -72,9 +76,12 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
             is_interactive = sys.stdin.isatty()
             where = f"session {session.session_id} in {setting.log}"
             talk(f"{found.name}: /help lists commands, Ctrl-D leaves; {where}" if is_interactive else where)
-            conversation = Conversation(runner, session, setting, as_json=as_json)
+            conversation = Conversation(
+                runner, session, setting, as_json=as_json, is_interactive=is_interactive
+            )
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
+                conversation.take_kept()
             with diverted(None):
                 runner.run(session.close())
         finally:
@@ -88,10 +95,20 @@ async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:
 
 
 class Conversation:
-    """The asks of one session. is_ok: whether every ask had a result."""
+    """The asks of one session. is_ok: whether every ask had a result. is_interactive: a person types."""
 
-    def __init__(self, runner: asyncio.Runner, session: Session, setting: Setting, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        session: Session,
+        setting: Setting,
+        *,
+        as_json: bool,
+        is_interactive: bool = False,
+    ) -> None:
         self.is_ok = True
+        self._kept: list[str] = []
+        self._is_interactive = is_interactive
         self._runner = runner
         self._session = session
         self._setting = setting
@@ -107,6 +124,13 @@ class Conversation:
             emit_lines(tree_lines(self._tree, Space(console_on().width), self._tree.last_at))
         else:
             self._ask(line)
+
+    def take_kept(self) -> None:
+        """Handle the lines that were typed during an ask and that its host did not hear."""
+        while self._kept:
+            line = self._kept.pop(0)
+            talk(f"> {safe_text(line)}")
+            self.take(line)
 
     def _ask(self, prompt: str) -> None:
         begun = now_ms()
@@ -125,9 +149,23 @@ class Conversation:
         async with watching_chat(self._session, self._next_seq, is_streaming=is_streaming) as view:
             self._tree, self._setting.approver.view = view.live.tree, view.live
             with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
-                outcome = await self._session.ask(prompt)
+                async with self._typing():
+                    outcome = await self._session.ask(prompt)
         self._next_seq = view.live.last_seq + 1
         return outcome, view.transcript.text if is_streaming else ""
+
+    @contextlib.asynccontextmanager
+    async def _typing(self) -> AsyncIterator[None]:
+        """Read what the person types while an ask runs."""
+        if not self._is_interactive:
+            yield
+            return
+        approver = self._setting.approver
+        async with TypingAhead(self._session, self._kept) as approver.typing:
+            try:
+                yield
+            finally:
+                approver.typing = None
 
 
 def prompts(*, is_interactive: bool) -> Iterator[str]:

@@ -10,9 +10,10 @@ import click
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import SessionClosed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.cli.errors import refuse_if
 from callboard.cli.formats import local_time, utc

@@ -13,8 +13,8 @@ from typing import Final, Self, TextIO
 
 import click
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.cli.live_views import DrawnTree, PlainLines
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.terminal_escape import indented, safe_line

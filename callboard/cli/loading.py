@@ -37,7 +37,8 @@ def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
     name: the model of `--model`, which replaces the host's own.
     """
     model = model_named(name) if name else None
-    if model is not None and agent.model is not None:
+    # A program stays the model of its own steps, and hands the other down.
+    if model is not None and agent.model is not None and not agent.model.spec.is_program:
         agent = copy.copy(agent)  # the module may use the agent elsewhere
         agent.model = model
     if agent.model is None and model is None:

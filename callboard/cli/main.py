@@ -20,6 +20,7 @@ _SECTIONS: Final = {
         "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
+        "tell": ("tell_command:tell", "Say something to a running agent of a session in another process."),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
@@ -33,6 +34,10 @@ _SECTIONS: Final = {
     },
     "Check": {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
+        "check-program": (
+            "check_program_command:check_program",
+            "Check a changed program against recorded steps.",
+        ),
     },
     "Test": {
         "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),

@@ -6,11 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from callboard.actors.agent.content import read
+from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.cli.formats import counted, duration, tokens
+from callboard.cli.formats import counted, duration, local_time, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.tree import prompt_text
 
@@ -32,7 +34,7 @@ def whole_prompt(prompt: Json) -> str:
     )
 
 
-def _resumed(body: m.Resumed) -> str:
+def _resumed(body: c.Resumed) -> str:
     changes = []
     if body.profiles:
         when = " from the next ask on" if body.from_next_ask else ""
@@ -71,15 +73,28 @@ def _approval(body: p.ApprovalGiven) -> str:
     return body.verdict + always + by + permission + changed + f": {body.note}" * bool(body.note)
 
 
-def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:
+def _ended(body: c.AskEnded | m.DelegationEnded | m.Finished) -> str:
     said = body.detail or body.text
     if not isinstance(body, m.Finished) and body.kind == "reported" and body.value != NULL:
         said = _json(body.value)
     return f"{body.kind}: {said}" if said else body.kind
 
 
-def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
+def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
     return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
+
+
+def _context(body: p.ContextMade) -> str:
+    return f"{body.status}, for {body.profile}: {body.detail or prompt_text(body.content, _CHARS_MAX)}"
+
+
+def _tool_names(tools: tuple[ToolSpec, ...]) -> str:
+    return ", ".join(tool.name for tool in tools) or "no tools"
+
+
+def _set_timer(body: p.SetTimer) -> str:
+    due = f"in {duration(body.after_ms)}" if body.until is None else f"at {local_time(body.until)}"
+    return f"timer {body.timer}, {due}"
 
 
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
@@ -99,32 +114,45 @@ _profile: Final = msgspec.json.Decoder(_Named).decode
 
 # One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one.
 _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
-    m.SessionOpened: lambda it: (
+    c.SessionOpened: lambda it: (
         f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}"
     ),
-    m.Resumed: _resumed,
-    m.Ask: _prompt,
-    m.Cancel: lambda it: it.reason,
-    m.Close: lambda _: "",
-    m.AskEnded: _ended,
-    m.SessionClosed: lambda it: (
+    c.Resumed: _resumed,
+    c.Ask: _prompt,
+    c.Tell: lambda it: f"{it.request_id} to {it.address}: {it.text}",
+    c.Cancel: lambda it: it.reason,
+    c.Close: lambda _: "",
+    c.TellEnded: lambda it: (
+        f"{it.request_id} heard in turn {it.turn}"
+        if it.status == "heard"
+        else f"{it.request_id} refused: {it.detail}"
+    ),
+    c.AskEnded: _ended,
+    c.SessionClosed: lambda it: (
         f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all"
     ),
     m.DeciderFailed: lambda it: f"on event {it.event}: {it.error}",
     m.Begin: lambda it: f"{_profile(it.profile).name}: {_prompt(it)}",
+    m.Told: lambda it: it.text,
     m.Stop: lambda it: it.reason,
     m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
+    m.Delegated: lambda it: f"{it.address} runs in the background",
     m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
+    m.Woken: lambda it: f"at {local_time(it.until)}",
     p.ModelReplied: _reply,
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
     p.ApprovalGiven: _approval,
-    m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
+    c.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
+    c.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
+    m.ToolsGiven: lambda it: _tool_names(it.tools),
     m.TurnRequested: _turn_requested,
-    m.TurnSettled: lambda it: (
-        f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
+    m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",
+    m.Delegate: lambda it: (
+        f"to {', '.join(it.profiles)}{' in the background' * (it.mode == 'background')}: {_prompt(it)}"
     ),
-    m.Delegate: lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}",
+    m.CancelTask: lambda it: f"turn {it.turn}, call {it.call}",
+    m.Wake: lambda it: "no more" if it.until is None else f"at {local_time(it.until)}",
     m.ReportBack: lambda it: _json(it.value),
     m.Finished: _ended,
     m.Stopped: lambda _: "",
@@ -136,9 +164,12 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    p.CancelCall: lambda it: f"turn {it.turn}, call {it.call}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
-    p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
+    p.MakeContext: lambda it: f"for {it.profile}, delegation {it.delegation} of {it.parent}",
+    p.ContextMade: _context,
+    p.SetTimer: _set_timer,
     p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
     p.CancelTimer: lambda it: f"timer {it.timer}",
     p.TimerFired: lambda it: f"timer {it.timer}",

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import click
 from msgspec.structs import asdict, replace
 
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
 from callboard.cli.loading import choose_model, load_agent

@@ -8,10 +8,10 @@ import msgspec
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.cli.errors import refuse_if
@@ -17,6 +18,8 @@ from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
+
+_VALUE_CHARS_MAX = 60
 
 
 @click.command("state")
@@ -32,7 +35,8 @@ def state(session: str, at: int | None, actor: str, check: bool, log: str, as_js
     """Show the state of an actor after an event.
 
     The deciders compute the state again from the log; no model is called. --json has all of it, the
-    conversation included.
+    conversation included. Without --actor the shared state follows, with the agent whose tool wrote each key
+    last.
 
     Without --actor every event up to N is read and its digest checked. With --actor only that actor's events
     are read, which is fast in a long session; their digests cannot be checked alone, so the answer says
@@ -55,12 +59,32 @@ def state(session: str, at: int | None, actor: str, check: bool, log: str, as_js
 
 
 def _emit_states(recording: Recording, at: int, *, as_json: bool) -> None:
-    known = recording.states(at)
+    known, shared = recording.states(at), recording.shared_state(at)
     if as_json:
         actors = {name: plain(one) for name, one in known.items()}
-        emit_json({"session": recording.session_id, "at": at, "checked": True, "actors": actors})
-    else:
-        emit_lines(table([(name, summary(one)) for name, one in known.items()], ("ACTOR", "STATE")))
+        head = {"session": recording.session_id, "at": at, "checked": True, "actors": actors}
+        emit_json({**head, "shared": _shared_json(shared)})
+        return
+    emit_lines(table([(name, summary(one)) for name, one in known.items()], ("ACTOR", "STATE")))
+    if shared:
+        emit("")
+        emit_lines(table(list(map(_shared_row, shared.cells.values())), _SHARED))
+
+
+_SHARED = ("KEY", "REDUCER", "VALUE", "WRITTEN BY")
+
+
+def _shared_row(cell: Cell) -> tuple[str, str, str, str]:
+    by = f"{cell.by}, event {cell.seq}" if cell.by else "no tool yet"
+    value = bytes(cell.json()).decode()
+    return safe_line(cell.key.name, 40), cell.key.reducer, safe_line(value, _VALUE_CHARS_MAX), by
+
+
+def _shared_json(shared: SharedState) -> dict[str, object]:
+    return {
+        name: {"reducer": cell.key.reducer, "value": cell.json(), "by": cell.by, "seq": cell.seq}
+        for name, cell in shared.cells.items()
+    }
 
 
 def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, as_json: bool) -> None:

@@ -130,7 +130,8 @@ def _names(chosen_nodes: Sequence[tuple[int, Node]], space: Space) -> list[str]:
 def name_of(node: Node) -> str:
     """Return an agent's address, and its profile where that is another name."""
     profile = safe_line(node.profile, 64)
-    return node.address if profile in ("", node.address) else f"{node.address} {profile}"
+    name = node.address if profile in ("", node.address) else f"{node.address} {profile}"
+    return f"{name} (background)" if node.is_background else name
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class _Columns:
         left_out |= {"turns", "tools"} if space.width < _NUMBERS_FROM else set()
         numbers = tuple(column for column in _NUMBERS.items() if column[0] not in left_out)
         room = space.width - 1 - sum(width + 1 for _, width in numbers)
-        widest = max(len("state"), *(cell_len(safe_line(node.state)) for _, node in chosen_nodes))
+        widest = max(len("state"), *(cell_len(safe_line(node.activity)) for _, node in chosen_nodes))
         state = 24 if space.width >= _NOTE_FROM else 18
         state = min(state, widest) if space.width == WIDE else state
         name = max(len("agent"), *map(cell_len, names))
@@ -171,7 +172,7 @@ class _Columns:
         line = Text.assemble(
             (padded(name, self.name), style if node.is_over else ""),
             "  ",
-            (padded(safe_line(node.state), self.state), style),
+            (padded(safe_line(node.activity), self.state), style),
         )
         values = _values(node, now_ms)
         for column, width in self.numbers:

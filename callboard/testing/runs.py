@@ -22,11 +22,11 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask
 from callboard.replay.recording import Recording
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds

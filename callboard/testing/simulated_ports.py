@@ -82,7 +82,7 @@ def scenario_of(
     model = _model(host, policy)
     return Scenario(
         [agent.profile() for agent in agents.values()],
-        policy_of([model, *(agent.model for agent in agents.values() if agent.model)]),
+        policy_of([model, *(own for agent in agents.values() for own in agent.all_models)]),
         tool=tool_of(agents, tools or {}),
         check=checker(types),
         approve=approve_of(approve),

@@ -68,6 +68,7 @@ def limits(*, budgets: bool = True, deadlines: bool = True) -> SearchStrategy[Li
     """Bounds, most of them small enough to be met. budgets, deadlines: whether there may be any."""
     bounds: dict[str, SearchStrategy[int]] = {
         "max_iterations": st.integers(1, 6),
+        "max_steps": st.integers(1, 12),
         "max_depth": st.integers(0, 3),
         "max_children": st.integers(0, 4),
         "max_agents": st.integers(1, 8),

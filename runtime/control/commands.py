@@ -3,6 +3,7 @@
 To add a command: its message in wire.py, its function here, and its row in `HANDLERS`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -18,6 +19,7 @@ from callboard.runtime.control.wire import (
     ListApprovals,
     PruneSessions,
     ShownApproval,
+    TellAgent,
     Vacuum,
 )
 from callboard.runtime.log.session_rows import SessionStatus
@@ -80,6 +82,16 @@ async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
     return outcome.kind if outcome else ""
 
 
+async def _tell(runtime: Controlled, command: TellAgent) -> int:
+    """Tell an agent something. Return the turn that hears it, or 0 if it is still on its way."""
+    session = _session(runtime, command.session)
+    try:
+        async with asyncio.timeout(command.wait_s):
+            return await session.tell(command.address, command.text)
+    except TimeoutError:
+        return 0
+
+
 async def _delete(runtime: Controlled, command: DeleteSession) -> int:
     return await runtime.delete(command.session)
 
@@ -107,6 +119,7 @@ HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] =
     ListApprovals: _list,
     AnswerApproval: _answer,
     CancelAsk: _cancel,
+    TellAgent: _tell,
     DeleteSession: _delete,
     PruneSessions: _prune,
     Vacuum: _vacuum,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import APPROVALS
+from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.errors import Diverged, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES, Resumed
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.port_gate import PortGate

@@ -6,6 +6,7 @@
 {"command":"prune","older_than_s":2592000,"status":"closed","tag":null}
 {"command":"vacuum"}
 {"command":"cancel","session":"...","reason":""}
+{"command":"tell","session":"...","address":"host.1","text":"..."}
 
 {"value":...}
 {"error":"...","kind":"UnknownName"}
@@ -47,6 +48,15 @@ class CancelAsk(Base, frozen=True, tag="cancel"):
     reason: str = ""
 
 
+class TellAgent(Base, frozen=True, tag="tell"):
+    """Words for a running agent of a session. wait_s: the most seconds to wait until it hears them."""
+
+    session: str
+    address: str
+    text: str
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=50)] = 50.0
+
+
 class DeleteSession(Base, frozen=True, tag="delete"):
     """An order to delete a session that does not run."""
 
@@ -65,7 +75,9 @@ class Vacuum(Base, frozen=True, tag="vacuum"):
     """An order to give the space of deleted sessions back."""
 
 
-Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk | DeleteSession | PruneSessions | Vacuum
+Command: TypeAlias = (
+    ListApprovals | AnswerApproval | CancelAsk | TellAgent | DeleteSession | PruneSessions | Vacuum
+)
 
 
 class ShownApproval(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 

@@ -17,18 +17,12 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    DelegationEnded,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
-)
+from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.plain_values import PlainValues
 
 SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]

@@ -7,20 +7,22 @@ from typing import Any, Final, Literal
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST, child_of, parent_of
+from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     DeciderFailed,
     Delegate,
+    Delegated,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
     Stop,
     TurnRequested,
+    TurnSettled,
 )
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -39,6 +41,8 @@ class Node:
 
     state: its activity, or its ending. kind: its ending, once it has ended. started_at, ended_at: in
     milliseconds since 1970 UTC. turns, tools: their numbers. usage: its own alone.
+    is_background: its parent goes on while it works. tasks: the number of its own such agents that work.
+    words: the number of a client's texts on their way to it. is_silent: its last reply has no calls.
     """
 
     address: str
@@ -54,6 +58,10 @@ class Node:
     usage: Usage = ZERO
     started_at: int = 0
     ended_at: int = 0
+    is_background: bool = False
+    tasks: int = 0
+    words: int = 0
+    is_silent: bool = False
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:
@@ -67,6 +75,11 @@ class Node:
             self.kind = self.state = kind
             self.detail = detail
             self.ended_at = at
+
+    @property
+    def activity(self) -> str:
+        """Return its state, with the words that are on their way to it."""
+        return self.state if self.is_over or not self.words else f"{self.state} +{self.words} told"
 
     @property
     def is_over(self) -> bool:
@@ -86,6 +99,8 @@ class Tree:
         self.nodes: dict[str, Node] = {}
         self.last_at = 0
         self._tasks: dict[tuple[str, int, int], Delegate] = {}
+        self._background: dict[str, int] = {}
+        self._words: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
         """Take the next event in."""
@@ -178,6 +193,8 @@ def _judged(tree: Tree, event: Event, body: ReportJudged) -> None:
 def _delegation_ended(tree: Tree, event: Event, body: DelegationEnded) -> None:
     """Add the agents of a denied delegation, which never began, with the reason."""
     task = tree._tasks.pop((event.recipient, body.turn, body.call), None)
+    if body.address:
+        tree._node(event.recipient).tasks -= tree._background.pop(body.address, 0)
     if task is None or not body.address:
         return
     first = int(body.address.rpartition(".")[2])
@@ -189,6 +206,42 @@ def _delegation_ended(tree: Tree, event: Event, body: DelegationEnded) -> None:
             node.ends(body.kind, body.detail, event.at)
         elif not node.detail and node.kind == body.kind:
             node.detail = body.detail
+
+
+def _delegated(tree: Tree, event: Event, body: Delegated) -> None:
+    """Mark the agents of a delegation that works in the background."""
+    task = tree._tasks.get((event.recipient, body.turn, body.call))
+    parent, first = parent_of(body.address), int(body.address.rpartition(".")[2])
+    copies = len(task.profiles) if task else 1
+    for ordinal in range(first, first + copies):
+        tree._node(child_of(parent, ordinal)).is_background = True
+    tree._background[body.address] = copies
+    tree._node(parent).tasks += copies
+
+
+def _replied(tree: Tree, event: Event, body: ModelReplied) -> None:
+    node = tree._node(event.recipient)
+    node.is_silent = b'"tool_use"' not in bytes(body.content)
+    node.does("deciding")
+
+
+def _settled(tree: Tree, event: Event, body: TurnSettled) -> None:
+    """Note that an agent makes no request: it is parked, or waits for its tasks by a call."""
+    node = tree._node(event.sender)
+    if node.state == "deciding" and node.tasks:
+        node.does("parked" if node.is_silent else "waiting for tasks")
+
+
+def _tell(tree: Tree, event: Event, body: Tell) -> None:
+    if body.address in tree.nodes:
+        tree._words[body.request_id] = body.address
+        tree.nodes[body.address].words += 1
+
+
+def _tell_ended(tree: Tree, event: Event, body: TellEnded) -> None:
+    address = tree._words.pop(body.request_id, "")
+    if address:
+        tree.nodes[address].words -= 1
 
 
 def _ask_ended(tree: Tree, event: Event, body: AskEnded) -> None:
@@ -204,7 +257,11 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     RequestCapacity: lambda tree, event, body: tree._node(body.agent).does(
         f"waiting for capacity of {body.model}"
     ),
-    ModelReplied: lambda tree, event, body: tree._node(event.recipient).does("deciding"),
+    ModelReplied: _replied,
+    TurnSettled: _settled,
+    Delegated: _delegated,
+    Tell: _tell,
+    TellEnded: _tell_ended,
     CallTool: _tool,
     RequestApproval: lambda tree, event, body: tree._node(event.sender).does(
         f"waiting for approval of {body.tool}"

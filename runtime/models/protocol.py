@@ -59,6 +59,17 @@ class Checkable(Protocol):
         """Raise MisuseError if no call can work, for example without a key. Called before a session opens."""
 
 
+@runtime_checkable
+class KeepsRuns(Protocol):
+    """A model that keeps something for each running agent, as a program keeps its coroutine."""
+
+    def ended(self, session_id: str, address: str = "") -> None:
+        """Let go of all that is kept for an agent that ended; without an address, for a session.
+
+        Called as soon as the agent is told to stop, or has finished, and when its session leaves the process.
+        """
+
+
 class Model(Protocol):
     """An object that answers requests. It is called on the event loop, and cancelled with its agent."""
 

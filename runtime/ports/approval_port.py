@@ -262,7 +262,7 @@ class ApprovalPort:
         # Not `may_start`: a person may answer while the process detaches, and no port may start then.
         gate = self._board.gate
         is_running = self._board.error is None and not self._is_closed
-        return is_running and gate.may_answer(request.seq) and not gate.is_stopped(request.sender)
+        return is_running and gate.may_answer(request.seq) and gate.is_wanted(request.seq)
 
     async def _said(self, question: Approval, waiting: _Waiting) -> Said:
         """Return the approver's result; None if the question is closed before it has one."""

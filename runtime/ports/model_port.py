@@ -21,10 +21,11 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.live_answer import LiveAnswer
-from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
+from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
+from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53  # a count from here on is a mistake; other languages cannot read it exactly
@@ -65,6 +66,10 @@ class ModelPort:
         self._tasks = Tasks(self._lost, self._expired)
         self._waiting: dict[int, ModelReplied] = {}
         self._live: dict[int, LiveAnswer] = {}
+        self._buffer_of = self._text_buffer  # one object for all calls
+        self._keeping = [model for model in models.values() if isinstance(model, KeepsRuns)]
+        if self._keeping:
+            board.on_agent_end = self._ended
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
@@ -74,20 +79,21 @@ class ModelPort:
         assert isinstance(state, AgentState)
         asked = request_of(state)
         asked.deps = self._board.deps.current
+        asked.session_id = self._board.session_id
+        asked.at = self._board.now_ms
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        show = partial(self._texts.on_text, request.seq, asked.address, asked.turn, asked.attempt)
-        live = LiveAnswer(self._board.secrets.stream(show))
+        live = LiveAnswer(self._buffer_of, request.seq, asked)
         answer = self._call(asked, live)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             self._live[request.seq] = live
-            work = self._wait(request, wish, answer, live)
+            work = self._wait(request, wish, asked.model.name, answer, live)
             self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)
         else:
             live.end()
-            self._post(request, self._made(wish, answer))
+            self._post(request, self._made(wish, answer, asked.model.name))
 
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
@@ -112,7 +118,20 @@ class ModelPort:
     async def aclose(self) -> None:
         """Cancel all calls."""
         self._waiting.clear()
+        self._ended("")
         await self._tasks.aclose()
+
+    def _text_buffer(self, grant: int, asked: ModelRequest) -> StreamBuffer:
+        """Return the buffer for the live text of a call. grant: the seq of its `CallModel`."""
+        show = partial(self._texts.on_text, grant, asked.address, asked.turn, asked.attempt)
+        return self._board.secrets.stream(show)
+
+    def _ended(self, address: str) -> None:
+        for model in self._keeping:
+            try:
+                model.ended(self._board.session_id, address)
+            except Exception as error:  # the board publishes events meanwhile
+                logger.error("a model raised in `ended`\n%s", self._board.secrets.redactor.told(error))
 
     def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         model = self._models.get(asked.model.name)
@@ -128,7 +147,12 @@ class ModelPort:
             return self._crashed(error)
 
     async def _wait(
-        self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: LiveAnswer
+        self,
+        request: Event,
+        wish: TurnRequested,
+        asked: str,
+        work: Awaitable[ModelAnswer],
+        live: LiveAnswer,
     ) -> None:
         try:
             try:
@@ -141,7 +165,7 @@ class ModelPort:
             # Without usage: the service may have finished the call, and its use is not known.
             self._post(request, ModelReplied(wish.turn, wish.attempt, "cancelled"))
         else:
-            self._waiting[request.seq] = self._made(wish, answer)
+            self._waiting[request.seq] = self._made(wish, answer, asked)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
         finally:
             self._live.pop(request.seq, None)
@@ -169,30 +193,32 @@ class ModelPort:
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
 
-    def _made(self, wish: TurnRequested, answer: object) -> ModelReplied:
-        """Make a reply of a model's answer of any kind."""
+    def _made(self, wish: TurnRequested, answer: object, asked: str = "") -> ModelReplied:
+        """Make a reply of a model's answer of any kind. asked: the name of the model that was called."""
         try:
-            return self._replied(wish, checked(answer))
+            return self._replied(wish, checked(answer), asked)
         except (TypeError, ValueError) as error:
-            return self._replied(wish, self._crashed(error))
+            return self._replied(wish, self._crashed(error), asked)
 
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
         logger.error("a model raised instead of answering\n%s", told)
         return ModelAnswer(failure=ModelFailure("model_crashed", located_text(error)))
 
-    def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
+    def _replied(self, wish: TurnRequested, answer: ModelAnswer, asked: str) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
         if answer.failure is not None:
-            return self._failed(wish, answer, answer.failure)
+            return self._failed(wish, answer, answer.failure, asked)
         try:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
-            return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True))
-        reason, model = self._short(answer.stop_reason), self._short(answer.model)
+            return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
+        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked)
         return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
 
-    def _failed(self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure) -> ModelReplied:
+    def _failed(
+        self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure, asked: str
+    ) -> ModelReplied:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
         told = ModelFailure(
             self._short(text_of(failure.code)),
@@ -200,8 +226,12 @@ class ModelPort:
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
-        model = self._short(answer.model)
+        model = self._other(answer.model, asked)
         return ModelReplied(wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model)
+
+    def _other(self, model: str, asked: str) -> str:
+        """Return the name of the model that answered, or "" if it is the one that was asked."""
+        return "" if model == asked else self._short(model)
 
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.

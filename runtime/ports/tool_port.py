@@ -1,19 +1,21 @@
 """The tools port: a posted call becomes one run of a tool and one answer."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
-from callboard.runtime.agent import Agent
+from callboard.actors.protocol.profiles import ToolsChange
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome, failed
+from callboard.runtime.tools.shared_state import StateAccess
 
 _CUT: Final = ("cancelled", "interrupted")
 
@@ -27,12 +29,12 @@ class ToolPort:
     def __init__(
         self,
         board: Board,
-        agents: Mapping[str, Agent],
+        tools: SessionTools,
         runner: ToolRunner,
         on_progress: Callable[[str, int, int, int, str], None],
     ) -> None:
         self._board = board
-        self._agents = agents
+        self._tools = tools
         self._runner = runner
         self._on_progress = on_progress
         self._tasks = Tasks(self._lost)
@@ -43,26 +45,28 @@ class ToolPort:
         state = self._board.core.states[request.sender]
         assert isinstance(call, CallTool)
         assert isinstance(state, AgentState)
-        agent = self._agents.get(prefix_of(state).profile.name)
-        tool = agent.tools.get(call.tool) if agent else None
+        profile = prefix_of(state).profile.name
+        tool = self._tools.find(request.sender, profile, call.tool)
         if tool is None:
             self._answer(request, failed(f"there is no tool {call.tool!r} in this program"))
             return
         timeout_s, max_chars = state.limits.tool_timeout_s, state.limits.max_tool_output_chars
         assert timeout_s is not None  # an agent's `Begin` states every limit
         assert max_chars is not None
+        ctx = self._context(request, call, profile)
         result = self._runner.run(
             tool,
             call.arguments,
-            self._context(request, call),
+            ctx,
             timeout_s=timeout_s,
             max_chars=max_chars,
             redactor=self._board.secrets.redactor,
+            may_cut=not state.model.is_program,
         )
         if isinstance(result, ToolOutcome):
             self._answer(request, result)
         else:
-            self._tasks.spawn_shared(request.seq, self._wait(request, result), result)
+            self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx), result)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call. Return False if it is not under way."""
@@ -80,7 +84,7 @@ class ToolPort:
         """Cancel all calls."""
         await self._tasks.aclose()
 
-    def _context(self, request: Event, call: CallTool) -> ToolContext:
+    def _context(self, request: Event, call: CallTool, profile: str) -> ToolContext:
         sender = request.sender
         return ToolContext(
             address=sender,
@@ -91,22 +95,37 @@ class ToolPort:
             deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
+            shared=StateAccess(self._board.gate.state_for(request)),
+            toolbox=partial(self._change, sender, profile),
         )
 
-    async def _wait(self, request: Event, work: Coroutine[object, object, ToolOutcome]) -> None:
+    def _change(self, sender: str, profile: str, tools: Sequence[object], agent: str) -> ToolsChange:
+        """Return the change that a tool makes: for its own agent, or for all agents of a profile."""
+        return self._tools.change(tools, address="" if agent else sender, agent=agent, of=profile)
+
+    async def _wait(
+        self, request: Event, work: Coroutine[object, object, ToolOutcome], ctx: ToolContext
+    ) -> None:
         outcome = await work
         if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
             self._board.end_with_loop()
         else:
-            self._answer(request, outcome)
+            self._answer(request, outcome, ctx)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CallTool):
             self._answer(request, failed(f"{request.body.tool} ended with {type(error).__name__}"))
 
-    def _answer(self, request: Event, outcome: ToolOutcome) -> None:
+    def _answer(self, request: Event, outcome: ToolOutcome, ctx: ToolContext | None = None) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        returned = ToolReturned(call.turn, call.call, outcome.status, outcome.output, outcome.trace)
+        updates, read = ctx.state_used if ctx else ((), ())
+        change = ctx.tools_change if ctx else None
+        if outcome.status != "ok":
+            updates, change = (), None  # a call that failed changes nothing, so that it can be made again
+        result = (outcome.status, outcome.output, outcome.trace)
+        returned = ToolReturned(
+            call.turn, call.call, *result, state_update=updates, state_read=read, tools=change
+        )
         self._board.answer(request, Post(request.sender, returned))

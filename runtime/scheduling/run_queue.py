@@ -12,7 +12,7 @@ Rules
     before more begins. When a thousand models answer at once, the first agents have asked again before the
     last are heard.
   - An inbox keeps the order of its posts. Its messages are handled one at a time on the loop's thread, in the
-    context (`contextvars`) in which its actor was started.
+    context (`contextvars`) in which its actor was started; those of a `LeanInbox` in none of its own.
   - Posts come from any thread, without a lock.
 """
 
@@ -159,9 +159,12 @@ class LoopInbox:
 
         worker: handles the messages. It may be replaced later.
         """
-        self.loop, self.worker = loop, worker
         # Not the context of the first post: that caller's variables are no concern of the actor.
         self._context = contextvars.copy_context()
+        self._join(loop, worker)
+
+    def _join(self, loop: AbstractEventLoop, worker: Worker) -> None:
+        self.loop, self.worker = loop, worker
         self._run_queue = run_queue_of(loop)
         self._run_queue.add(self)
 
@@ -198,6 +201,8 @@ class LeanInbox(LoopInbox):
 
     An empty deque takes 760 bytes. It can be left out only if all messages arrive on the loop's thread, so
     messages from other threads are passed on to the loop first, in their order.
+
+    Its worker must read no context variable: it has no context of its own.
     """
 
     __slots__ = ()
@@ -205,6 +210,10 @@ class LeanInbox(LoopInbox):
     def __init__(self) -> None:
         super().__init__()
         self._queue = _NO_MESSAGES
+
+    def open(self, loop: AbstractEventLoop, worker: Worker) -> None:
+        """Ask for a first turn, even without messages. worker: handles the messages."""
+        self._join(loop, worker)
 
     def put(self, item: Any, /) -> None:
         """Append a message; from any thread."""
@@ -227,7 +236,7 @@ class LeanInbox(LoopInbox):
     def take_turn(self, messages_max: int) -> int:
         """Let the worker handle some messages; return how many they were."""
         try:
-            return self._context.run(self.worker, self._queue, messages_max)
+            return self.worker(self._queue, messages_max)
         finally:
             if self._queue:
                 self._run_queue.add(self)

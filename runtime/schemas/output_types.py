@@ -106,7 +106,7 @@ def _described(given: object) -> OutputType:
             "session is resumed; define it at the top of a module"
         )
     try:
-        form = _form_of(given)
+        form = form_of(given)
         schema = form.schema()
     except MissingExtra:
         raise
@@ -134,7 +134,8 @@ def _written(schema: dict[str, object], what: str) -> Json:
         raise InvalidSchema(str(error)) from None
 
 
-def _form_of(kind: object) -> TypeForm:
+def form_of(kind: object) -> TypeForm:
+    """Return a type as the library that describes it sees it."""
     return pydantic_form(kind) or MsgspecForm(kind)
 
 

@@ -14,11 +14,12 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, SessionOpened
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure
@@ -162,7 +163,8 @@ def _opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
     profiles = tuple(
         _profile(redactor, raw) if redactor.json(raw) is not raw else raw for raw in body.profiles
     )
-    return msgspec.structs.replace(body, profiles=profiles)
+    state = tuple(_clean(redactor, key) for key in body.state)
+    return msgspec.structs.replace(body, profiles=profiles, state=state)
 
 
 def _profile(redactor: Redactor, raw: Json) -> Json:

@@ -13,6 +13,7 @@ _TEXTS = {
     "schema": "its output schema",
     "output_type": "its output type",
     "server_tools": "its server tools",
+    "context": "its context function",
 }
 
 

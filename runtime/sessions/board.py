@@ -27,10 +27,11 @@ from typing import Any, Final
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stop
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, PostGroup, SessionCore
-from callboard.actors.session.port_gate import Arm, PortGate, Start
+from callboard.actors.session.port_actions import Arm, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
 from callboard.runtime.failure_text import failure_text
@@ -62,6 +63,7 @@ class Board:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
         self.on_cut_off: Callable[[], None] = lambda: None
+        self.on_agent_end: Callable[[str], None] | None = None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
@@ -69,9 +71,9 @@ class Board:
         self._epoch = epoch
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
-        in_context = contextvars.copy_context().run
-        self._deliver_in_context = partial(in_context, self._deliver)
-        self._publish_in_context = partial(in_context, self._publish)
+        self._deliver_later = self._deliver  # one object for all calls
+        # Ports call models and tools, which see the context variables of the session's start.
+        self._publish_in_context = partial(contextvars.copy_context().run, self._publish)
         self._at_end = self._run_queue.at_end
         self._submitted: list[PostGroup] = []
         self._is_foreign = False
@@ -95,13 +97,18 @@ class Board:
         """Return the session's port gate."""
         return self.core.gate
 
+    @property
+    def now_ms(self) -> int:
+        """Return the time by the session's clock, in milliseconds since 1970 UTC. It never goes back."""
+        return max(now_ms(), self._at)
+
     # --- posting ------------------------------------------------------------------
 
     def submit(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Submit the posts of one decision or port answer, to be posted in the order of submission."""
         if self.error is None and not self.is_cut_off:
             if not self._submitted:
-                self._at_end(self._deliver_in_context)
+                self._at_end(self._deliver_later)
             self._submitted.append((sender, cause, posts))
             if sender in PORTS:
                 self._is_foreign = True
@@ -159,6 +166,10 @@ class Board:
         self._writer.stage(self.session_id, self._epoch, events)
         for event in [one for one in events if type(one.body) in DELEGATION_KINDS]:
             self.delegations.add(event)
+        if self.on_agent_end is not None:
+            for event in events:
+                if isinstance(event.body, Stop | Finished):
+                    self.on_agent_end(event.recipient if isinstance(event.body, Stop) else event.sender)
         if self.watchers:
             self._unseen.extend(events)
 

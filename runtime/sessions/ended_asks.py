@@ -9,19 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    Begin,
-    Delegate,
-    DelegationEnded,
-    Finished,
-    Resumed,
-    SessionOpened,
-    Stopped,
-)
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, Stopped
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.sessions.session_types import TypeName
 

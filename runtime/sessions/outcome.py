@@ -52,19 +52,20 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
 
     @property
     def value(self) -> object:
-        """Return the report as a value of the agent's output type; None without a report.
+        """Return the report as a value of the agent's output type, or a program's value; None without one.
 
         Raises MissingType if the type no longer fits a report that was recorded earlier.
         """
-        return self._type.build(self._value) if self.kind == "reported" else None
+        return _built(self.kind, self._value, self._type)
 
 
 class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
     """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
 
     status: ok, failed or cancelled. kind: of the end (docs/delegation.md).
-    text: the answer, or the partial work. structured_output: the report, if one won, else None: a value of
-        the ask's output type, or plain JSON values.
+    text: the answer, or the partial work. structured_output: the report, if one won: a value of the ask's
+        output type, or plain JSON values. Without a report the value that a program returned, if it is no
+        text. Else None.
     usage: of this ask and all agents below it.
     unsettled, in_doubt: at the end of the cancel grace, the open reservations and the agents that had not
         drained.
@@ -105,7 +106,7 @@ class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
         return self.status == "ok"
 
     def unwrap(self) -> T_co:
-        """Return the report if there is one, else the text. Raises OutcomeError without a result."""
+        """Return the structured output, or the text without one. Raises OutcomeError without a result."""
         if not self.is_ok:
             why = self.detail or EXPLAINED[self.kind]
             raise OutcomeError(
@@ -113,7 +114,7 @@ class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
                 f"see `callboard show {self.session_id}`",
                 self,
             )
-        if self.kind == "reported":
+        if self.kind == "reported" or self.structured_output is not None:
             return self.structured_output
         text: T_co = self.text  # type: ignore[assignment]  # only an ask without an output type ends in text
         return text
@@ -126,7 +127,7 @@ def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: Ses
     """
     ended = ask.end
     kind = types.of(ask.kind) if types else NO_TYPE
-    report: object = kind.build(ended.value) if ended.kind == "reported" else None
+    report = _built(ended.kind, ended.value, kind)
     return Outcome(
         ended.kind,
         ended.text,
@@ -142,6 +143,13 @@ def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: Ses
         tuple(_delegation(one, types) for one in ask.delegations),
         ended.value,
     )
+
+
+def _built(kind: OutcomeKind, value: Json, form: OutputType) -> object:
+    """Return a report as a value of its type, and a program's value as plain JSON; None for other ends."""
+    if kind == "reported":
+        return form.build(value)
+    return msgspec.json.decode(value) if kind == "answered" else None
 
 
 def _delegation(one: EndedDelegation, types: SessionTypes | None) -> DelegationOutcome:

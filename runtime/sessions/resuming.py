@@ -1,9 +1,18 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from callboard.actors.protocol.client_messages import (
+    RULES,
+    Ask,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+)
 from callboard.actors.protocol.errors import (
     CorruptLog,
     Diverged,
@@ -14,8 +23,8 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
@@ -34,10 +43,11 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
+    host, profiles, model, capacity, state: as they were last recorded. in_force, models: the profiles and the
     default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
     with the head of the log there, by request id. reader: knows the types and delegations of the ask that
-    did not. is_closed: nothing is left to be done.
+    did not. tells: the ends of words for agents, by request id; None for those without one.
+    is_closed: nothing is left to be done.
     """
 
     events: tuple[Event, ...]
@@ -47,9 +57,11 @@ class RecordedSession(NamedTuple):
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
     capacity: tuple[str, ...] = ()
+    state: Mapping[str, StateKey] = {}
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
+    tells: Mapping[str, TellEnded | None] = {}
     is_closed: bool = False
 
     @property
@@ -122,7 +134,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     ended: dict[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader = AskReader()
     events = tuple(map(partial(event_of, session_id), rows))
-    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader)
+    tells: dict[str, TellEnded | None] = {}
+    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader, tells=tells)
     for event, row in zip(events, rows, strict=True):
         body = event.body
         ask = reader.read(event)
@@ -133,6 +146,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
         elif isinstance(body, Ask):
             asks.append(body.request_id)
             recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
+        elif isinstance(body, Tell | TellEnded):
+            tells[body.request_id] = body if isinstance(body, TellEnded) else None
         elif ask is not None:
             ended.setdefault(ask.end.request_id, (ask, (row.seq, row.digest.hex())))
     return recorded
@@ -143,6 +158,10 @@ def _spoken_for(
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
+    if body.state:
+        # A key that is declared again keeps its first declaration, as in the shared state itself.
+        keys = {key.name: key for key in body.state}
+        recorded = recorded._replace(state={**keys, **recorded.state})
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     if body.model is not None:
@@ -215,13 +234,21 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
     """Return the changes of the agents since the session was last opened or resumed, in words."""
     if not recorded.profiles:
         return ()
-    was = recorded.host, recorded.model, recorded.profiles
+    keys, was = _changed_keys(recorded, now), (recorded.host, recorded.model, recorded.profiles)
     if was == (now.host, now.model, now.profiles):  # nearly always: no profile needs to be read
-        return ()
+        return tuple(keys)
     found = differences(recorded.profiles, now.profiles, recorded.model, now.model)
     if recorded.host != now.host:
         found = (f"the host was {recorded.host}, is {now.host}", *found)
-    return found
+    return (*found, *keys)
+
+
+def _changed_keys(recorded: RecordedSession, now: SessionOpened) -> Iterator[str]:
+    """Yield the keys of the shared state that are updated in another way now; new keys are no change."""
+    for key in now.state:
+        was = recorded.state.get(key.name, key)
+        if was.reducer != key.reducer:
+            yield f"state key {key.name}: its reducer was {was.reducer}, is {key.reducer}"
 
 
 def continuation(
@@ -241,8 +268,11 @@ def continuation(
         return now
     limits, reopens = now.limits if has_limits else None, recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
+    state = tuple(key for key in now.state if key.name not in recorded.state)
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens)
+        return Resumed(
+            RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens, state=state
+        )
     return Resumed(
         RULES,
         now.host,
@@ -253,6 +283,7 @@ def continuation(
         from_next_ask=policy == "next_ask" and bool(recorded.running),
         capacity=capacity,
         reopens=reopens,
+        state=state,
     )
 
 

@@ -6,11 +6,11 @@ from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionClosed, TellEnded
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
@@ -29,8 +29,8 @@ from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
-from callboard.runtime.sessions.session_life import SessionLife
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
+from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
@@ -41,7 +41,7 @@ T = TypeVar("T")
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(SessionLife, SessionApprovals):
+class Session(SessionTells, SessionApprovals):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -91,6 +91,14 @@ class Session(SessionLife, SessionApprovals):
         """Yield the port of each request that has no answer yet."""
         opened = self._live.board.gate.open.values() if self._live else ()
         return (one.event.recipient for one in opened)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Return the shared state as of the latest event, as new Python values by key.
+
+        That event may not be on disk yet.
+        """
+        return (self._live.board.gate.shared if self._live else self.slept.shared).values()
 
     # --- asking -------------------------------------------------------------------
 
@@ -199,6 +207,7 @@ class Session(SessionLife, SessionApprovals):
             self._note_busy()
         for ended in recorded.ended.values():
             self._outcomes.add(*ended)
+        self.remember_tells(recorded.tells)
         self._board.delegations = recorded.reader.delegations
         self._asking, self._running = recorded.reader.running, recorded.running
         if recorded.last and not recorded.running:
@@ -265,6 +274,8 @@ class Session(SessionLife, SessionApprovals):
             self._running = ""
             self._settle(body.request_id)
             self._note_idle()
+        elif isinstance(body, TellEnded):
+            self._end_tell(body)
         elif isinstance(body, SessionClosed):
             self._end_at(head)
 

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from callboard.actors.protocol.client_messages import RULES, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
 
@@ -47,7 +48,7 @@ def agents_of_session(
         name: one.with_tools(found[name]) if name in found else one for name, one in _roster(host).items()
     }
     model = _model_of(host, default)
-    models = _by_name([model, *(other.model for other in agents.values())])
+    models = _by_name([model, *(one for other in agents.values() for one in other.all_models)])
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
     refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
     for one in models.values():
@@ -56,7 +57,10 @@ def agents_of_session(
     secrets.learn_early([*models.values(), *(one for other in agents.values() for one in other.sources)])
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
-    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited))
+    state = declared({name: other.state for name, other in agents.items()})
+    opened = secrets.admitted(
+        SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited, state=state)
+    )
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced)
 
@@ -91,7 +95,9 @@ def _roster(host: Agent) -> dict[str, Agent]:
 
 
 def _model_of(host: Agent, default: Model | None) -> Model:
-    model = host.model or default
+    """Return the model that sub-agents inherit. A program hands down the one it would inherit itself."""
+    own = host.model
+    model = (default or own) if own is not None and own.spec.is_program else (own or default)
     if model is None:
         raise MisuseError(
             f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "

@@ -1,16 +1,47 @@
-"""The approvals of a session: answers by id, and permissions for later calls."""
+"""The controls of a session: approvals by id, permissions for later calls, and other tools."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from callboard.actors.protocol.messages import RevokePermission
+from callboard.actors.protocol.addresses import HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import RevokePermission, ToolsChanged
+from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.session.permissions import Permission
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
+from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_sleep import SessionSleep
+from callboard.runtime.sessions.session_tools import SessionTools
+from callboard.runtime.tools.tool import Tool
 
 
 class SessionApprovals(SessionSleep):
-    """The part of a session that people answer."""
+    """The part of a session by which people and programs control its tools."""
+
+    tools: SessionTools
+
+    async def set_tools(
+        self, tools: Sequence[Tool | str], *, agent: Agent | str = "", address: str = ""
+    ) -> None:
+        """Set the tools that an agent, or every agent of a profile, has from its next new request on.
+
+        tools: all of them: tools, or names of the agent's `tools` and `later_tools`. agent: the profile, or
+        its name; agents that begin later have these tools too. address: of one agent instead (`host.1`);
+        for `host` they also hold in later asks. Calls in flight run as they were started.
+
+        Returns once the change is durable. Raises UnknownName for an agent that is not there, or a tool that
+        it does not know, MisuseError for two tools of one name, SessionEnded after the end.
+        """
+        self.check_loop()
+        self.check_open()
+        async with self._in_use() as live:
+            name = agent if isinstance(agent, str) else agent.name
+            profile = _profile_at(live.board, address) if address else ""
+            change = self.tools.change(tools, address=address, agent=name, of=profile)
+            live.board.submit_for_client(ToolsChanged(change))
+            await live.board.durable()
 
     @property
     def open_approvals(self) -> tuple[Approval, ...]:
@@ -61,3 +92,15 @@ class SessionApprovals(SessionSleep):
             live.board.submit_for_client(RevokePermission(permission, name))
             await live.board.durable()
         return True
+
+
+def _profile_at(board: Board, address: str) -> str:
+    """Return the profile of a running agent, or of the host. Raises UnknownName for any other address."""
+    supervisor = board.core.states[SUPERVISOR]
+    assert isinstance(supervisor, SupervisorState)
+    record = UnitOfWork(supervisor).record(address)
+    if record is not None and record.is_running:
+        return record.profile.name
+    if address == HOST:
+        return supervisor.host_name
+    raise UnknownName(f"no agent runs at {address!r:.80}; to set the tools of later agents, pass agent=")

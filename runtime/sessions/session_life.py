@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self
 
-from callboard.actors.protocol.messages import Close
+from callboard.actors.protocol.client_messages import Close
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.sessions.board import PATIENCE_S
 from callboard.runtime.sessions.detaching import (

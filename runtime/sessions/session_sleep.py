@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.session.permissions import Permission
+from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.scheduling.rounds import Rounds
@@ -38,6 +39,7 @@ class Slept(NamedTuple):
 
     head: Head = EMPTY
     permissions: tuple[Permission, ...] = ()
+    shared: SharedState = NO_STATE
 
 
 class Rest(NamedTuple):
@@ -205,7 +207,7 @@ class SessionSleep(ABC):
         except Exception as error:
             live.board.fail(error)  # it has its own error if the log failed
         if live.board.error is None:
-            self.slept = Slept(head, live.approvals.permissions)
+            self.slept = Slept(head, live.approvals.permissions, live.board.gate.shared)
             self._let_go(live)
             self.on_sleep()
 

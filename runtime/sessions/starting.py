@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import (
+    APPROVALS,
+    CAPACITY,
+    CONTEXT,
+    MODEL,
+    SCHEMA,
+    SUPERVISOR,
+    TOOLS,
+)
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
-from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
@@ -27,6 +35,7 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
+from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
@@ -55,6 +64,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, sources_of
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
+from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
@@ -269,7 +279,7 @@ class SessionStarter:
         self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps, scope: Scope
     ) -> Session:
         """Build a session without live parts."""
-        return Session(
+        session = Session(
             name,
             Rest(self._rounds, partial(self._wake, found, deps, scope)),
             self.life,
@@ -279,6 +289,8 @@ class SessionStarter:
             self.checker.refuse_broken,
             found.unpriced,
         )
+        session.tools = SessionTools(found.agents)
+        return session
 
     def _connect(
         self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps, scope: Scope
@@ -294,9 +306,10 @@ class SessionStarter:
         models = ModelPort(board, found.models, hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, hub.on_progress)
+        board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
+        board.ports[CONTEXT] = ContextPort(board, found.agents)
         board.clock = ClockPort(board)
         self.live.add(session, partial(self.sources.release, scope))
         return board

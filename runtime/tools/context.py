@@ -5,13 +5,17 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Final, Generic, Protocol
 
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
+from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.tools.shared_state import SharedValues, StateAccess, access_of
 
 if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by PEP 696
     from typing import Any
@@ -29,6 +33,16 @@ _LOG = logging.getLogger("callboard.tools")
 _PROGRESS: Final = threading.Lock()  # one for all calls: few report progress, and it is held for a moment
 
 
+class NamedTool(Protocol):
+    """A tool: made by `@tool`, or a `Tool`."""
+
+    name: str
+
+    def spec(self) -> ToolSpec:
+        """Return the tool's description for the log and the model."""
+        ...
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext(Generic[Deps]):
     """The context of one call. The runtime fills a parameter of this type; the model does not see it.
@@ -38,6 +52,8 @@ class ToolContext(Generic[Deps]):
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
+    shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
+    tools_change: the change that the call makes, None for none.
     timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
     All methods may be called from any thread. To test a tool of your own, make a context yourself:
@@ -54,15 +70,58 @@ class ToolContext(Generic[Deps]):
     deps: Deps = None  # type: ignore[assignment]  # a tool that annotates a type gets such an object
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
+    shared: InitVar[StateAccess | Mapping[str, object] | None] = None
+    toolbox: Callable[[Sequence[NamedTool | str], str], ToolsChange] | None = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
+    tools_change: ToolsChange | None = field(default=None, init=False)
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _news: str | None = field(default=None, init=False)
 
-    def __post_init__(self, secrets: Secrets | Mapping[str, str] | None) -> None:
+    def __post_init__(
+        self,
+        secrets: Secrets | Mapping[str, str] | None,
+        shared: StateAccess | Mapping[str, object] | None,
+    ) -> None:
         self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets)
+        self._shared = shared if isinstance(shared, StateAccess) else access_of(shared)
+
+    @property
+    def state(self) -> SharedValues:
+        """Return the shared state of the session as of this call, the same on every run of the call.
+
+        >>> ToolContext(shared={"stage": "start"}).state["stage"]
+        'start'
+        """
+        return self._shared.values
+
+    def update_state(self, key: str, value: object) -> None:
+        """Update a key of the shared state. The update counts once the call has returned without an error.
+
+        Later calls see it; `state` of this call does not. Raises InvalidState for an unknown key, a value of
+        the wrong type, or too many updates.
+        """
+        self._shared.update(key, value)
+
+    def set_tools(self, tools: Sequence[NamedTool | str], *, agent: str = "") -> None:
+        """Set the tools that the agent of this call has from its next new request on: all of them.
+
+        tools: tools, or names of the agent's `tools` and `later_tools`. agent: the name of a profile, to set
+        the tools of all its agents instead, also of later ones. The change counts once the call has returned
+        without an error; the last of several counts. Calls in flight run as they were started.
+
+        Raises UnknownName for an unknown agent or tool, MisuseError for two tools of one name.
+        """
+        if self.toolbox is None:
+            raise MisuseError("this context belongs to no session: pass ToolContext(toolbox=...) in a test")
+        self.tools_change = self.toolbox(tools, agent)
+
+    @property
+    def state_used(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
+        """Return the updates of the shared state that this call makes, and the keys that it has read."""
+        return self._shared.taken()
 
     @property
     def is_cancelled(self) -> bool:

@@ -19,7 +19,7 @@ import contextvars
 import inspect
 import threading
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -59,10 +59,12 @@ class ToolRunner:
         timeout_s: float,
         max_chars: int,
         redactor: Redactor = NO_SECRETS.redactor,
+        may_cut: bool = True,
     ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
         """Call the tool. Arguments that do not fit have an outcome at once; await the others in a task.
 
         timeout_s: seconds, unless the tool's own limit is lower. max_chars: characters of the output.
+        may_cut: a longer output is cut, else it is an error.
         The awaited call never raises an error of the tool, and gives a cancelled task an outcome. Only a
         task that is cancelled before its first step raises CancelledError: nothing has started then.
         KeyboardInterrupt on the main thread passes through.
@@ -74,7 +76,7 @@ class ToolRunner:
         if tool.timeout_s is not None and tool.timeout_s < timeout_s:
             timeout_s = tool.timeout_s
         ctx.begin(asyncio.get_running_loop(), timeout_s)
-        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s, redactor)
+        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s, redactor, may_cut)
         return one.on_loop() if tool.is_async else one.on_thread(self._threads)
 
     async def aclose(self) -> None:
@@ -92,6 +94,7 @@ class _Call(NamedTuple):
     max_chars: int
     grace_s: float
     redactor: Redactor
+    may_cut: bool
 
     # --- async tools --------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class _Call(NamedTuple):
                 value = end.value
             else:
                 value = await self._finished(coroutine, waiting)
-            return returned(value, self.max_chars, self.redactor)
+            return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
         except BaseException as error:
             return self._after(error)
         finally:
@@ -116,7 +119,7 @@ class _Call(NamedTuple):
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
-                return await _driven(coroutine, waiting, self.ctx, self.grace_s)
+                return await driven(coroutine, waiting, self.ctx.cancel, self.grace_s)
         except ToolInterrupted:  # it says more than the timeout
             raise
         except Exception as error:
@@ -158,7 +161,7 @@ class _Call(NamedTuple):
     def attempt(self) -> ToolOutcome:
         """Call the function on this thread and return its outcome."""
         try:
-            return returned(self.call(), self.max_chars, self.redactor)
+            return returned(self.call(), self.max_chars, self.redactor, may_cut=self.may_cut)
         except asyncio.CancelledError as error:
             return self.stopped() if self.ctx.is_cancelled else self.raised(error)
         except BaseException as error:
@@ -223,13 +226,18 @@ async def _awaited(value: object) -> object:
 
 
 @types.coroutine
-def _driven(
-    coroutine: Coroutine[object, None, object], waiting: object, ctx: ToolContext, grace_s: float
+def driven(
+    coroutine: Coroutine[object, None, object],
+    waiting: object,
+    on_cancel: Callable[[], object],
+    grace_s: float,
 ) -> Generator[object, None, object]:
     """Drive a coroutine that has begun, as `await` does, but close it some time after a cancellation.
 
     The first cancellation reaches the coroutine and starts its grace. The second one, from the grace's timer
     or from outside, closes it: a tool that swallows cancellations cannot hold its agent forever.
+
+    on_cancel: called at each cancellation.
     """
     patience: _Patience | None = None
     try:
@@ -237,7 +245,7 @@ def _driven(
             try:
                 yield waiting
             except asyncio.CancelledError as error:
-                ctx.cancel()
+                on_cancel()
                 if patience is not None:
                     patience.settle()
                     raise

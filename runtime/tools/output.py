@@ -64,26 +64,42 @@ def failed(text: str, max_chars: int = MAX_ERROR_CHARS) -> ToolOutcome:
     return ToolOutcome("error", to_json(cut(text, max_chars)))
 
 
-def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> ToolOutcome:
-    """Return the outcome of a tool that returned this value. Never raises."""
+def returned(
+    value: object, max_chars: int, redactor: Redactor = _NOTHING, *, may_cut: bool = True
+) -> ToolOutcome:
+    """Return the outcome of a tool that returned this value. Never raises.
+
+    may_cut: False makes a result above the limit an error, for programs, which need the whole value.
+    """
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
     try:
-        return ToolOutcome("ok", _output(value, max_chars, redactor))
+        return ToolOutcome("ok", _output(value, max_chars, redactor, may_cut))
     except Exception as error:
         said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
         reason = _unfinished(value) or said
         return failed(f"The tool ran, but what it returned cannot be used: {reason}", max_chars)
 
 
-def _output(value: object, max_chars: int, redactor: Redactor) -> Json:
-    if isinstance(value, Blocks):
-        return _blocks(value.blocks, max_chars, redactor)
-    if _is_blocks(value):
-        return _blocks(value, max_chars, redactor)
+def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
+    if isinstance(value, Blocks) or _is_blocks(value):
+        blocks = value.blocks if isinstance(value, Blocks) else value
+        if not may_cut:
+            _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
+        return _blocks(blocks, max_chars, redactor)
     if not isinstance(value, str):
         value = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
+    if not may_cut:
+        _refuse_long(len(value), max_chars)
     return to_json(cut(value, max_chars, redactor))
+
+
+def _refuse_long(chars: int, max_chars: int) -> None:
+    if chars > max_chars:
+        raise InvalidPrompt(
+            f"it has {chars:,} characters, more than max_tool_output_chars ({max_chars:,}), and a program "
+            "gets no part of a value; return less, or the path of a file"
+        )
 
 
 def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:

@@ -4,6 +4,7 @@ import msgspec
 
 from callboard.actors.agent.decider import decide_agent, fail_agent
 from callboard.actors.agent.state import AgentState, initial_agent
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
@@ -12,10 +13,8 @@ from callboard.actors.protocol.limits import Limits, fill
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
-    Ask,
     Begin,
     Finished,
-    SessionOpened,
     SupervisorInput,
     TurnRequested,
 )

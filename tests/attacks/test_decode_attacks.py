@@ -21,8 +21,8 @@ import pytest
 from callboard import Agent, AnthropicModel, Limits, Runtime, ScriptedModel
 from callboard import call as scripted_call
 from callboard.actors.protocol import codec
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
-from callboard.actors.protocol.messages import SessionOpened
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.recording import Recording
 from callboard.runtime import sanitize

@@ -4,9 +4,10 @@ import pytest
 
 from callboard import Limits
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AskEnded, ReportBack, ReportJudged
+from callboard.actors.protocol.messages import ReportBack, ReportJudged
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task

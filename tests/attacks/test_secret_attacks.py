@@ -35,10 +35,10 @@ from callboard import (
     say,
     tool,
 )
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionFailed
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import Ask, AskEnded, Begin, SessionOpened
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CallTool, SchemaChecked
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording

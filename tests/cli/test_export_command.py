@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.errors import StoreIncomplete
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask
 from callboard.cli import output
 from callboard.replay.testing.stores.events import added, events, large
 from callboard.runtime.log import hash_chain

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, SessionExists
-from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.cli import import_command
 from callboard.cli.import_command import Importing
 from callboard.replay.exports.parsing import ExportReader

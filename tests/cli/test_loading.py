@@ -10,6 +10,8 @@ from callboard.cli.loading import choose_model, load_agent
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.scripted import ScriptedModel
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
 
 MODULE = """
 from callboard import Agent, AnthropicModel, ScriptedModel
@@ -189,3 +191,19 @@ def test_without_a_model_of_its_own_the_agent_stays_and_inherits(monkeypatch: py
     assert chosen is agent
     assert model is not None
     assert agent.model is None
+
+
+def test_a_named_model_is_for_the_agents_below_a_program_and_not_for_its_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
+
+    @program
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return prompt
+
+    agent, model = choose_model(host, "anthropic:claude-sonnet-5")
+    assert agent is host
+    assert host.model.spec.is_program
+    assert model is not None
+    assert model.spec.name == "claude-sonnet-5"

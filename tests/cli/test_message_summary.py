@@ -3,8 +3,9 @@ from typing import Literal, get_args, get_origin
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, Delegate, ReportJudged, Resumed, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Delegate, ReportJudged, TurnRequested
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem

@@ -17,6 +17,8 @@ from tests.cli.conftest import Callboard
 from tests.cli.test_approvals_command import Run, beside
 from tests.runtime.ports.test_approval_port import NAME
 
+PENDING = "meta WHERE key LIKE 'removal%'"
+
 
 def test_a_session_is_deleted_for_good_and_the_others_are_whole(callboard: Callboard, own_log: Path) -> None:
     done = callboard("delete", "20250101-survey", "--yes", "--log", str(own_log))
@@ -73,7 +75,7 @@ def test_a_session_whose_places_of_large_values_are_damaged_takes_its_values_alo
     for session in ("20250103", "20250101", "20250102"):
         assert callboard("delete", session, "--yes", "--log", str(own_log)).exit_code == 0
     connection = sqlite3.connect(own_log)
-    for table in ("sessions", "events", "blobs", "uses", "tags", "removals"):
+    for table in ("sessions", "events", "blobs", "uses", "tags", PENDING):
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
     connection.close()
 
@@ -93,7 +95,7 @@ def test_a_session_that_was_marked_only_is_removed_by_the_next_command(
         assert callboard(command, "20250101-survey", "--log", str(own_log)).exit_code == 3, command
     assert callboard("vacuum", "--log", str(own_log)).exit_code == 0
     connection = sqlite3.connect(own_log)
-    assert connection.execute("SELECT count(*) FROM removals").fetchone() == (0,)
+    assert connection.execute(f"SELECT count(*) FROM {PENDING}").fetchone() == (0,)
     assert connection.execute("SELECT count(DISTINCT id >> 32) FROM events").fetchone() == (2,)
     connection.close()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say

@@ -69,8 +69,8 @@ def _commits_late() -> None:
 def _new_keys() -> None:
     context = ToolPort._context
 
-    def keyed(self: ToolPort, request: Event, call: CallTool) -> ToolContext:
-        made = context(self, request, call)
+    def keyed(self: ToolPort, request: Event, call: CallTool, profile: str) -> ToolContext:
+        made = context(self, request, call, profile)
         made.idempotency_key += f"/{os.getpid()}"
         return made
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, DeciderFailed
+from callboard.actors.protocol.messages import DeciderFailed
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,

@@ -21,7 +21,9 @@ from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
 from tests.mutants.rules import REPLAY_EVERY, rules
 from tests.mutants.scenarios import SCENARIOS
+from tests.mutants.scenarios_background import BACKGROUND
 from tests.mutants.scenarios_capacity import SHARED
+from tests.mutants.scenarios_programs import PROGRAMS
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
@@ -70,6 +72,18 @@ def explore_shared(scheduler: str, seed: str, runs: int) -> dict[str, object]:
         Lane(name, CapacityWorlds(one), capacity_monitors(REPLAY_EVERY), scheduler, seed)
         for name, one in SHARED.items()
     ]
+    return _hunt(lanes, runs)
+
+
+def explore_programs(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Do the same with sessions of programs."""
+    lanes = [Lane(name, Worlds(one), rules(), scheduler, seed) for name, one in PROGRAMS.items()]
+    return _hunt(lanes, runs)
+
+
+def explore_background(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Do the same with sessions of background tasks and of words for agents."""
+    lanes = [Lane(one.__name__, Worlds(one()), rules(), scheduler, seed) for one in BACKGROUND]
     return _hunt(lanes, runs)
 
 

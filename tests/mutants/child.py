@@ -5,6 +5,8 @@
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
     python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
     python -m tests.mutants.child MUTANT shared SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT programs SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT background SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -15,7 +17,7 @@ import json
 import sys
 
 from tests.mutants.mutant import ROOT, install
-from tests.mutants.seeded import CAPACITY, MUTANTS
+from tests.mutants.seeded import BACKGROUND, CAPACITY, MUTANTS, PROGRAMS
 
 NO_MUTANT = "none"
 
@@ -57,7 +59,7 @@ def main(arguments: list[str]) -> None:
     """Do the task of the command line."""
     name, task, *rest = arguments
     if name != NO_MUTANT:
-        install((MUTANTS | CAPACITY)[name])
+        install((MUTANTS | CAPACITY | BACKGROUND | PROGRAMS)[name])
     if task == "units":
         print(json.dumps(units()))
         return
@@ -67,8 +69,12 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(campaign.fifo()))
         return
     scheduler, seed, runs = rest
-    explore = campaign.explore_shared if task == "shared" else campaign.explore
-    explored = explore(scheduler, seed, int(runs))
+    special = {
+        "shared": campaign.explore_shared,
+        "background": campaign.explore_background,
+        "programs": campaign.explore_programs,
+    }
+    explored = special.get(task, campaign.explore)(scheduler, seed, int(runs))
     print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
 
 

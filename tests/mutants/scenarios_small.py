@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import RULES, Ask, Resumed
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults

@@ -9,8 +9,8 @@ AGENT: Final = (
         "turns-off-by-one",
         "An agent has one turn more than its limit says.",
         "agent.state",
-        "    return state.turns_used < (state.limits.max_iterations or 0)",
-        "    return state.turns_used <= (state.limits.max_iterations or 0)",
+        "    return state.turns_used < (most or 0)",
+        "    return state.turns_used <= (most or 0)",
     ),
     Mutant(
         "report-attempts-off-by-one",
@@ -188,8 +188,8 @@ RECOVERY: Final = (
         "stopped-asked-again",
         "The open requests of a stopped agent are started again on resume.",
         "session.recovery",
-        "            if self.gate.is_stopped(opened.owner):",
-        '            if self.gate.is_stopped(opened.owner) and request.kind == "CallModel":',
+        "            if not self.gate.is_wanted(request.seq):",
+        '            if not self.gate.is_wanted(request.seq) and request.kind == "CallModel":',
     ),
     Mutant(
         "answered-started-again",

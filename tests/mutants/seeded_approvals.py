@@ -37,8 +37,8 @@ APPROVALS: Final = (
         "profile-not-in-the-question",
         "A question does not say its profile, so a permission covers all.",
         "agent.calls",
-        "effect, profile = prefix.effects[use.name], prefix.profile.name",
-        'effect, profile = prefix.effects[use.name], ""',
+        "profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)",
+        'profile, timeout_ms = "", min(own or limit, limit or own)',
     ),
     Mutant(
         "changed-arguments-lost",

@@ -72,10 +72,10 @@ CALLS: Final = (
         "settled-twice-by-retries",
         "The settlement of an attempt that is tried again is charged again at the end of the turn.",
         "supervisor.turns",
-        "    text = settled.text or record.text\n",
-        "    text = settled.text or record.text\n"
+        "    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None",
         "    if record.granted[1] > 1:\n"
-        "        spent = budgets.plus(spent, settled.usage or budgets.Usage())\n",
+        "        spent = budgets.plus(spent, settled.usage or budgets.Usage())\n"
+        "    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None",
     ),
     Mutant(
         "lost-twice-is-a-failure",

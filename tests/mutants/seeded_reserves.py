@@ -50,9 +50,9 @@ ROOMS: Final = (
     Mutant(
         "room-given-back-late",
         "The room for results is kept after the turn that it was left for.",
-        "supervisor.turns",
-        "closing=NOTHING, rooms=NOTHING)",
-        "closing=NOTHING)",
+        "supervisor.rooms",
+        "closing=closing, rooms=tasks, tasks=tasks)",
+        "closing=closing, tasks=tasks)",
     ),
     Mutant(
         "result-not-cut",
@@ -117,7 +117,7 @@ TAKING_BACK: Final = (
         "prompt-named-again",
         "The next request names the prompt of a turn that was taken back.",
         "agent.turns",
-        "state.context_tokens, fresh, results)",
-        "state.context_tokens, fresh + begun, results)",
+        "unsent = Unsent(history, digest, tokens, fresh, new.results,",
+        "unsent = Unsent(history, digest, tokens, fresh + new.others, new.results,",
     ),
 )

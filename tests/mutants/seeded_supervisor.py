@@ -126,9 +126,9 @@ ENDINGS: Final = (
         "ended-twice",
         "A delegation stays in its parent's record after its end, unless a schema was asked for.",
         "supervisor.ending",
-        "    if ancestry is not None:\n        delegations",
+        "    if ancestry is not None:\n        _leave_parent",
         '    if ancestry is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
-        "        delegations",
+        "        _leave_parent",
     ),
 )
 
@@ -144,8 +144,8 @@ DELEGATING: Final = (
         "children-off-by-one",
         "One more child in a turn than the limit says.",
         "supervisor.delegating",
-        "if parent.turn_children + count > (limits.max_children or 0):",
-        "if parent.turn_children + count > (limits.max_children or 0) + 1:",
+        "    if children + count > (limits.max_children or 0):",
+        "    if children + count > (limits.max_children or 0) + 1:",
     ),
     Mutant(
         "agents-off-by-one",
@@ -206,9 +206,8 @@ DELEGATING: Final = (
         "parents-words-in-the-prompt",
         "A child gets its parent's last words in its prompt.",
         "supervisor.delegating",
-        "            request.prompt,\n            child.model",
-        "            Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and "
-        "record.text else request.prompt,\n"
-        "            child.model",
+        "Begin(raw, request.prompt, *told",
+        "Begin(raw, Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and record.text "
+        "else request.prompt, *told",
     ),
 )

@@ -61,7 +61,7 @@ def test_a_sequence_is_a_list_and_any_other_map_an_object() -> None:
     )
     found = json_of(state)
     assert found["queue"] == ["host", "host.1"]
-    assert found["timers"] == {"7": {"purpose": "deadline", "address": "host"}}
+    assert found["timers"] == {"7": {"purpose": "deadline", "address": "host", "until": None}}
     assert found["schemas"] == []
     check = {"task": "accept", "parent": "host", "delegation": 1, "schema": 0, "others": [["host.1", 3]]}
     assert found["checks"] == {"2": check}

@@ -3,8 +3,9 @@ import asyncio
 import pytest
 
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.client_messages import SessionClosed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Delegate, SessionClosed
+from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.runtime.log.protocol import event_of
 from callboard.runtime.runtime import Runtime

@@ -22,6 +22,7 @@ from callboard import (
     say,
     tool,
 )
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import (
     AgentsChanged,
     InvalidAgent,
@@ -30,7 +31,6 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     UnknownName,
 )
-from callboard.actors.protocol.messages import SessionOpened
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader

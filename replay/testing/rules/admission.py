@@ -86,7 +86,7 @@ class FirstCome(Invariant):
 
     def _look_for_idle(self, event: Event) -> None:
         """Check after a decision that the first agent in the queue was granted if its call fits."""
-        if not self._line or len(self.ledger.grants) >= self.facts.parallel_calls_max:
+        if not self._line or self.ledger.in_flight >= self.facts.parallel_calls_max:
             return
         for who, waiting, exhausted, behind in self._in_order([]):
             if waiting.order < _LAST and not exhausted | behind:
@@ -108,6 +108,8 @@ class FirstCome(Invariant):
             self._leave(event.sender)
         # The wish of an agent that has ended is ignored.
         elif isinstance(body, TurnRequested) and life is not None and not 0 < life.ended_by < event.seq:
+            if body.need == NOTHING:  # a program's step stands in no line
+                return
             if body.after_ms:
                 self._later[event.sender] = body
             else:

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from msgspec import field
 
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
 from callboard.actors.session.permissions import EXPIRED
 from callboard.replay.testing.rules.base import Invariant
@@ -34,9 +34,8 @@ class Approvals(Invariant):
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a call which needs an approval has one."""
-        life, key = self.facts.lives.get(event.sender), (event.sender, call.turn, call.call)
-        wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
-        if wanted.get(call.tool) in ("before", "always"):
+        spec, key = self.facts.tools.of(event.sender).get(call.tool), (event.sender, call.turn, call.call)
+        if spec is not None and spec.approval in ("before", "always"):
             self._approved[key] -= 1
             if self._approved[key] < 0:
                 self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")

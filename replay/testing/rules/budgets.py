@@ -3,17 +3,9 @@
 from collections.abc import Sequence
 from functools import reduce
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    AskEnded,
-    Delegate,
-    DelegationEnded,
-    SessionClosed,
-    Stop,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.actors.supervisor.budgets import add
@@ -137,14 +129,15 @@ class Spending(Invariant):
     """The usage that a session and an ask state, counted from grants and answers without the deciders' words.
 
     A call is charged the usage in its answer, or its reservation if the usage is not known. An agent
-    whose decider failed may have forgotten what its call used, and is charged anything in between.
+    whose decider failed may have forgotten what its call used, and is charged anything in between; one whose
+    decider failed again does not wait for the answer.
     """
 
     name = "spending"
     rule = "The usage of an ask or session is a sum over its calls: the answer's usage, or the reservation."
     _asked: dict[str, int] = {}  # ask -> the event before its calls
     _asked_for: dict[str, int] = {}
-    _needs: dict[int, int] = {}  # grant -> the tokens it may use
+    _needs: dict[int, tuple[str, int]] = {}  # grant without an answer -> its agent, the tokens it may use
     _charged: list[tuple[int, str, int, int]] = []
     _leaves_agents: bool = False  # the last ask has ended while some agents had not drained
 
@@ -158,13 +151,13 @@ class Spending(Invariant):
 
     def on_CallModel(self, event: Event, body: CallModel) -> None:
         """Record the tokens that a call may use."""
-        self._needs[event.seq] = self._asked_for.get(body.agent, 0)
+        self._needs[event.seq] = body.agent, self._asked_for.get(body.agent, 0)
 
     def on_ModelReplied(self, event: Event, reply: ModelReplied) -> None:
         """Record the usage of a call."""
-        need = self._needs.pop(event.cause, None)
+        _, need = self._needs.pop(event.cause, ("", None))
         if need is not None:
-            least = need if reply.usage is None else reply.usage.tokens
+            least = need if reply.usage is None or not need else reply.usage.tokens
             self._charged.append((event.cause, event.recipient, least, max(least, need)))
 
     def on_AskEnded(self, event: Event, ended: AskEnded) -> None:
@@ -182,7 +175,8 @@ class Spending(Invariant):
     def _compare(self, seq: int, told: int, since: int) -> None:
         failed = self.facts.failed
         mine = [(low, high if who in failed else low) for seq, who, low, high in self._charged if seq > since]
-        least, most = map(sum, zip((0, 0), *mine, strict=True))
+        lost = [(0, need) for seq, (who, need) in self._needs.items() if seq > since and who in failed]
+        least, most = map(sum, zip((0, 0), *mine, *lost, strict=True))
         if not self._leaves_agents and not least <= told <= most:
             self.broken(
                 seq, f"it says that {told} tokens were used, by the answers it were {least} to {most}"

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Resumed, SessionOpened, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind

@@ -10,6 +10,7 @@ from msgspec import field
 
 from callboard.actors.protocol.addresses import depth_of, parent_of
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
@@ -28,8 +29,9 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
+from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life, of_kind
+from callboard.replay.testing.rules.facts import Life, of_kind, profile_of
 
 
 class Depth(Invariant):
@@ -46,7 +48,8 @@ class Depth(Invariant):
             self.broken(event.seq, f"{who} is told that it is {begin.depth} deep")
         if begin.roster and begin.depth >= life.most("max_depth"):
             self.broken(event.seq, f"{who} is at the depth limit and is offered agents")
-        if parent is not None and begin.depth > parent.most("max_depth"):
+        is_bound = parent is not None and not self.facts.is_implicit(life.call)
+        if parent is not None and is_bound and begin.depth > parent.most("max_depth"):
             self.broken(event.seq, f"{who} is deeper than {parent.most('max_depth')}")
 
 
@@ -62,11 +65,11 @@ class Turns(Invariant):
         if life is None:
             self.broken(event.seq, f"{who} asks for a turn, and has never begun")
             return
-        turns, attempts = life.most("max_iterations"), life.most("max_model_attempts", 1)
+        turns, attempts = life.turns_max, life.most("max_model_attempts", 1)
         if body.attempt == 1:
             if life.turns > turns:
                 self.broken(event.seq, f"{who} asks for turn {life.turns} of {turns}")
-            if life.invalid >= life.most("max_report_attempts", 1):
+            if life.invalid >= life.reports_max:
                 self.broken(event.seq, f"{who} goes on after {life.invalid} invalid reports")
         elif self.facts.attempts(who, body.attempt) > attempts:
             self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {attempts}")
@@ -84,7 +87,7 @@ class Children(Invariant):
         if life is None or not self.facts.is_taken_on(event, outputs):
             return
         children = self.ledger.children[event.sender, body.turn]
-        if children > life.most("max_children"):
+        if children > life.most("max_children") and not life.profile.is_eager:
             self.broken(event.seq, f"{event.sender} has {children} children in turn {body.turn}")
         if self.ledger.agents > life.most("max_agents"):
             self.broken(event.seq, f"the session has {self.ledger.agents} agents")
@@ -96,21 +99,35 @@ class ParallelCalls(Invariant):
     name = "parallel-calls"
     rule = "No more model calls are in flight than max_parallel_calls says."
     _in_flight: int = 0
+    _free: set[int] = set()  # the requests of steps
+    _steps: set[int] = set()  # their grants
 
     def on_CallModel(self, event: Event, body: CallModel) -> None:
         """Count a call that starts, and check the number in flight."""
+        if body.request in self._free:
+            self._free.discard(body.request)
+            self._steps.add(event.seq)
+            return
         self._in_flight += 1
         limit = self.facts.parallel_calls_max
         if self._in_flight > limit:
             self.broken(event.seq, f"{self._in_flight} model calls are in flight, {limit} may be")
 
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Record a program's step, which takes no slot."""
+        if body.need == NOTHING:
+            self._free.add(event.seq)
+
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Count a call that ends."""
-        self._in_flight -= 1
+        if event.cause in self._steps:
+            self._steps.discard(event.cause)
+        else:
+            self._in_flight -= 1
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check the number of calls together with that of requests that wait for a place."""
-        held, limit = len(self.ledger.grants), self.facts.parallel_calls_max
+        held, limit = self.ledger.in_flight, self.facts.parallel_calls_max
         if self.ledger.places and self.ledger.claims and held > limit:
             self.broken(event.seq, f"{held} model calls are in flight or wait for a place, {limit} may be")
 
@@ -125,7 +142,7 @@ class ToolLimits(Invariant):
     def on_Delegate(self, event: Event, body: CallTool | RequestApproval | Delegate | ReportBack) -> None:
         """Check the place of a request in its reply."""
         life = self.facts.lives.get(event.sender)
-        limit = life.begin.limits.max_tool_calls if life else None
+        limit = life.begin.limits.max_tool_calls if life and not life.profile.is_eager else None
         if limit is not None and body.call >= limit:
             self.broken(event.seq, f"{event.sender} makes call {body.call + 1} of a reply, {limit} may be")
 
@@ -159,12 +176,12 @@ class Deserved(Invariant):
 
     def _has_reason(self, life: Life, kind: str) -> bool:
         """Return whether an agent has reached the limit that an end of this kind names."""
-        has_no_turns = life.turns >= life.most("max_iterations")
+        has_no_turns = life.turns >= life.turns_max
         if kind == "iteration_cap":
             return has_no_turns
         if kind == "model_error":
             return self._is_final(life)
-        least = 1 if has_no_turns else life.most("max_report_attempts", 1)
+        least = 1 if has_no_turns else life.reports_max
         return kind != "invalid_report" or life.invalid >= least
 
     def _is_final(self, life: Life) -> bool:
@@ -189,23 +206,31 @@ class Deserved(Invariant):
             self.broken(event.seq, f"a delegation of {who} is denied, and nothing forbids it")
 
     def _may_be_denied(self, life: Life, body: Delegate) -> bool:
-        count = len(body.profiles)
+        count, is_implicit = len(body.profiles), body.implicit != NULL
+        children = 0 if life.profile.is_eager else self.ledger.children[life.address, body.turn]
+        if children + count > life.most("max_children") or self._lacks_prices(body, life):
+            return True
+        if is_implicit:
+            return False
         allowed = self.facts.profiles.keys() & set(life.profile.agents)
         return (
             not count
             or not allowed.issuperset(body.profiles)
             or life.begin.depth >= life.most("max_depth")
-            or self.ledger.children[life.address, body.turn] + count > life.most("max_children")
             or self.ledger.agents + count > life.most("max_agents")
-            or self._lacks_prices(body, life.begin)
         )
 
-    def _lacks_prices(self, body: Delegate, begin: Begin) -> bool:
+    def _lacks_prices(self, body: Delegate, life: Life) -> bool:
         """Return whether a cost limit applies to an agent whose model has no prices."""
         costs = [body.limits.cost_usd, *(scope.micro_usd for scope in self.ledger.scopes.values())]
         is_costed = any(cost is not None for cost in costs)
-        people = [self.facts.profiles[name][0] for name in body.profiles]
+        known = self.facts.profiles
+        people = [known[name][0] for name in body.profiles if name in known]
+        if body.implicit != NULL:
+            people = [profile_of(bytes(body.implicit))]
+        above = self.facts.model_below(life.address)
+        models = [(one.own_model(above), one) for one in people]
         return any(
-            (one.model or begin.model).prices is None and (is_costed or one.limits.cost_usd is not None)
-            for one in people
+            model.prices is None and not model.is_program and (is_costed or one.limits.cost_usd is not None)
+            for model, one in models
         )

@@ -4,24 +4,27 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Close,
+    Resumed,
+    SessionClosed,
+    TellEnded,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
-    Cancel,
-    Close,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
-    Resumed,
-    SessionClosed,
     Stopped,
 )
-from callboard.actors.protocol.port_messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind
@@ -68,19 +71,20 @@ class OneAnswer(Invariant):
         """Record a request."""
         self._open[event.seq] = event
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_MakeContext = on_CallModel
 
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
 
-    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_SchemaChecked = on_ModelReplied
+    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
+    on_SchemaChecked = on_ContextMade = on_ModelReplied
 
     def quiet(self, seq: int) -> None:
         """Report requests without an answer; a check may outlive its agents."""
         for request in self._open.values():
-            if not isinstance(request.body, CheckSchema) and request.seq not in self._left:
+            if not isinstance(request.body, CheckSchema | MakeContext) and request.seq not in self._left:
                 self.broken(seq, f"the {request.kind} of event {request.seq} has no answer")
 
 
@@ -172,13 +176,16 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor posts nothing but refusals of asks."
+    rule = "After the end of a session the supervisor posts nothing but refusals of asks and words."
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""
         end = self.facts.closed_by
         is_late = event.sender == SUPERVISOR and 0 < end < event.seq
-        if is_late and not (isinstance(body, AskEnded) and body.kind == "denied"):
+        is_refusal = (isinstance(body, AskEnded) and body.kind == "denied") or (
+            isinstance(body, TellEnded) and body.status == "refused"
+        )
+        if is_late and not is_refusal:
             self.broken(event.seq, f"a {event.kind} after the session ended with event {end}")
 
 

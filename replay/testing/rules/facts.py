@@ -11,28 +11,39 @@ from typing import Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of, parent_of
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    ToolsChanged,
+)
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
     Stop,
     Stopped,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CUT_OFF, CheckSchema, ModelReplied, SchemaChecked
-from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.port_messages import (
+    CUT_OFF,
+    CheckSchema,
+    MakeContext,
+    ModelReplied,
+    SchemaChecked,
+)
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 T = TypeVar("T")
 
@@ -56,6 +67,21 @@ class Life(msgspec.Struct, eq=False):
     turns: int = 0
     invalid: int = 0  # its invalid reports so far
 
+    @property
+    def is_program(self) -> bool:
+        """Return whether its steps cost nothing."""
+        return self.begin.model.is_program
+
+    @property
+    def turns_max(self) -> int:
+        """Return the number of turns that it may take."""
+        return self.most("max_steps" if self.is_program else "max_iterations")
+
+    @property
+    def reports_max(self) -> int:
+        """Return the number of its reports that may be invalid."""
+        return 1 if self.is_program else self.most("max_report_attempts", 1)
+
     def most(self, limit: str, default: int = 0) -> int:
         """Return a limit that its Begin states."""
         return getattr(self.begin.limits, limit) or default
@@ -75,8 +101,10 @@ class Facts(msgspec.Struct, eq=False):
     replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
+    tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
+    host_tools: tuple[ToolSpec, ...] | None = None  # those of the host alone, from its next Begin on
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
-    _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
+    _waiting: dict[int, Call] = {}  # delegations that may begin later: a check runs, or they stand in line
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}
     _inbox: deque[Event] = msgspec.field(default_factory=deque)
@@ -94,6 +122,18 @@ class Facts(msgspec.Struct, eq=False):
         """Return the ask that the host works on, or the first that waits."""
         return next(iter(self.asks.values()), None)
 
+    def model_below(self, who: str) -> ModelSpec:
+        """Return the model that an agent hands down."""
+        life = self.lives.get(who)
+        if life is None:
+            return self.opened.model if self.opened else ModelSpec("")
+        return life.profile.model_below(self.model_below(parent_of(who)))
+
+    def is_implicit(self, call: Call) -> bool:
+        """Return whether a delegation is a program's question to a model."""
+        delegate = self.delegates.get(call)
+        return delegate is not None and delegate.implicit != NULL
+
     def attempts(self, who: str, attempt: int) -> int:
         """Return the number of an attempt without those of its turn that the end of a process cut off."""
         reply = self.replies.get(who)
@@ -101,7 +141,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-        if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+        if any(isinstance(one.body, Begin | CheckSchema | MakeContext) for one in outputs):
             return True
         call = self._waiting.get(event.seq)
         ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]
@@ -152,13 +192,38 @@ class Facts(msgspec.Struct, eq=False):
             self._ended(event.sender, event.seq)
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
-        elif isinstance(body, Delegate) and self._is_looked_at(body):
+        elif isinstance(body, Delegate) and (self._is_looked_at(body) or self._is_in_line(event.sender)):
             self._waiting[event.seq] = (event.sender, body.turn, body.call)
+        elif isinstance(body, ToolsChanged) and not self.closed_by:
+            life = self.lives.get(event.sender)
+            if event.sender == CLIENT or (life is not None and not life.ended_by):
+                self._set_tools(body.change)
         return event
+
+    def _set_tools(self, change: ToolsChange) -> None:
+        """Record the tools that later agents begin with."""
+        if change.address == HOST:
+            self.host_tools = change.tools
+        known = self.profiles.get(change.profile)
+        if known is not None:
+            self.profiles[change.profile] = self.with_tools(known[0], change.tools)
+        if self.opened is not None and change.profile == self.opened.host:
+            self.host_tools = None
+
+    @staticmethod
+    def with_tools(profile: Profile, tools: tuple[ToolSpec, ...]) -> tuple[Profile, bytes]:
+        """Return a profile with other tools, and its bytes."""
+        changed = msgspec.structs.replace(profile, tools=tools)
+        return changed, encode(changed)
 
     def _ended(self, who: str, by: int) -> None:
         if (life := self.lives.get(who)) is not None:
             life.ended_by = life.ended_by or by  # the first end stands
+
+    def _is_in_line(self, who: str) -> bool:
+        """Return whether a delegation that is not answered stands in line: one of a program."""
+        life = self.lives.get(who)
+        return life is not None and life.profile.is_eager
 
     def _is_looked_at(self, body: Delegate) -> bool:
         """Return whether a check of the delegation's schema, its own or its first agent's, is under way."""
@@ -195,6 +260,7 @@ class Facts(msgspec.Struct, eq=False):
             self._outputs.append(event)
         if event.recipient == SUPERVISOR:
             self._inbox.append(event)
+        self.tools.hear(event)
         told = _TOLD.get(type(event.body))
         if told is not None:
             told(self, event, event.body)

@@ -11,21 +11,27 @@ from functools import lru_cache
 from typing import Final, get_args
 
 from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.testing.rules import (
     admission,
     approvals,
+    background,
     budgets,
     capacity,
     caps,
+    contexts,
     ends,
     isolation,
+    programs,
     reports,
     reserves,
+    shared_state,
     stops,
     times,
+    tool_changes,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -70,9 +76,24 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    shared_state.StateUpdates,
+    contexts.Contexts,
+    tool_changes.ToolsPassedOn,
+    programs.FreeSteps,
+    programs.LiveCopies,
+    programs.Questions,
+    programs.ToolLine,
+    programs.GivenUp,
+    programs.HeardAnswers,
+    programs.AfterReturn,
+    programs.Deadlines,
     times.InTime,
     reserves.Rooms,
     reserves.ReserveHolds,
+    background.OneTellEnd,
+    background.TasksHeard,
+    background.TasksEnd,
+    background.Waits,
 )
 """All that a log alone can show."""
 

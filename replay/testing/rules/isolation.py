@@ -38,21 +38,19 @@ class Narrowing(Invariant):
         parent, life = self.facts.lives.get(parent_of(who)), self.facts.lives[who]
         if who == HOST or parent is None:
             return
-        if life.profile.name not in parent.profile.agents:
+        if life.profile.name not in parent.profile.agents and not self.facts.is_implicit(life.call):
             self.broken(event.seq, f"{parent.profile.name} may not delegate to {life.profile.name}")
         for name in begin.limits.__struct_fields__:
             own, above = getattr(begin.limits, name), getattr(parent.begin.limits, name)
             if name not in OWN_SCOPE and above is not None and (own is None or own > above):
                 self.broken(event.seq, f"{who} has {name} {own}, its parent {above}")
-        inherited = life.profile.model or parent.begin.model
-        if begin.model != inherited:
+        if begin.model != life.profile.own_model(self.facts.model_below(parent_of(who))):
             self.broken(event.seq, f"{who} has model {begin.model.name}, which it was not given")
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a called tool is in the agent's own profile."""
-        life = self.facts.lives.get(event.sender)
-        tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
-        if tools.get(call.tool) != call.effect:
+        spec = self.facts.tools.of(event.sender).get(call.tool)
+        if spec is None or spec.effect != call.effect:
             self.broken(event.seq, f"{event.sender} calls {call.tool}, which is not its {call.effect} tool")
 
 
@@ -75,13 +73,12 @@ class Isolation(Invariant):
         if settled is not None and settled.text:
             self._last_words.setdefault(event.sender, set()).add(settled.text)
 
-    on_Delegate = on_ReportBack = on_Stopped = on_TurnSettled
+    on_Delegate = on_ReportBack = on_Stopped = on_Wake = on_TurnSettled
 
     def on_Begin(self, event: Event, begin: Begin) -> None:
         """Check that an agent is given its own task and nothing else."""
         who, life = event.recipient, self.facts.lives[event.recipient]
-        known = self.facts.profiles.get(life.profile.name)
-        if known is None or known[1] != bytes(begin.profile):
+        if self._profile_given(life) != bytes(begin.profile):
             self.broken(event.seq, f"{who} begins with a profile that the session was not opened with")
         prompt, schema = self._given(life)
         if prompt is not None and bytes(prompt) != bytes(begin.prompt):
@@ -92,6 +89,16 @@ class Isolation(Invariant):
             other = self.facts.profiles.get(name)
             if name not in life.profile.agents or other is None or other[0].description != description:
                 self.broken(event.seq, f"{who} is offered {name}, or told something else of it")
+
+    def _profile_given(self, life: Life) -> bytes:
+        """Return the profile that this life was given, in its own bytes."""
+        delegate = self.facts.delegates.get(life.call)
+        if delegate is not None and delegate.implicit != NULL:
+            return bytes(delegate.implicit)
+        known = self.facts.profiles.get(life.profile.name)
+        if life.address == HOST and known is not None and self.facts.host_tools is not None:
+            known = self.facts.with_tools(known[0], self.facts.host_tools)
+        return known[1] if known else b""
 
     def _given(self, life: Life) -> tuple[Json | None, Json | None]:
         """Return the prompt and the schema that this life was given; None for what the log does not hold."""

@@ -6,30 +6,34 @@ which is what a budget can promise.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import msgspec
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
 from callboard.actors.protocol.messages import (
-    Ask,
     Begin,
     Delegate,
+    Delegated,
     DelegationEnded,
     Finished,
-    Resumed,
     Stopped,
     TurnRequested,
+    TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.profiles import Prices
-from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
-from callboard.replay.testing.rules.facts import Facts
+from callboard.replay.testing.rules.facts import Call, Facts
 
 
 class Scope(msgspec.Struct, eq=False):
@@ -37,6 +41,7 @@ class Scope(msgspec.Struct, eq=False):
 
     closing: what its children must leave for its next turn. rooms: the part of that for their results.
     prices: of its own model. results: by open delegation, the bytes that its parent will read.
+    tasks: by open background delegation, the need of its end. ended: the same of ends that no request holds.
     """
 
     address: str
@@ -48,6 +53,8 @@ class Scope(msgspec.Struct, eq=False):
     rooms: Need = NOTHING
     prices: Prices | None = None
     results: dict[tuple[int, int], int] = {}
+    tasks: dict[tuple[int, int], Need] = {}
+    ended: list[Need] = []
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -71,18 +78,27 @@ class Ledger(msgspec.Struct, eq=False):
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
+    steps: set[str] = set()  # the agents of grants that hold no slot: steps of programs
     places: set[str] = set()  # the agents whose grants wait for a place of the capacity port
     claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    background: Counter[str] = msgspec.field(default_factory=Counter)  # open background copies, by parent
     has_budgets: bool = False  # whether some scope ever had a limit
     ask_spent: Usage = ZERO  # the charges when the running ask began
+    _started: set[Call] = set()  # the background delegations that have begun
+    _background: dict[Call, int] = {}  # the copies of each open background delegation
     resumed: Limits | None = None  # of the session, if a resume has replaced those with which it was opened
     closing: Need = NOTHING  # what the children of the last `Delegate` must leave its sender
     # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of grants that hold a slot."""
+        return len(self.grants) - len(self.steps)
 
     @property
     def spent(self) -> Usage:
@@ -104,6 +120,9 @@ class Ledger(msgspec.Struct, eq=False):
                 self._take_on(event.sender, body)
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
+        elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
+            scope = self.scopes[event.sender]
+            scope.closing = add(body.closing, scope.rooms)
         elif isinstance(body, Resumed) and body.limits is not None:
             self._bound(body.limits)
         for output in outputs:
@@ -116,7 +135,18 @@ class Ledger(msgspec.Struct, eq=False):
         if (scope := self.scopes.get(who)) is not None:
             self.wishes[who] = body.need
             if body.attempt == 1:
-                scope.closing = scope.rooms = NOTHING  # this is the turn that its delegations kept room for
+                self._new_turn(who, scope, body)
+
+    def _new_turn(self, who: str, scope: Scope, body: TurnRequested) -> None:
+        """Begin the turn that an agent's delegations kept room for; those in the background go on."""
+        del scope.ended[: body.ends]
+        self.children[who, body.turn] = self.background[who]
+        scope.rooms = reduce(add, (*scope.tasks.values(), *scope.ended), NOTHING)
+        scope.closing = NOTHING
+        if self.background[who]:
+            model = self.facts.lives[who].begin.model
+            reply = bound(body.need.tokens, model.max_tokens, model.prices)
+            scope.closing = add(reply, scope.rooms)
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):
@@ -127,8 +157,22 @@ class Ledger(msgspec.Struct, eq=False):
             scope.rooms = add(scope.rooms, self.need_of(who, room))
             scope.closing = self.closing
         if who in self.facts.lives:
-            self.agents += len(body.profiles)
+            self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
+            if body.mode == "background" and scope is not None:
+                self._take_task(who, scope, body)
+
+    def _take_task(self, who: str, scope: Scope, body: Delegate) -> None:
+        """Keep room for the answer to a background delegation, and for the block of its end."""
+        self._background[who, body.turn, body.call] = len(body.profiles)
+        self.background[who] += len(body.profiles)
+        room = scope.results[body.turn, body.call]
+        address = self.facts.copies[who, body.turn, body.call][0]
+        started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
+        frame = len(text_block(prompts.task_ended_with(address, "")))
+        task = scope.tasks[body.turn, body.call] = self.need_of(who, room + frame)
+        more = add(started, subtract(task, self.need_of(who, room)))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
 
     def _closing_for(self, who: str, body: Delegate) -> Need:
         """Return the need of the sender's next turn, with the results of its delegations and this one."""
@@ -168,6 +212,10 @@ class Ledger(msgspec.Struct, eq=False):
         if scope is None or delegate is None or not delegate.room or not end.address:
             return
         place = end.turn, end.call
+        task = scope.tasks.pop(place, None)
+        if task is not None and (who, *place) in self._started:
+            scope.ended.append(self._heard_task(who, scope, end, task))
+            return
         is_denied = place not in scope.results
         room = scope.results.pop(place, 0)
         if not is_denied and (end.kind != "reported" or not scope.results):
@@ -176,12 +224,23 @@ class Ledger(msgspec.Struct, eq=False):
         more = self.need_of(who, max(0, len(encode(text)) - 2 - room))
         scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
 
+    def _heard_task(self, who: str, scope: Scope, end: DelegationEnded, task: Need) -> Need:
+        """Return the room of the end of a background delegation, which is kept until it is heard."""
+        room = scope.results.pop((end.turn, end.call), 0)
+        if room and end.kind != "reported":
+            return task
+        over = prompts.json_bytes(prompts.delegation_result(end)[0]) - room
+        more = self.need_of(who, max(0, over))
+        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+        return add(task, more)
+
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
         settled = getattr(body, "settled", None) or _UNSTATED.get(type(body))
         # A request that waits for a place is released by its answer, and charged nothing.
         if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
+        self.steps.discard(who)
         used = charge_of(grant.need, settled.usage)
         for scope in self.above(who):
             scope.reserved = subtract(scope.reserved, grant.need)
@@ -217,12 +276,20 @@ class Ledger(msgspec.Struct, eq=False):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
-            self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
+            if wish.need == NOTHING:  # a program's step claims nothing
+                self.steps.add(body.agent)
+                return
+            self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
                 scope.reserved = add(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):
                 self.places.add(body.agent)
+        elif isinstance(body, Delegated):
+            self._started.add((output.recipient, body.turn, body.call))
+        elif isinstance(body, DelegationEnded):
+            call = (output.recipient, body.turn, body.call)
+            self.background[output.recipient] -= self._background.pop(call, 0)
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""

@@ -5,17 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    AskEnded,
-    Begin,
-    DelegationEnded,
-    ReportBack,
-    ReportJudged,
-)
+from callboard.actors.protocol.messages import AnyMessage, Begin, DelegationEnded, ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life

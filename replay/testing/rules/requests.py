@@ -20,18 +20,29 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
     DeciderFailed,
+    Delegated,
     DelegationEnded,
     ReportJudged,
     Stopped,
+    Told,
+    ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.rules.facts import profile_of
+from callboard.replay.testing.rules.offered_tools import (
+    not_about_tools,
+    offered,
+    why_other_tools,
+)
+from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 REQUEST_RULES: Final = {
-    "append-only": "Every request of an agent begins with its request before, byte for byte.",
+    "append-only": "A request begins with its agent's last one, byte for byte, or says that it does not.",
+    "tools": "A request offers the tools that were set last for its agent, in `tools` and in messages.",
     "sendable": "In every request each tool call is answered in the next message, in call order.",
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
     "new": "An event that adds content to a request is named in `new` of one granted request, once.",
@@ -42,7 +53,16 @@ Part: TypeAlias = tuple[str, bytes]
 """The role of a message, and a text, a result or another block in it."""
 
 _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
+_OPENINGS: Final = (
+    prompts.UNUSABLE_TASK,
+    prompts.UNUSABLE_QUESTION,
+    "There is no tool named ",
+    "Not run: one reply may make ",
+    "Still running: ",
+    "No background task ",
+    prompts.UNUSABLE_TASK_WAIT,
+    prompts.UNUSABLE_TASK_CANCEL,
+)
 """The texts of callboard itself, whole or by their beginning."""
 
 
@@ -86,16 +106,21 @@ class _Agent(msgspec.Struct, eq=False):
     wish: TurnRequested = TurnRequested(0)
     named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
-    life: int = 0  # its Begin
-    last_life: int = 0
+    is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last: ModelRequest | None = None
+    is_anew: bool = False  # a wish since its last request says that it does not begin with that
     read: int = 0
     owed: list[object] = []  # calls without a result
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
+    tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
-        """Return the parts of a message, after the changed arguments of its call."""
-        if not isinstance(body, ToolReturned | ApprovalGiven):
+        """Return the parts of a message, after the changed arguments of its call, or as words."""
+        if isinstance(body, Delegated):
+            self.tasks.add((body.turn, body.call))
+        if isinstance(body, DelegationEnded) and (body.turn, body.call) in self.tasks:
+            return [("user", encode(prompts.task_ended(body)))]
+        if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
             return parts
         call = (body.turn, body.call)
         before = self.changed.get(call)
@@ -116,12 +141,18 @@ class _Checker:
         self._forgetful = forgetful
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
+        self._tools = ToolsInForce()
+        self._setters: set[int] = set()  # the events that may change tools
 
     def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
         """Record a wish or content for an agent, or check the request that a grant sends."""
         body = event.body
+        self._tools.hear(event)
+        if isinstance(body, ToolsGiven | Begin) or (isinstance(body, ToolReturned) and body.tools):
+            self._setters.add(event.seq)
         if isinstance(body, TurnRequested):
             self._agents[event.sender].wish = body
+            self._agents[event.sender].is_anew |= body.breaks_cache
             if body.attempt == 1:  # an earlier turn that was never granted is taken back, its names too
                 self._agents[event.sender].named = []
             self._agents[event.sender].named += body.new
@@ -129,7 +160,8 @@ class _Checker:
             self._check(event.seq, body.agent, requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
-            agent.life = event.seq if isinstance(body, Begin) else agent.life
+            if isinstance(body, Begin):
+                agent.is_eager = profile_of(bytes(body.profile)).is_eager
             self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])
 
@@ -142,30 +174,37 @@ class _Checker:
             return
         if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, unasked)
-        elif why := _why_unsendable(agent, request):
+        elif why := "" if agent.is_eager else _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_appending(seq, agent, request)
+        if why := why_other_tools(request, self._tools.profile(who)):
+            self._broken("tools", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_sources(seq, agent, request)
         agent.last = request
 
     def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
-        """Check that a request only grows within one life, and a conversation in all lives."""
+        """Check that a request only grows, or says that it begins again; a conversation grows even then."""
         who, before = request.address, agent.last
-        is_same_life, agent.last_life = agent.last_life == agent.life, agent.life
+        is_anew, agent.is_anew = agent.is_anew, False
         if before is None or who in self._forgetful:
             return
-        if is_same_life and (before.system, before.tools) != (request.system, request.tools):
+        if is_anew:
+            if not_about_tools(request)[: len(not_about_tools(before))] != not_about_tools(before):
+                self._broken("append-only", seq, f"{who} has rewritten its conversation")
+            return
+        if (before.system, before.tools) != (request.system, request.tools):
             self._broken("append-only", seq, f"{who} has another system prompt or other tools now")
         if request.messages[: before.length] != before.messages:
             self._broken("append-only", seq, f"{who} has rewritten its conversation")
 
     def _check_sources(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
         """Check that each new part came in an event that is named, in the order of the names."""
-        who, start = request.address, agent.last.length if agent.last else 0
+        who, start = request.address, len(not_about_tools(agent.last)) if agent.last else 0
         is_forgetful = who in self._forgetful
         named, agent.named = agent.named, []
+        self._check_setters(seq, agent, request, named)
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
-        for index, message in enumerate(request.messages[start:], start):
+        for index, message in enumerate(not_about_tools(request)[start:], start):
             for part in _parts_in(message):
                 if expected and expected[0][1] == part:
                     expected.popleft()
@@ -178,6 +217,11 @@ class _Checker:
         if expected and not is_forgetful:
             self._broken("new", seq, f"{who} names event {expected[0][0]}, which adds nothing here")
 
+    def _check_setters(self, seq: int, agent: _Agent, request: ModelRequest, named: list[int]) -> None:
+        """Check that a request with other tools names the event that set them."""
+        if _changes_tools(agent.last, request) and not self._setters.intersection(named):
+            self._broken("new", seq, f"{request.address} is offered other tools by no event in `new`")
+
     def _broken(self, name: str, seq: int, detail: str) -> None:
         self.found.append(Breach(name, REQUEST_RULES[name], seq, detail))
 
@@ -187,9 +231,10 @@ class _Checker:
 
 def _why_unsendable(agent: _Agent, request: ModelRequest) -> str:
     """Return why a service would refuse this conversation; empty if it would not."""
-    if agent.read > request.length:  # it has forgotten its conversation
+    conversation = not_about_tools(request)
+    if agent.read > len(conversation):  # it has forgotten its conversation
         agent.read, agent.owed = 0, []
-    messages, agent.read = request.messages[agent.read :], request.length
+    messages, agent.read = conversation[agent.read :], len(conversation)
     agent.owed, why = _owed_after(messages, agent.owed)
     return why or (f"the calls {agent.owed} have no results" if agent.owed else "")
 
@@ -216,10 +261,18 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 # --- the parts of a conversation ----------------------------------------------------
 
 PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
-    Begin: lambda body: [("user", part) for part in _split(bytes(body.prompt))],
+    Begin: lambda body: [
+        ("user", part)
+        for given in (body.context, body.prompt)
+        if given != NULL
+        for part in _split(bytes(given))
+    ],
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],
+    ToolsGiven: lambda body: [],  # compared by the rule of tools
     ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
+    Delegated: lambda body: [("user", encode(prompts.started(body.address)))],
+    Told: lambda body: [("user", encode(prompts.told(body.text)))],
     DelegationEnded: lambda body: [("user", encode(prompts.delegation_result(body)[0]))],
     ReportJudged: lambda body: [("user", encode(prompts.judged_result(body)[0]))],
 }
@@ -252,6 +305,17 @@ def _split(content: bytes) -> list[bytes]:
     blocks = [(raw, msgspec.json.decode(raw, type=_Block)) for raw in raws]
     parts = {"tool_result": "content", "text": "text"}
     return [bytes(getattr(block, parts[block.type]) if block.type in parts else raw) for raw, block in blocks]
+
+
+def _changes_tools(before: ModelRequest | None, request: ModelRequest) -> bool:
+    """Return whether a request offers other tools than the one before."""
+    if before is None or (before.tools == request.tools and _told(before) == _told(request)):
+        return False
+    return offered(before) != offered(request)
+
+
+def _told(request: ModelRequest) -> int:
+    return request.length - len(not_about_tools(request))
 
 
 def _is_phrase(part: Part) -> bool:

@@ -3,16 +3,10 @@
 from collections.abc import Sequence
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Delegate,
-    DelegationEnded,
-    ReportBack,
-    Resumed,
-    Stop,
-)
+from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, ReportBack, Stop
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind
@@ -30,7 +24,7 @@ class Rooms(Invariant):
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Record the room of a delegation that begins."""
         life, scope = self.facts.lives.get(event.sender), self.ledger.scopes.get(event.sender)
-        if life is not None and body.room != life.most("max_result_chars"):
+        if life is not None and body.room != (0 if life.profile.is_eager else life.most("max_result_chars")):
             self.broken(event.seq, f"a delegation of {event.sender} wants {body.room} bytes for its result")
         if scope is not None and self.facts.is_taken_on(event, outputs):
             place = body.turn, body.call

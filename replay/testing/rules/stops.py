@@ -9,11 +9,10 @@ from typing import Final
 from msgspec import field
 
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
-    AskEnded,
     Begin,
     DeciderFailed,
     DelegationEnded,
@@ -22,6 +21,8 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
     TurnRequested,
+    Wake,
+    Woken,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -257,6 +258,8 @@ class Timers(Invariant):
     def _check_fired(self, seq: int, purpose: str, who: str, outputs: Sequence[Event]) -> None:
         if purpose == _GRACE and not of_kind(outputs, AskEnded) and self.facts.asks:
             self.in_doubt = seq, "the grace is over, and the outcome is not told"
+        elif purpose == "wake" and self._runs(who, seq) and not of_kind(outputs, Woken):
+            self.in_doubt = seq, f"the deadline of {who} has come, and it is not woken"
         elif purpose == "deadline" and self._runs(who, seq):
             self.in_doubt = seq, f"the time of {who} is over, and it still runs"
 
@@ -290,6 +293,8 @@ def purpose_of(event: Event, timer: SetTimer, later: Sequence[Event], is_first: 
     """Return the purpose of a timer, from the event on which it was set and the posts after it."""
     if is_first and isinstance(event.body, TurnRequested) and event.body.after_ms == timer.after_ms:
         return "turn", event.sender
+    if isinstance(event.body, Wake):
+        return "wake", event.sender
     if is_first and isinstance(event.body, Ask):
         return "deadline", HOST
     begun = of_kind(later, Begin)

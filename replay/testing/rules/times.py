@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Resumed
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CancelTimer, ExtendTimer, SetTimer, TimerFired
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind

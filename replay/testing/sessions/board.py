@@ -5,6 +5,7 @@ moves that a caller may make. All others happen at once, as they do live. The cl
 other move is possible; then it jumps to the next due time of a timer, or of a port that takes its time.
 """
 
+import copy
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +18,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.permissions import expires_at
-from callboard.actors.session.port_gate import Arm, PortGate, Start
+from callboard.actors.session.port_actions import Arm, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import owner_of
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.session.step import ActorState
@@ -57,6 +59,7 @@ class Board:
         self._remember_decisions()
         self.core.mailboxes[CLIENT] = self.tell
         self.core.seq = 1
+        self.core.gate.on_events((event,))
         self.core.keep(SUPERVISOR, state)
         self.now = START_MS
         self.offers: dict[str, Move] = {}  # what can happen next, by strand
@@ -189,7 +192,11 @@ class Board:
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
+        asked = (self.memory.request if self.memory else request_of)(state)
+        if state.model.is_program:  # a step has a time, and equal requests of other runs another one
+            asked = copy.copy(asked)
+            asked.at = self.now
+        self.asked[request.seq] = asked
 
     def close_request(self, request: Request) -> None:
         """Remove a request that its port has finished."""

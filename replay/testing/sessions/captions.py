@@ -16,17 +16,17 @@ import msgspec
 
 from callboard.actors.agent.arguments import read_task
 from callboard.actors.agent.content import ToolUse, read
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
     Begin,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
+    Told,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -173,6 +173,9 @@ _HANDLED: Final[Mapping[type, Callable[[Any, object], str]]] = {
         f'Begin {_PROFILE.decode(begin.profile).name} "{prompt_text(begin.prompt, CHARS_MAX)}"'
     ),
     Delegate: lambda asked, _: _task(asked.profiles, asked.prompt),
+    Tell: lambda tell, _: f'Tell {tell.address} "{tell.text}"',
+    Told: lambda told, _: f'Told "{told.text}"',
+    TellEnded: lambda ended, _: f"TellEnded {ended.status}",
     ReportBack: lambda report, _: f"report_back {argument_words(report.value)}".rstrip(),
     ReportJudged: lambda judged, _: f"ReportJudged {judged.verdict}",
     ModelReplied: lambda reply, _: f"ModelReplied {_reply(reply)}",

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.tasks import Background, Word
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
@@ -23,7 +24,8 @@ _SEQS: Final = frozenset(
     {
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
-        ("CallModel", "request"), ("Record", "wanted_at"),
+        ("CallModel", "request"), ("Record", "wanted_at"), ("Word", "seq"), ("Unsent", "fresh"),
+        ("MakeContext", "request"), ("AgentState", "next_tools_seq"),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""
@@ -60,12 +62,28 @@ def rest_digest_of(board: Board) -> bytes:
 def _rested(state: ActorState) -> bytes:
     """Return the bytes of a state; an agent's digest stands for its conversation and fixed parts."""
     if isinstance(state, AgentState):
-        state = replace(state, prefix=None, history=IntMap(), answers=IntMap(), fresh=())
+        state = replace(
+            state,
+            prefix=None,
+            history=IntMap(),
+            answers=IntMap(),
+            fresh=(),
+            unsent=None,
+            background=_unread(state),
+        )
     else:
         state = replace(state, profiles={}, next_ticket=0, next_check=0, next_timer=0)
         if state.host is not None:
             state = replace(state, host=replace(state.host, delegation=0))
     return _ENCODER.encode(state)
+
+
+def _unread(state: AgentState) -> Background:
+    """Return an agent's tasks and words without the seqs of the words."""
+    words: IntMap[Word] = IntMap()
+    for word in state.background.words.values():
+        words = words.append(replace(word, seq=0))
+    return replace(state.background, words=words)
 
 
 def digest_of(board: Board) -> bytes:
@@ -82,6 +100,7 @@ def digest_of(board: Board) -> bytes:
         "later": sorted(board.later.items()),
         "requests": sorted((one.strand, one.fault_mode, one.event.seq in board.aborted) for one in requests),
         "now": board.now,
+        "shared": {name: cell.json() for name, cell in sorted(board.gate.shared.cells.items())},
         "failure": type(board.failure).__name__,
     }
     return blake2b(_ENCODER.encode(parts), digest_size=16).digest()

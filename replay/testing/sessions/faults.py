@@ -4,6 +4,7 @@
                       invalid_report  many_reports  unknown_tool  bad_arguments  twice  unstarted
     a tool call       raises  slow  never  huge  twice  unstarted  finished
     a schema check    unchecked  twice
+    a context         unmade  twice
     an approval       denied  ignored (no answer comes)  twice  unstarted
     an actor          crashes (its decider raises)
     the client        cancel  close  ask (while another one runs)
@@ -25,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
+from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Move, is_count
 
@@ -36,6 +37,7 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     TOOLS: ("raises", "slow", "never", "huge", "twice", "unstarted", "finished"),
     SCHEMA: ("unchecked", "twice"),
+    CONTEXT: ("unmade", "twice"),
     APPROVALS: ("denied", "ignored", "twice", "unstarted"),
     "actor": ("crashes",),
     "client": ("cancel", "close", "ask"),

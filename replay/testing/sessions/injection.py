@@ -14,9 +14,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import Cancel, Close
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import fill, millis
-from callboard.actors.protocol.messages import Cancel, Close
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_table import owner_of

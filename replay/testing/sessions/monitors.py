@@ -3,30 +3,26 @@
 A rule that is broken is one `Violation`; `breaches_of(world)` tells the details of all of them.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
-from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded
-from callboard.actors.protocol.port_messages import (
-    ApprovalGiven,
-    CallModel,
-    CallTool,
-    ModelReplied,
-    ToolReturned,
-    ToolStarted,
-)
 from callboard.actors.protocol.usage import NOTHING
-from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
-from callboard.replay.testing.sessions.injection import ENDS
+from callboard.replay.testing.rules.shared_state import FOLD, states_at
+from callboard.replay.testing.sessions.call_rules import (
+    has_kept_call,
+    is_badly_detached,
+    is_badly_resumed,
+    wrong_effect,
+)
+from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
+from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -35,9 +31,6 @@ from callboard.replay.verify import Verifier
 
 RESTING: Final = ("idle", "new")
 """The phases of an agent that does nothing and waits for nothing."""
-
-_Call: TypeAlias = tuple[str, int, int]
-_OfCall = TypeVar("_OfCall", ToolStarted, ToolReturned, ApprovalGiven)
 
 Breaks: TypeAlias = Callable[[SessionWorld], str]
 """Returns how a session breaks a rule, or ''."""
@@ -146,6 +139,35 @@ def _first_divergence(world: SessionWorld) -> str:
     return "" if found is None else "; ".join(found.lines()[:3])
 
 
+HARMLESS: Final = frozenset({"crash", "detach"})
+"""Faults that change no outcome of an uncontended scenario. But what they cut off costs tokens."""
+
+
+class SameOutcomes(SessionMonitor):
+    """The outcomes of a scenario without contention, in every run of a campaign."""
+
+    def __init__(self) -> None:
+        rule = "Where nothing is contended, every schedule leads to the same outcomes, as expected."
+        super().__init__("same-outcomes", rule)
+        self._first: dict[int, list[tuple[str, str, bytes]]] = {}
+
+    def found(self, world: SessionWorld) -> list[Breach]:
+        """Compare the outcomes with those of the first run."""
+        is_calm = world.failure is None and all(kind_of(strand) in HARMLESS for strand in world.injected)
+        has_paid_twice = world.is_continued and world.scenario.limits.tokens is not None
+        how = self._difference(world) if is_calm and not has_paid_twice else ""
+        return [Breach(self.name, self.rule, len(world.log), how)] if how else []
+
+    def _difference(self, world: SessionWorld) -> str:
+        scenario = world.scenario
+        told = [(str(ended.kind), ended.text, bytes(ended.value)) for ended in world.of(AskEnded)]
+        kinds = [kind for kind, _, _ in told]
+        if scenario.expects and kinds != list(scenario.expects):
+            return f"the asks end as {kinds}, and {list(scenario.expects)} is expected"
+        first = self._first.setdefault(id(scenario), told) if scenario.is_uncontended else told
+        return "" if told == first else f"the asks end as {told}, and in the first run as {first}"
+
+
 # --- at rest --------------------------------------------------------------------------
 
 
@@ -179,9 +201,21 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
     return left
 
 
+def _other_state(world: SessionWorld) -> str:
+    """Return the first call whose tool was given another state than the log folds to."""
+    given = world.states_given
+    folded = states_at(world.log, [seq for seq, _ in given])
+    wrong = (f"event {seq}: {values}, not {folded.get(seq)}" for seq, values in given)
+    return next(
+        (how for (seq, values), how in zip(given, wrong, strict=True) if values != folded.get(seq)), ""
+    )
+
+
 def _opened_again(world: SessionWorld) -> str:
     """Return how a session is open that its log says is closed."""
-    is_open = is_closed(world.log) and world.supervisor.phase != "closed" and world.down is None
+    if world.failure is not None or world.down is not None:  # its actors have handled what the log has not
+        return ""
+    is_open = is_closed(world.log) and world.supervisor.phase != "closed"
     return (
         f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
     )
@@ -191,107 +225,6 @@ def _own_failure(world: SessionWorld) -> str:
     """Return the error that ended the session, unless a fault caused it."""
     error = world.failure
     return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
-
-
-# --- calls: effects of tools, stopped agents, and what a crash leaves open ---------------
-
-
-def _calls(
-    world: SessionWorld, kind: type[_OfCall], which: Callable[[_OfCall], bool] = lambda body: True
-) -> list[_Call]:
-    """Return the agent, turn and call of the messages of a kind."""
-    found = [(event.recipient, event.body) for event in world.log if isinstance(event.body, kind)]
-    return [(who, body.turn, body.call) for who, body in found if which(body)]
-
-
-def wrong_effect(world: SessionWorld) -> str:
-    """Return a write that ran twice or unannounced, or an effect that the log denies."""
-    ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
-    # A person may allow a call to run again that was interrupted.
-    ran.subtract(_calls(world, ApprovalGiven, lambda one: one.is_repeat and one.verdict == "approved"))
-    started = _calls(world, ToolStarted)
-    for (who, turn, call), times in ran.items():
-        if times > 1:
-            return f"call {turn}.{call} of {who} ran {times} times"
-        if (who, turn, call) not in started:
-            return f"call {turn}.{call} of {who} ran, and the log does not know"
-    acted = {(e.address, e.turn, e.call) for e in world.effects if e.effect != "read"}
-    for who, turn, call in _calls(world, ToolReturned, lambda one: one.status == "cancelled"):
-        if (who, turn, call) in acted:
-            return f"call {turn}.{call} of {who} ran and is told as not started"
-    return ""
-
-
-def has_kept_call(world: SessionWorld) -> bool:
-    """Return whether a call of a stopped agent is not given up."""
-    gate, aborted = world.gate, world.aborted
-    # A loop: this runs after every step, and a comprehension made campaigns 5 % slower.
-    for request in world.requests.values():
-        event = request.event
-        if event.seq not in aborted and gate.is_stopped(owner_of(event)):
-            return True
-    return False
-
-
-def is_badly_resumed(world: SessionWorld) -> bool:
-    """Look once, right after a resume, at the calls that were open in the log and at those made again."""
-    made = world.made[-1] if world.made else None
-    if made is None or made.move.strand != "resume" or world.is_closed:
-        return False
-    found, added = world.log[: made.start], world.log[made.start :]
-    answered, answers = _answers_in(found), _answers_in(added)
-    started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
-    cut = {_call_of(event) for event in found if getattr(event.body, "status", "") == "interrupted"}
-    is_settled = [
-        _is_settled(request, answers.get(request.seq), request.seq in started, _call_of(request) in cut)
-        for request in found
-        if request.seq not in answered and isinstance(request.body, CallModel | CallTool)
-    ]
-    # Requests that recovery adds cannot have started.
-    is_denied = [
-        answers[request.seq].status == ("interrupted" if _call_of(request) in cut else "cancelled")
-        for request in added
-        if request.seq in answers and isinstance(request.body, CallModel | CallTool)
-    ]
-    return not all(is_settled + is_denied)
-
-
-def is_badly_detached(world: SessionWorld) -> bool:
-    """Look at each step of a polite end: no actor may decide, and no model call may be left open."""
-    made = world.made[-1] if world.made else None
-    if made is None:
-        return False
-    if world.is_detaching:
-        return any(is_decider(event.sender) for event in world.log[made.start :])
-    is_end = made.move.strand == ENDS
-    return is_end and any(isinstance(one.event.body, CallModel) for one in world.gate.open.values())
-
-
-def _answers_in(log: list[Event]) -> dict[int, ModelReplied | ToolReturned]:
-    """Return the answers to calls, by the seq of the request."""
-    return {event.cause: event.body for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
-
-
-def _call_of(event: Event) -> _Call | None:
-    """Return the tool call that this event requests or answers; an interrupted call has several events."""
-    body = event.body
-    if isinstance(body, CallTool):
-        return event.sender, body.turn, body.call
-    return (event.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
-
-
-def _is_settled(
-    request: Event, answer: ModelReplied | ToolReturned | None, has_started: bool, was_cut: bool
-) -> bool:
-    """Return whether an old call has the answer that a crash leaves. was_cut: it was interrupted before."""
-    if isinstance(request.body, CallModel):
-        is_lost = answer is not None and answer.status in ("lost", "cancelled")
-        return is_lost and isinstance(answer, ModelReplied) and answer.usage is None
-    status = answer.status if isinstance(answer, ToolReturned) else ""
-    if has_started or (was_cut and status):
-        return status == "interrupted"
-    is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
-    return not (is_write and status == "interrupted")
 
 
 # --- all rules ------------------------------------------------------------------------
@@ -314,9 +247,13 @@ EFFECTS: Final = SessionMonitor(
 FAILS_BY_FAULT: Final = SessionMonitor(
     "fails-by-fault", "A session fails only where the store does.", _own_failure
 )
+STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
+CONTEXT_FROM_LOG: Final = SessionMonitor(
+    "context-from-log", FROM_LOG, lambda world: other_context(world.scenario, world.log)
+)
 GIVEN_UP: Final = StepMonitor(
     "given-up",
-    "When an agent is stopped, every call in progress for it is given up.",
+    "When an agent is stopped or gives up a call, every such call in progress is given up.",
     is_broken=has_kept_call,
 )
 RESUMES: Final = StepMonitor(
@@ -334,7 +271,18 @@ DETACHES: Final = StepMonitor(
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
-    at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, STAYS_CLOSED, EFFECTS, FAILS_BY_FAULT, Requests()]
+    at_rest = [
+        LogRules(),
+        NOTHING_LEFT,
+        NO_RESCUE,
+        STAYS_CLOSED,
+        EFFECTS,
+        FAILS_BY_FAULT,
+        STATE_IS_FOLD,
+        CONTEXT_FROM_LOG,
+        Requests(),
+        SameOutcomes(),
+    ]
     return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 

@@ -9,22 +9,28 @@ from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
+from callboard.actors.protocol.client_messages import Ask, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
+    CancelTask,
     Delegate,
+    Delegated,
     DelegationEnded,
     ReportBack,
     ReportJudged,
+    Told,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CancelCall,
     CapacityGiven,
     CheckSchema,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     RequestApproval,
     RequestCapacity,
@@ -39,14 +45,17 @@ from callboard.replay.testing.world import Move, MoveKind
 _TURNS: Final = (TurnRequested, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
-    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
-    Delegate, DelegationEnded, ReportBack, ReportJudged,
+    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall,
+    Delegate, Delegated, CancelTask, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
     **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
+    **dict.fromkeys((MakeContext, ContextMade), attrgetter("parent", "delegation", "profile")),
     **dict.fromkeys(_PLACES, attrgetter("agent", "turn", "attempt")),
     Ask: lambda ask: (ask.request_id,),
+    **dict.fromkeys((Tell, TellEnded), lambda one: (one.request_id,)),
+    Told: lambda told: (told.number,),
 }
 """Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
 
@@ -120,6 +129,8 @@ def answer_name(
             return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
         case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
             return f"capacity {agent}/{turn_name(turn, attempt)}", "gives a place"
+        case MakeContext(parent=parent, delegation=number, profile=name):
+            return f"context {parent}.{number}/{name}", "is made"
         case CheckSchema(check=number):
             return _check_strand(state, number, log), "answers"
         case _:

@@ -5,7 +5,7 @@ from typing import Protocol
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.session.port_gate import Start
+from callboard.actors.session.port_actions import Start
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import RESCUES
 from callboard.replay.testing.sessions.memory import Memory

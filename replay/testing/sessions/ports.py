@@ -5,20 +5,26 @@ model reads. A fault makes another answer, one that the boundary would not refus
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
     CheckSchema,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     RequestApproval,
     SchemaChecked,
@@ -27,7 +33,9 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
 
@@ -78,9 +86,18 @@ def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
     return Post(agent, ModelReplied(turn, attempt, "ok", reply.blocks(turn), reply.stop_reason, usage))
 
 
-def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
-    """Make a tool's answer; a tool that raises makes an error that the model reads."""
-    answer = _attempt(lambda: scenario.tool(request.sender, call), lambda why: _tool_error(call, why[:2_000]))
+def returned(scenario: Scenario, request: Event, call: CallTool, shared: SharedState = NO_STATE) -> Post:
+    """Make a tool's answer; a tool that raises makes an error that the model reads.
+
+    shared: the shared state as of the call. An update that does not fit is an error, as at the live port.
+    """
+    stateful, who = scenario.stateful, request.sender
+    run = partial(scenario.tool, who, call)
+    if stateful is not None:
+        run = partial(stateful, who, call, shared.values())
+    answer = _attempt(run, lambda why: _tool_error(call, why[:2_000]))
+    if answer.status == "ok" and (why := shared.why_refused(answer.state_update)):
+        answer = _tool_error(call, f"InvalidState: {why}")
     return Post(request.sender, answer)
 
 
@@ -93,6 +110,23 @@ def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
     except Exception as error:
         problem = SchemaProblem("", f"the check failed with {type(error).__name__}")
         return Post(SUPERVISOR, SchemaChecked(check.check, "failed", (problem,)))
+
+
+def context_made(
+    scenario: Scenario, wanted: MakeContext, view: ContextRequest | None, fault: str = ""
+) -> Post:
+    """Make the context port's answer. view: of the parent; None if the delegation has ended."""
+
+    def failed(why: str) -> ContextMade:
+        return ContextMade(wanted.parent, wanted.delegation, wanted.profile, "failed", detail=why[:500])
+
+    def made(view: ContextRequest) -> ContextMade:
+        content = Json(encode(scenario.context(view)))
+        return ContextMade(wanted.parent, wanted.delegation, wanted.profile, content=content)
+
+    if view is None or fault == "unmade":
+        return Post(SUPERVISOR, failed(prompts.CONTEXT_UNWANTED if view is None else "a fault"))
+    return Post(SUPERVISOR, _attempt(lambda: made(view), failed))
 
 
 def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str = "") -> Post:

@@ -11,7 +11,7 @@ import msgspec
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 
 Use: TypeAlias = tuple[str, object]
@@ -37,6 +37,8 @@ class Reply(msgspec.Struct, frozen=True):
 
     def used(self, need: Need, max_tokens: int) -> Usage | None:
         """Return the usage of a call whose bound is `need`, of which max_tokens are the answer's."""
+        if need == NOTHING:  # a program's step
+            return ZERO
         if self.percent is None:
             return self.usage
         return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.sessions.monitors import breaches_of

@@ -10,14 +10,16 @@ from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -26,8 +28,19 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.profiles import (
+    Approval,
+    Effect,
+    ModelSpec,
+    OnFinish,
+    Prices,
+    Profile,
+    ToolsChange,
+    ToolSpec,
+)
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
 from callboard.replay.testing.sessions.names import Names
@@ -39,13 +52,20 @@ START_MS = 1_767_225_600_000
 NO_LIMITS = Limits()
 RESUMED = Resumed(RULES)
 SCRIPTED = ModelSpec("scripted")
+PROGRAM = ModelSpec("program", kind="program")
 ANY_OBJECT = Json(b'{"type":"object"}')
 
 Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
 """Returns a tool's answer to the agent of an address. May raise, which the model is told."""
 
+StatefulTool: TypeAlias = Callable[[str, CallTool, Mapping[str, object]], ToolReturned]
+"""Returns a tool's answer to the agent of an address, with the shared state as of its call."""
+
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Returns the answer of the schema port."""
+
+Context: TypeAlias = Callable[[ContextRequest], str | list[dict[str, object]] | None]
+"""Returns the context of a delegation. May raise, which ends the delegation."""
 
 Other: TypeAlias = Callable[[Event], Post]
 """Answers a request to a port that none of the functions above stands for."""
@@ -57,6 +77,11 @@ Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
 def did(address: str, call: CallTool) -> ToolReturned:
     """Answer as a tool that does nothing and says that it did."""
     return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"))
+
+
+def counted(view: ContextRequest) -> str:
+    """Return a context that tells how long the parent's conversation is."""
+    return f"{view.parent} has {len(view.messages)} messages"
 
 
 def approves(address: str, request: RequestApproval) -> ApprovalGiven:
@@ -85,6 +110,11 @@ def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, r
     return Ask(request_id, text_json(prompt), raw, limits)
 
 
+def tell(text: str = "hurry", address: str = HOST, request_id: str = "t1") -> Tell:
+    """Make words of the client for an agent."""
+    return Tell(request_id, address, text)
+
+
 def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") -> ToolSpec:
     """Describe a tool that takes any object."""
     return ToolSpec(name, name, ANY_OBJECT, effect, approval=approval)
@@ -101,10 +131,16 @@ def profile(
     limits: Limits = NO_LIMITS,
     schema: object = None,
     output_type: str = "",
+    context: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
+    background: bool = False,
+    on_finish: OnFinish = "wait",
+    inline_tools: bool = False,
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
+
+    context: any name, for an agent that begins with a context.
 
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
     person's approval before each call; one that is in no other list is a write tool.
@@ -122,9 +158,31 @@ def profile(
         agents=tuple(agents),
         schema=NULL if schema is None else Json(msgspec.json.encode(schema)),
         limits=limits,
-        model=ModelSpec("scripted", max_tokens, prices=prices),
+        model=ModelSpec("scripted", max_tokens, prices=prices, inline_tools=inline_tools),
         output_type=output_type,
+        background=background,
+        on_finish=on_finish,
+        context=context,
     )
+
+
+def program_profile(
+    name: str,
+    agents: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    *,
+    writes: Sequence[str] = (),
+    asks: Sequence[str] = (),
+    limits: Limits = NO_LIMITS,
+    schema: object = None,
+    models: Sequence[ModelSpec] = (),
+) -> Profile:
+    """Return the profile of a scripted program; the arguments are those of `profile`.
+
+    models: those that it may ask by name.
+    """
+    made = profile(name, agents, tools, writes=writes, asks=asks, limits=limits, schema=schema)
+    return replace(made, turns="any", model=PROGRAM, models=tuple(models))
 
 
 @dataclass(frozen=True)
@@ -138,13 +196,20 @@ class Scenario:
     tool: Tool = did
     check: Check = check_required
     approve: Approve = approves
+    context: Context = counted  # for agents whose profile names a context
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
     resumed: Resumed = RESUMED  # what each further process says: new limits, more time
     faults: Faults = NO_FAULTS
+    changes: Sequence[ToolsChange] = ()  # tools that the client sets, at any time
+    state: Sequence[StateKey] = ()  # the keys of the shared state
+    stateful: StatefulTool | None = None  # instead of `tool`
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
+    tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
+    is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
+    expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
 
     @cached_property
     def names(self) -> Names:
@@ -156,8 +221,8 @@ class Scenario:
         """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host, limited = self.profiles[0], tuple(self.capacity)
-        model = host.model or self.model
-        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited)
+        model, state = host.model_below(self.model), tuple(self.state)
+        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited, state=state)
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:

@@ -9,16 +9,19 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, SessionClosed, ToolsChanged
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Close, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CapacityGiven,
     CheckSchema,
+    MakeContext,
     RequestApproval,
     RequestCapacity,
 )
+from callboard.actors.session.contexts import delegate_of, view_of
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
@@ -27,8 +30,15 @@ from callboard.replay.testing.sessions.faults import FaultMix
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
 
+SETS_TOOLS: Final = "client sets tools"
+"""The client's move that changes tools, at any time."""
+
 REOPENS: Final = "client reopens"
 """The client's move that opens a closed session again."""
+
+
+TELLS: Final = "client tells "
+"""The beginning of the strands of the client's words, each at any time."""
 
 
 class Effect(NamedTuple):
@@ -50,15 +60,21 @@ class ScriptedSession(Board):
         self.injected: list[str] = []
         self.durable = 0  # up to which seq the log is on disk for sure
         self.effects: list[Effect] = []  # tools that ran
+        self.states_given: list[tuple[int, dict[str, object]]] = []  # to tools, by the seq of the call
         # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
         self.is_detaching = False  # it ends politely
         self.is_closed = False
         self._told = 0
+        self._tells = {f"{TELLS}{one.request_id}": one for one in scenario.tells}
         self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
+        self._changes: list[AnyMessage] = [ToolsChanged(change) for change in scenario.changes]
+        self._to_change = self._changes[::-1]
+        self._offer_change()
         if self._to_say:
             self.speak()
+        self._offer_tells()
 
     # --- ports ----------------------------------------------------------------------
 
@@ -96,6 +112,9 @@ class ScriptedSession(Board):
                 return unasked or ports.given(self.scenario, event, question, fault_mode)
             case CheckSchema() as check:
                 return ports.checked(self.scenario, check, fault_mode)
+            case MakeContext() as wanted:
+                view = view_of(self.states.get(wanted.parent), delegate_of(self.supervisor, wanted), wanted)
+                return ports.context_made(self.scenario, wanted, view, fault_mode)
             case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
                 return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt))
             case other:
@@ -104,7 +123,10 @@ class ScriptedSession(Board):
     def act(self, event: Event, call: CallTool) -> Post:
         """Run a tool, with its effect; return its answer."""
         self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
-        return ports.returned(self.scenario, event, call)
+        shared = self.gate.state_for(event)
+        if self.scenario.state:
+            self.states_given.append((event.seq, shared.values()))
+        return ports.returned(self.scenario, event, call, shared)
 
     # --- the client -----------------------------------------------------------------
 
@@ -114,11 +136,33 @@ class ScriptedSession(Board):
         self.durable = max(self.durable, self._told)
         self.say(self._to_say.pop())
 
+    def tell_agent(self, strand: str) -> None:
+        """Post the client's words of a strand."""
+        del self.offers[strand]
+        self.say(self._tells[strand])
+
+    def _offer_tells(self) -> None:
+        """Offer every `Tell` that the log does not hold."""
+        said = {id(event.body) for event in self.log if event.sender == CLIENT}
+        for strand, body in self._tells.items():
+            if id(body) not in said:
+                self.offer(strand, strand, "client", f"the client tells {body.address}")
+
     def say(self, body: AnyMessage) -> None:
         """Post a message of the client now."""
         if isinstance(body, Ask) and not self.running:
             self.running = body.request_id
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+
+    def set_tools(self) -> None:
+        """Let the client change tools."""
+        self.offers.pop(SETS_TOOLS, None)
+        self.say(self._to_change.pop())
+        self._offer_change()
+
+    def _offer_change(self) -> None:
+        if self._to_change and not self.is_closed:
+            self.offer(SETS_TOOLS, CLIENT, "client", "the client sets tools")
 
     def tell(self, event: Event) -> None:
         """Deliver an event to the client, which may continue its list once an ask has ended."""
@@ -127,6 +171,7 @@ class ScriptedSession(Board):
             self.running = ""
         elif isinstance(body, SessionClosed):
             self.is_closed = True
+            self.offers.pop(SETS_TOOLS, None)
         self._told = event.seq
         self._offer_client()
 
@@ -145,6 +190,7 @@ class ScriptedSession(Board):
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
         first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
+        self.states_given = [given for given in self.states_given if given[0] <= len(log)]
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)
@@ -157,7 +203,10 @@ class ScriptedSession(Board):
         self.running = running
         self.is_closed = is_closed(self.log)
         self._told = 0
+        self._to_change = [body for body in self._changes if id(body) not in said][::-1]
+        self._offer_change()
         self._offer_client()
+        self._offer_tells()
 
 
 def _list_of(scenario: Scenario) -> list[AnyMessage]:

@@ -6,6 +6,7 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
+    client tells t1          the client posts its words t1 for an agent
     client reopens           the client opens a closed session again, in a new process
     process ends             the process has detached the session, after a fault `detach`
     resume                   a new process continues the session, after a crash or a polite end
@@ -22,10 +23,11 @@ from random import Random
 from typing import Final, NamedTuple, Self, TypeVar
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Close
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, Stop
+from callboard.actors.protocol.messages import Begin, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.captions import caption
@@ -42,7 +44,12 @@ from callboard.replay.testing.sessions.injection import (
 )
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.scripted_session import REOPENS, ScriptedSession
+from callboard.replay.testing.sessions.scripted_session import (
+    REOPENS,
+    SETS_TOOLS,
+    TELLS,
+    ScriptedSession,
+)
 from callboard.replay.testing.world import Move, Step, run_to_rest
 
 M = TypeVar("M", bound=Message)
@@ -130,6 +137,10 @@ class SessionWorld(ScriptedSession):
     def _go_on(self, strand: str) -> None:
         if strand == CLIENT:
             self.speak()
+        elif strand.startswith(TELLS):
+            self.tell_agent(strand)
+        elif strand == SETS_TOOLS:
+            self.set_tools()
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))

@@ -7,18 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError, SessionNotFound
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.client_messages import (
     RULES,
-    AnyMessage,
     Ask,
     AskEnded,
-    DelegationEnded,
     Resumed,
     SessionClosed,
     SessionOpened,
 )
+from callboard.actors.protocol.errors import MisuseError, SessionNotFound
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage, DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.stores.events import (
     AT_MS,

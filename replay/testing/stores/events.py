@@ -12,9 +12,10 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader, Stored
 

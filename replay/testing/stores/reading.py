@@ -6,9 +6,10 @@ from contextlib import closing
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import decode
 from callboard.actors.protocol.errors import SessionNotFound
-from callboard.actors.protocol.messages import Ask, Cancel, Finished, SessionOpened
+from callboard.actors.protocol.messages import Finished
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.stores.events import (

@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import (
     Fenced,
     SessionExists,
@@ -13,7 +14,6 @@ from callboard.actors.protocol.errors import (
     StoreFailed,
     WrongHead,
 )
-from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.events import (
     StorePlace,
     add,

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import SessionOpened
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut

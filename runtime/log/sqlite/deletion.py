@@ -1,10 +1,11 @@
 """The removal of sessions in small steps, so that commits of other sessions go in between.
 
-`mark` takes a session's row away and notes its number in `removals`: from then on no query finds the session.
+`mark` takes a session's row away and notes its number in the table `meta`, as `removal NUMBER`, with the
+seq of the next event to remove. From then on no query finds the session.
 `remove_some` removes its next events, and the large values that no other session has (table `uses`), and
 notes how far it came in the same transaction. So a crash in between leaves a note for the next owner.
 
-A number that stands in `removals` is given to no new session.
+A number with such a note is given to no new session.
 """
 
 import sqlite3
@@ -20,7 +21,15 @@ from callboard.runtime.log.sqlite.tables import SessionEntry, Tables, places_of
 EVENTS_MAX: Final = 500
 BYTES_MAX: Final = 512 * 1_024  # of bodies and large values, beyond which a step takes no further event
 
-_NEXT: Final = "SELECT session, next FROM removals ORDER BY session LIMIT 1"
+# Not a table of its own, which would take a page of every file and is mostly empty. Ten digits: the order of
+# the keys is then that of the numbers, and the first and last note are found at once.
+_NOTE: Final = "printf('removal %010d', ?)"
+_NOTED: Final = (
+    "SELECT CAST(substr(key, 9) AS INTEGER), CAST(value AS INTEGER) FROM meta "
+    "WHERE key GLOB 'removal [0-9]*' ORDER BY key"
+)
+_NEXT: Final = f"{_NOTED} LIMIT 1"
+_LAST: Final = f"{_NOTED} DESC LIMIT 1"
 _ROWS: Final = (
     "SELECT id, length(CAST(body AS BLOB)), CAST(cuts AS BLOB) FROM events WHERE id BETWEEN ? AND ? "
     "ORDER BY id LIMIT ?"
@@ -45,11 +54,17 @@ class Step(NamedTuple):
 
 def mark(connection: sqlite3.Connection, tables: Tables, entry: SessionEntry) -> None:
     """Take a session's row and tags away, and note that its events are to be removed. In a transaction."""
-    connection.execute("INSERT INTO removals VALUES (?, 1)", (entry.number,))
+    connection.execute(f"INSERT INTO meta VALUES ({_NOTE}, '1')", (entry.number,))
     for tag in tables.details_of(entry).tags:
         own = (tables.stored_tag(tag), entry.number)
         connection.execute("DELETE FROM tags WHERE (tag, session) = (?, ?)", own)
     connection.execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
+
+
+def last_removed(connection: sqlite3.Connection) -> int:
+    """Return the highest number of a deleted session whose events are left; 0 without one."""
+    last = connection.execute(_LAST).fetchone()
+    return 0 if last is None else int(last[0])
 
 
 def is_pending(connection: sqlite3.Connection) -> bool:
@@ -70,9 +85,10 @@ def remove_some(connection: sqlite3.Connection) -> Step:
         connection.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", (base, last))
         _remove_blobs(connection, number, blobs)
     if not last or (last == rows[-1][0] and len(rows) < EVENTS_MAX):
-        connection.execute("DELETE FROM removals WHERE session = ?", (number,))
+        connection.execute(f"DELETE FROM meta WHERE key = {_NOTE}", (number,))
     else:
-        connection.execute("UPDATE removals SET next = ? WHERE session = ?", (last - base + 1, number))
+        noted = (str(last - base + 1), number)
+        connection.execute(f"UPDATE meta SET value = ? WHERE key = {_NOTE}", noted)
     return Step(2 + len(blobs) + size // PAGE_BYTES, not is_pending(connection), len(blobs))
 
 

@@ -33,6 +33,7 @@ from callboard.runtime.log.sqlite.store_errors import error_code
 Durability = Literal["full", "process"]
 
 WAL_BYTES_MAX: Final = 16 * 2**20  # size to which the WAL is cut after a long transaction or reader
+CACHE_KIB: Final = 1_000  # pages kept in memory, 2,000 by default: appends use few pages again
 BUSY_TIMEOUT_MS: Final = 30_000  # how long to wait for a lock that a sqlite3 shell holds. DBOS waits as long.
 CONTEST_TIMEOUT_MS: Final = 500  # for the end of a write when taking a log from a process that still runs
 NEEDED: Final = "needed"
@@ -239,6 +240,7 @@ def _settings() -> dict[str, object]:
         "wal_autocheckpoint": 0,  # it would write the marker's "" back into the file: see `meta`
         "journal_size_limit": WAL_BYTES_MAX,
         "trusted_schema": "OFF",
+        "cache_size": -CACHE_KIB,
     }
     # On macOS fsync alone does not reach the drive: https://bonsaidb.io/blog/acid-on-apple/
     if sys.platform == "darwin":

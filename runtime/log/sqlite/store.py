@@ -27,7 +27,7 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
-from callboard.runtime.log.sqlite.deletion import is_pending, mark, remove_some
+from callboard.runtime.log.sqlite.deletion import is_pending, last_removed, mark, remove_some
 from callboard.runtime.log.sqlite.meta import (
     BUSY_TIMEOUT_MS,
     CHECKPOINT_PAGES,
@@ -42,7 +42,7 @@ from callboard.runtime.log.sqlite.tables import Tables
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 _NEW_SESSION: Final = (
     "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) VALUES ("
-    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ifnull((SELECT max(session) FROM removals), 0)), "
+    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ?), "
     "?, 1, 0, ?, ?, ?)"
 )
 _MOVES: Final = MOVE_HEADS.format("?")
@@ -141,8 +141,9 @@ class SQLiteStore:
         if self._cipher is not None:
             kept = self._cipher.seal(("title", session_id), title.encode())
         with self._transaction("create"):
+            values = (last_removed(self._connection), session_id, created_ms, kept, origin)
             try:
-                made = self._connection.execute(_NEW_SESSION, (session_id, created_ms, kept, origin))
+                made = self._connection.execute(_NEW_SESSION, values)
             except sqlite3.IntegrityError:
                 raise session_exists(session_id) from None
         self._remember({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})

@@ -29,6 +29,9 @@ from callboard.runtime.sanitize import to_json
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+INLINE_TOOLS: Final = "inline-tools-2026-09-15"
+"""The beta that lets messages of role `system` define, replace and remove tools in a conversation."""
+
 _KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
 _OTHER_PLACE: Final = frozenset({"api_key", "headers", "extra_headers", "extra_body", "timeout"})
@@ -64,7 +67,8 @@ class AnthropicModel:
     max_tokens: the limit of one answer.
     params: further parameters of the Messages API (`thinking`, `output_config`, `tool_choice`, ...). They go
     into the log, so they must not hold a secret.
-    betas, api_version: logged as well. The default version is the SDK's, 2026-10-21, which refuses
+    betas, api_version: logged as well. With the beta INLINE_TOOLS, `set_tools` keeps the prompt cache. The
+    default version is the SDK's, 2026-10-21, which refuses
     `temperature`, `top_p` and `top_k`.
     prices: the prices for cost limits, or "known" for the list prices in KNOWN.
     api_key, base_url: by default ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN, and ANTHROPIC_BASE_URL.
@@ -102,7 +106,8 @@ class AnthropicModel:
         if max_tokens < 1:
             raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; use at least 1")
         found = known_prices(name, cache) if prices == "known" else prices
-        self.spec = ModelSpec(name, max_tokens, _params_json(params or {}, betas, api_version), found)
+        more = _params_json(params or {}, betas, api_version)
+        self.spec = ModelSpec(name, max_tokens, more, found, INLINE_TOOLS in betas)
         self._base_url = base_url
         self._api_key = api_key
         self._stream = stream

@@ -404,7 +404,7 @@ def test_whether_a_tool_failed_reaches_the_model(status: str, is_error: bool) ->
 def test_a_settlement_is_posted_alone_only_if_nothing_else_goes_to_the_supervisor() -> None:
     assert kinds(begun().calls("look", "nonsense")) == ["CallTool", "TurnSettled"]
     (_, settled) = begun().calls("look", text="hm")
-    assert settled == TurnSettled(Settled(USED, "hm"))
+    assert settled == TurnSettled(USED, "hm")
     delegate = begun().calls("look", "task", "task")
     assert [getattr(body, "settled", None) for body in delegate] == [None, Settled(USED), None]
     reports = begun(SCHEMA).reads(calls(("report_back", {}), ("report_back", {})))

@@ -10,13 +10,25 @@ import pytest
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
+from callboard.actors.agent.program import OF_PROGRAMS
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AgentInput, Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    Begin,
+    Delegated,
+    DelegationEnded,
+    ReportJudged,
+    Stop,
+    Told,
+    ToolsGiven,
+    Woken,
+)
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
+from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
-Told = list[str]
+Said = list[str]
 
 
 def new() -> AgentHarness:
@@ -40,6 +52,42 @@ def judging() -> AgentHarness:
     """Return an agent with two reports outstanding."""
     agent = thinking()
     agent.calls("report_back", "report_back")
+    return agent
+
+
+LEAD = profile("lead", ["helper"], ["look"], background=True)
+
+
+def lead(*later: tuple[str, object], turns: int = 9, schema: object = SCHEMA) -> AgentHarness:
+    """Return an agent with one background task, host.1.1. later: the calls of its next reply."""
+    agent = AgentHarness()
+    agent.begins(schema, LEAD, Limits(max_iterations=turns))
+    agent.reads(calls(("task", {"prompt": "help", "background": True})))
+    agent.hears(Delegated(1, 0, "host.1.1"))
+    if later:
+        agent.reads(calls(*later))
+    return agent
+
+
+def starting(*more: str, turns: int = 9) -> Callable[[], AgentHarness]:
+    """Return a start with a background task that is not confirmed yet, and these calls."""
+
+    def start() -> AgentHarness:
+        agent = AgentHarness()
+        agent.begins(SCHEMA, LEAD, Limits(max_iterations=turns))
+        agent.reads(calls(("task", {"prompt": "help", "background": True}), *[(one, {}) for one in more]))
+        return agent
+
+    return start
+
+
+def waiting(*more: tuple[str, object], turns: int = 9) -> Callable[[], AgentHarness]:
+    return lambda: lead(("task_wait", {}), *more, turns=turns)
+
+
+def parked() -> AgentHarness:
+    agent = lead()
+    agent.reads(Reply("that is all for now"))
     return agent
 
 
@@ -67,6 +115,7 @@ PHASES: dict[Phase, Callable[[], AgentHarness]] = {
     "thinking": thinking,
     "acting": acting,
     "judging": judging,
+    "parked": parked,
     "failed": failed,
     "stopping": stopping,
     "idle": idle,
@@ -113,6 +162,19 @@ def ended(call: int = 1, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
     return lambda agent: DelegationEnded(agent.state.turn + turn, call, "answered", "host.1.1", text="helped")
 
 
+def over(agent: AgentHarness) -> AgentInput:
+    """Return the end of the background task of `lead`."""
+    return DelegationEnded(1, 0, "answered", "host.1.1", text="helped")
+
+
+def begun(agent: AgentHarness) -> AgentInput:
+    return Delegated(1, 0, "host.1.1")
+
+
+def told(agent: AgentHarness) -> AgentInput:
+    return Told(1, "hurry")
+
+
 def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
     return lambda agent: ReportJudged(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]  # a verdict
 
@@ -134,7 +196,7 @@ class Row(NamedTuple):
     phase: Phase
     message: Callable[[AgentHarness], AgentInput]
     then: Phase
-    says: Told = []  # noqa: RUF012  # never changed
+    says: Said = []  # noqa: RUF012  # never changed
     before: tuple[Callable[[AgentHarness], AgentInput], ...] = ()
     start: Callable[[], AgentHarness] | None = None
 
@@ -148,6 +210,9 @@ ROWS = [
     Row("new", judged("late"), "new"),
     Row("new", lambda agent: ToolStarted(1, 0), "new"),
     Row("new", given("approved"), "new"),
+    Row("new", lambda agent: Woken(1), "new"),
+    Row("new", begun, "new"),
+    Row("new", told, "new"),
     #
     Row("thinking", begin, "thinking"),
     Row("thinking", stop(), "idle", ["Stopped"]),
@@ -166,6 +231,14 @@ ROWS = [
     Row("thinking", judged("late"), "thinking"),
     Row("thinking", lambda agent: ToolStarted(1, 0), "thinking"),
     Row("thinking", given("approved"), "thinking"),
+    Row("thinking", lambda agent: Woken(1), "thinking"),
+    Row("thinking", begun, "thinking"),
+    Row("thinking", told, "thinking"),
+    Row("thinking", over, "thinking", start=lead),
+    Row("thinking", reply(Reply("so far")), "parked", ["TurnSettled"], start=lead),
+    Row("thinking", reply(Reply("so far")), "thinking", ["TurnRequested"], (over,), start=lead),
+    Row("thinking", reply(Reply("so far")), "thinking", ["TurnRequested"], (told,), start=lead),
+    Row("thinking", reply(Reply("so far")), "idle", ["Finished"], start=lambda: lead(turns=2)),
     #
     Row("acting", begin, "acting"),
     Row("acting", stop(), "stopping"),
@@ -193,6 +266,17 @@ ROWS = [
     Row("acting", given("denied"), "judging", ["ReportBack"], start=acting_on("pay", "report_back")),
     Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("pay")),
     Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("pay", turns=1)),
+    Row("acting", lambda agent: Woken(1), "acting"),
+    Row("acting", begun, "thinking", ["TurnRequested"], start=starting()),
+    Row("acting", begun, "acting", start=starting("task_wait")),
+    Row("acting", begun, "judging", ["ReportBack"], start=starting("report_back")),
+    Row("acting", begun, "idle", ["Finished"], start=starting(turns=1)),
+    Row("acting", told, "acting"),
+    Row("acting", told, "thinking", ["TurnRequested"], start=waiting()),
+    Row("acting", told, "acting", start=waiting(("task_cancel", {"task": "host.1.1"}))),
+    Row("acting", told, "judging", ["ReportBack"], start=waiting(("report_back", {}))),
+    Row("acting", told, "idle", ["Finished"], start=waiting(turns=2)),
+    Row("acting", over, "thinking", ["TurnRequested"], start=waiting()),
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
@@ -206,6 +290,23 @@ ROWS = [
     Row("judging", judged("accepted", turn=1), "judging"),
     Row("judging", lambda agent: ToolStarted(1, 0), "judging"),
     Row("judging", given("approved"), "judging"),
+    Row("judging", lambda agent: Woken(1), "judging"),
+    Row("judging", begun, "judging"),
+    Row("judging", told, "judging"),
+    Row("judging", over, "judging", start=lambda: lead(("report_back", {}))),
+    #
+    Row("parked", begin, "parked"),
+    Row("parked", stop(), "idle", ["Stopped"]),
+    Row("parked", reply(Reply("hi")), "parked"),
+    Row("parked", tool(), "parked"),
+    Row("parked", ended(), "parked"),
+    Row("parked", over, "thinking", ["TurnRequested"]),
+    Row("parked", begun, "parked"),
+    Row("parked", told, "thinking", ["TurnRequested"]),
+    Row("parked", judged("late"), "parked"),
+    Row("parked", lambda agent: ToolStarted(1, 0), "parked"),
+    Row("parked", given("approved"), "parked"),
+    Row("parked", lambda agent: Woken(1), "parked"),
     #
     Row("failed", begin, "failed"),
     Row("failed", stop(), "stopping"),
@@ -217,6 +318,9 @@ ROWS = [
     Row("failed", judged("late"), "failed"),
     Row("failed", lambda agent: ToolStarted(1, 0), "failed"),
     Row("failed", given("approved"), "failed"),
+    Row("failed", lambda agent: Woken(1), "failed"),
+    Row("failed", begun, "failed"),
+    Row("failed", told, "failed"),
     #
     Row("stopping", begin, "stopping"),
     Row("stopping", stop(), "stopping"),
@@ -231,6 +335,9 @@ ROWS = [
     Row("stopping", given("approved"), "stopping"),
     Row("stopping", given("approved"), "idle", ["Stopped"], start=stopped_while_asking),
     Row("stopping", given("denied", 5), "stopping"),
+    Row("stopping", lambda agent: Woken(1), "stopping"),
+    Row("stopping", begun, "stopping"),
+    Row("stopping", told, "stopping"),
     #
     Row("idle", begin, "thinking", ["TurnRequested"]),
     Row("idle", stop(), "idle"),
@@ -241,6 +348,11 @@ ROWS = [
     Row("idle", judged("accepted"), "idle"),
     Row("idle", lambda agent: ToolStarted(1, 0), "idle"),
     Row("idle", given("approved"), "idle"),
+    Row("idle", lambda agent: Woken(1), "idle"),
+    Row("idle", begun, "idle"),
+    Row("idle", told, "idle"),
+    #
+    *(Row(phase, lambda agent: ToolsGiven(()), phase) for phase in get_args(Phase)),
 ]
 
 
@@ -286,4 +398,4 @@ def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
 
 
 def test_every_kind_of_message_to_an_agent_has_a_handler() -> None:
-    assert set(HANDLERS) == set(get_args(AgentInput))
+    assert HANDLERS.keys() | OF_PROGRAMS.keys() == set(get_args(AgentInput))

@@ -7,13 +7,12 @@ from callboard.actors.agent.request_prefix import (
     TOOL_OVERHEAD_TOKENS,
     RequestPrefix,
     prefix_for,
-    read_profile,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec, read_profile
 from callboard.actors.protocol.prompts import REPORT_NOTE
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.strategies import messages
@@ -46,7 +45,8 @@ def test_tools_come_in_one_order_own_then_the_services_then_task_then_report() -
 
 def test_without_roster_and_schema_only_its_own_tools_are_offered() -> None:
     fixed = begun(profile("a", ["b"], ["look"]))
-    assert (names(fixed), fixed.reports, fixed.effects) == (["look"], False, {"look": "read"})
+    effects = {name: spec.effect for name, spec in fixed.specs.items()}
+    assert (names(fixed), fixed.reports, effects) == (["look"], False, {"look": "read"})
     assert bytes(fixed.system) == b'"You are a."'
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.agent.retry import LONGEST_ASKED_MS, LONGEST_MS, backoff_ms
+from callboard.actors.agent.retry import LONGEST_ASKED_MS, LONGEST_MS, backoff_ms, end_of
 from callboard.actors.protocol.value_types import ModelFailure
 
 BUSY = ModelFailure("overloaded", is_retryable=True)
@@ -45,3 +45,9 @@ def test_every_replay_has_the_same_finite_wait(attempt: int, who: str) -> None:
     assert wait == backoff_ms(BUSY, attempt, 101, who)
     assert wait is not None
     assert 0 < wait <= LONGEST_MS * 1.1
+
+
+def test_a_failure_for_good_has_a_kind_and_words() -> None:
+    assert end_of(ModelFailure("crashed", "line 7: no")) == ("crashed", "line 7: no")
+    assert end_of(ModelFailure("context_full", "long")) == ("context_full", "context_full: long")
+    assert end_of(ModelFailure("other", "no")) == ("model_error", "other: no")

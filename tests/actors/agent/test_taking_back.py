@@ -8,9 +8,10 @@ import pytest
 from msgspec import structs
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, DelegationEnded, Stop, TurnRequested
+from callboard.actors.protocol.messages import DelegationEnded, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO

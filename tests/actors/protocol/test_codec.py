@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Ask, Cancel
 from callboard.actors.protocol.codec import UnreadableBody, decode, encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, Cancel, Delegate, DelegationEnded, ReportBack, Stop
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportBack, Stop
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need, Usage
@@ -61,7 +62,7 @@ def test_a_body_is_one_json_object_that_names_its_kind_first(message: msgspec.St
             DelegationEnded(1, 0, "answered"),
         ),
         (
-            Delegate(1, 0, ("a",), Json(b"1"), NULL, Need(), 0, 1, Limits(), "".join(["aw", "ait"])),  # type: ignore[arg-type]  # equal
+            Delegate(1, 0, ("a",), Json(b"1"), NULL, Need(), 0, 1, Limits(), "".join(["aw", "ait"])),  # type: ignore[arg-type]  # the value `await`, as another object
             Delegate(1, 0, ("a",), Json(b"1")),
         ),
     ],

@@ -2,8 +2,9 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel, Resumed, SessionClosed
 from callboard.actors.protocol.events import Event, Post, is_closed_after
-from callboard.actors.protocol.messages import AnyMessage, Cancel, Resumed, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import SchemaChecked
 
 

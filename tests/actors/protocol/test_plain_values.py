@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, Cancel, ReportBack, SessionOpened
+from callboard.actors.protocol.messages import AnyMessage, ReportBack
 from callboard.actors.protocol.plain_values import PlainValues, plain
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage

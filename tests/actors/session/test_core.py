@@ -7,24 +7,17 @@ import pytest
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    Begin,
-    Cancel,
-    DeciderFailed,
-    SessionOpened,
-    Stop,
-)
+from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed, Stop
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore, recorded_failure
-from callboard.actors.session.port_gate import Arm, Start
+from callboard.actors.session.port_actions import Arm, Start
 from tests.poison import poison_supervisor
 
 OPENED = SessionOpened(1, "host", (Json(encode(Profile("host"))),), ModelSpec("m"))

@@ -4,10 +4,11 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR
+from callboard.actors.protocol.client_messages import RULES, AskEnded, Cancel, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, AskEnded, Cancel, DeciderFailed, Finished, Resumed, Stop
+from callboard.actors.protocol.messages import DeciderFailed, Finished, Stop
 from callboard.actors.protocol.port_messages import (
     CallTool,
     ExtendTimer,
@@ -17,7 +18,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session import core
-from callboard.actors.session.port_gate import Arm, PortGate
+from callboard.actors.session.port_actions import Arm
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import recover
 from callboard.actors.session.step import step
 from callboard.actors.supervisor.admission import dequeue

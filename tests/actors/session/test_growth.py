@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Cancel, DeciderFailed, Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.messages import DeciderFailed, Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import AgentHarness, SessionHarness, raw
@@ -86,7 +86,7 @@ def settling_with_all_waiting_for_a_slot(size: int) -> UnitOfWork:
     head = session(size)
     for n in range(1, size + 1):
         head.wants(f"host.{n}")
-    return measured(lambda: head.hears("host.1", TurnSettled(Settled(Usage(1)))))
+    return measured(lambda: head.hears("host.1", TurnSettled(Usage(1))))
 
 
 def team(size: int, tokens: int) -> SessionHarness:
@@ -110,7 +110,7 @@ def team(size: int, tokens: int) -> SessionHarness:
 
 def settling_with_all_waiting_for_a_budget(size: int) -> UnitOfWork:
     head = team(size, 10**6)
-    return measured(lambda: head.hears("host.1.1", TurnSettled(Settled(Usage(1)))))
+    return measured(lambda: head.hears("host.1.1", TurnSettled(Usage(1))))
 
 
 def asking_beside_a_line_for_a_budget(size: int) -> UnitOfWork:

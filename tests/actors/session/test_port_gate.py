@@ -10,6 +10,7 @@ from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, Stop
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
+    CancelCall,
     CancelTimer,
     CapacityGiven,
     CheckSchema,
@@ -23,16 +24,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage
-from callboard.actors.session.port_gate import (
-    Abort,
-    Action,
-    Arm,
-    Disarm,
-    GiveBack,
-    PortGate,
-    Refuse,
-    Start,
-)
+from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
@@ -303,3 +296,33 @@ def test_a_cancelled_request_gives_no_place() -> None:
     gate = Counter()
     placed(gate, "cancelled")
     assert gate.places == set()
+
+
+def test_a_call_that_is_given_up_is_aborted_once_and_does_not_start() -> None:
+    gate = Counter()
+    (start,) = gate.use("host", "write")
+    gate.use("host", call=1)
+    assert isinstance(start, Start)
+    assert gate.may_start(start.request)
+    assert gate.post("host", "tools", CancelCall(1, 0)) == (Abort(start.request),)
+    assert not gate.may_start(start.request)
+    assert not gate.is_wanted(start.request.seq)
+    assert gate.is_wanted(2)
+    assert gate.post("host", "tools", CancelCall(1, 0)) == ()
+    assert gate.may_answer(start.request.seq)
+
+
+def test_a_cancel_that_crosses_the_answer_or_names_no_call_does_nothing() -> None:
+    gate = Counter()
+    gate.use("host")
+    gate.use("host.1")
+    gate.post("tools", "host", ToolReturned(1, 0), cause=1)
+    assert gate.post("host", "tools", CancelCall(1, 0)) == ()
+    assert gate.post("host.1", "tools", CancelCall(2, 0)) == ()
+    assert gate.is_wanted(2)
+
+
+@pytest.mark.parametrize(("until", "left"), [(5_000, 4_000), (1_000, 0), (7, 0)])
+def test_a_timer_for_a_moment_has_the_rest_of_the_time(until: int, left: int) -> None:
+    gate = Counter()
+    assert gate.post("supervisor", "clock", SetTimer(1, until=until)) == (Arm(1, 1_000, left, 1),)

@@ -18,12 +18,13 @@ from callboard.actors.session.port_table import PORT_REQUESTS
 from tests.mutants.mutant import ROOT
 
 TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
+ORDERS = {"CancelCall"}
 
 
-def test_every_request_to_a_port_has_a_row_and_timers_are_the_gates() -> None:
+def test_every_request_to_a_port_has_a_row_and_orders_are_the_gates() -> None:
     assert {kind.__name__ for kind in get_args(PortInput)} == {
         kind.__name__ for kind in PORT_REQUESTS
-    } | TIMERS
+    } | TIMERS | ORDERS
 
 
 @pytest.mark.parametrize("request_", PORT_REQUESTS, ids=lambda kind: kind.__name__)

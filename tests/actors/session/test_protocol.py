@@ -10,15 +10,9 @@ from functools import partial
 import pytest
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Begin,
-    DeciderFailed,
-    DelegationEnded,
-    Stop,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import Begin, DeciderFailed, DelegationEnded, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
@@ -152,7 +146,8 @@ def test_a_close_at_any_point_ends_everything() -> None:
 @pytest.mark.slow
 def test_a_deadline_at_any_point_ends_everything() -> None:
     def fire(world: SessionWorld) -> None:
-        if "timer deadline host" in world.later:
+        if due := world.later.get("timer deadline host"):
+            world.now = max(world.now, due)
             world.fire("timer deadline host")
 
     for seed, at in POINTS:

@@ -7,17 +7,10 @@ settlement. The second holds only if an approval survives a crash and an idempot
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, TOOLS
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Begin,
-    Cancel,
-    Delegate,
-    DelegationEnded,
-    Resumed,
-    Stop,
-)
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Stop
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest

@@ -9,22 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Close, Resumed, SessionClosed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, granted_by
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    Cancel,
-    Close,
-    Resumed,
-    SessionClosed,
-    Stop,
-    Stopped,
-    TurnSettled,
-)
+from callboard.actors.protocol.messages import Stop, Stopped, TurnSettled
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
@@ -37,7 +28,8 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import Effect, ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.session.port_gate import PortGate, Start
+from callboard.actors.session.port_actions import Start
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.monitors import breaches_of

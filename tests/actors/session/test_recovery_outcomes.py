@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import at_rest

@@ -13,19 +13,12 @@ import pytest
 
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Close, Resumed, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Cancel,
-    Close,
-    ReportBack,
-    Resumed,
-    SessionOpened,
-    Stopped,
-)
+from callboard.actors.protocol.messages import ReportBack, Stopped
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.step import ActorState, step
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
@@ -34,6 +27,7 @@ from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.actors.harness import SessionHarness
+from tests.mutants.scenarios_state import changing_tools, contexts, other_tools, shared_states
 from tests.session_plans import Plan, play
 from tools.supervisor_phases import (
     AGENT_MOVES,
@@ -116,8 +110,11 @@ class Explored:
 @pytest.fixture(scope="module")
 def explored() -> Explored:
     found = Explored()
-    for seed in range(WILD):
-        world = Watched(Plan(seed).scenario())
+    of_its_own = (contexts, changing_tools, other_tools, shared_states)
+    scenarios = [Plan(seed).scenario() for seed in range(WILD)]
+    scenarios += [of_its_own[seed % len(of_its_own)]() for seed in range(WILD // 10)]
+    for seed, scenario in enumerate(scenarios):
+        world = Watched(scenario)
         try:
             world.run(in_random_order(seed))
         except Exception:

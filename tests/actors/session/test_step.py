@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
-    Ask,
     DeciderFailed,
     ReportJudged,
     Stop,

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Resumed, Stop, TurnRequested
+from callboard.actors.protocol.messages import Stop, TurnRequested
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover

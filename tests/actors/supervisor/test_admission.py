@@ -10,7 +10,6 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DeciderFailed, Delegate, Stop, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SessionHarness
@@ -40,7 +39,7 @@ def wants(head: SessionHarness, who: str, need: int) -> list[str]:
 
 
 def settles(head: SessionHarness, who: str, used: int = 0) -> list[str]:
-    return granted(head.hears(who, TurnSettled(Settled(Usage(used)))))
+    return granted(head.hears(who, TurnSettled(Usage(used))))
 
 
 def crashes(head: SessionHarness, who: str) -> list[str]:
@@ -100,7 +99,7 @@ def test_a_request_that_can_never_fit_holds_up_no_later_one() -> None:
     wants(head, "host.1.1", 60)
     wants(head, "host.1.2", 90)
     wants(head, "host.1.3", 30)
-    posts = head.hears("host.1.1", TurnSettled(Settled(Usage(20))))
+    posts = head.hears("host.1.1", TurnSettled(Usage(20)))
     assert [post.recipient for post in posts if isinstance(post.body, Stop)] == ["host.1.2"]
     assert granted(posts) == ["host.1.3"]
 

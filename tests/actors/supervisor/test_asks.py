@@ -2,23 +2,25 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import (
+    AskEnded,
+    Cancel,
+    Close,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+)
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
-    Cancel,
-    Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
     Stopped,
     TurnSettled,
 )
@@ -223,7 +225,7 @@ def test_only_agents_that_have_not_drained_are_in_doubt() -> None:
 def test_a_deadline_ends_the_ask_with_what_was_said_so_far() -> None:
     head = asking(limits=Limits(deadline_s=2))
     head.wants("host", 70)
-    head.hears("host", TurnSettled(Settled(Usage(3), "so far")))
+    head.hears("host", TurnSettled(Usage(3), "so far"))
     head.hears("clock", TimerFired(1))
     outcome = ended(head.hears("host", Stopped()))
     assert (outcome.kind, outcome.text, outcome.by) == ("deadline", "so far", head.seq - 1)
@@ -281,7 +283,7 @@ def test_a_host_that_was_stopped_may_keep_the_outcome_waiting_for_the_grace_only
 def test_a_cancel_keeps_what_was_said_and_why_it_came() -> None:
     head = asking()
     head.wants("host", 70)
-    head.hears("host", TurnSettled(Settled(Usage(3), "so far")))
+    head.hears("host", TurnSettled(Usage(3), "so far"))
     head.hears("client", Cancel("changed my mind"))
     outcome = ended(head.hears("host", Stopped()))
     assert (outcome.kind, outcome.text, outcome.detail) == ("cancelled", "so far", "changed my mind")
@@ -290,7 +292,7 @@ def test_a_cancel_keeps_what_was_said_and_why_it_came() -> None:
 def test_a_cancel_before_the_host_began_has_nothing_of_the_ask_before() -> None:
     head = asking()
     head.wants("host", 70)
-    head.hears("host", TurnSettled(Settled(Usage(3), "words of the first ask")))
+    head.hears("host", TurnSettled(Usage(3), "words of the first ask"))
     head.ends("host")
     head.asks(SCHEMA, name="r2")
     outcome = ended(head.hears("client", Cancel()))

@@ -1,7 +1,7 @@
 """Budgets as scopes: what fits now, what fits later, what can never fit."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -117,6 +117,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
 def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     accounts: list[Account], need: Need, used: Need
 ) -> None:
+    assume(need != NOTHING)
     before = ancestry(*accounts)
     usage = charge_of(need, Usage(input_tokens=used.tokens, micro_usd=used.micro_usd))
     after = list(before)
@@ -128,6 +129,10 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
         assert new.spent.tokens == old.spent.tokens + used.tokens
         assert new.spent.micro_usd == old.spent.micro_usd + used.micro_usd
         assert replace(new, spent=old.spent) == old
+
+
+def test_a_step_that_needs_nothing_is_charged_nothing() -> None:
+    assert charge_of(Need(), Usage(5, 5)) == charge_of(Need(), None) == ZERO
 
 
 def test_amounts_in_the_agents_own_scope_are_returned_for_its_record() -> None:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
-    Cancel,
+    CancelTask,
     DeciderFailed,
     Delegate,
     DelegationEnded,
@@ -111,7 +111,7 @@ def test_an_end_carries_the_usage_of_the_whole_subtree_and_open_reservations() -
     delegate(head)
     delegate(head, "host.1")
     head.wants("host.1.1", 40)
-    head.hears("host.1.1", TurnSettled(Settled(Usage(10), "thought of the grandkid")))
+    head.hears("host.1.1", TurnSettled(Usage(10), "thought of the grandkid"))
     head.wants("host.1.1", 70, turn=2)
     below, end = ends(head.hears("host.1", BOOM))
     assert (below.usage, below.unsettled) == (Usage(10, calls=1), Need(70))
@@ -368,3 +368,31 @@ def test_a_report_that_waits_is_still_judged_after_its_senders_decider_failed() 
     posts = head.hears("schema", SchemaChecked(2, "ok"))
     assert posts[0] == Post("host.1", ReportJudged(1, 0, "accepted"))
     assert ends(posts)[0].kind == "reported"
+
+
+def test_a_cancelled_delegation_ends_with_its_whole_subtree_and_no_other_does() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid", "kid"), text_json("go")))
+    head.hears("host.1", Delegate(1, 0, ("kid",), text_json("go")))
+    posts = head.hears("host", CancelTask(1, 0))
+    assert said(posts) == [
+        "host.1.1:Stop",
+        "host.1:DelegationEnded",
+        "host.1:Stop",
+        "host.2:Stop",
+        "host:DelegationEnded",
+    ]
+    assert head.hears("host", CancelTask(1, 0)) == []
+    assert head.hears("host", CancelTask(9, 9)) == []
+    assert head.hears("host.7", CancelTask(1, 1)) == []
+    assert said(head.hears("host", CancelTask(1, 1)))[-1] == "host:DelegationEnded"
+
+
+def test_a_delegation_that_is_cancelled_while_its_schema_is_checked_never_begins() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), text_json("go"), raw(SCHEMA)))
+    assert said(head.hears("host", CancelTask(1, 0))) == ["host:DelegationEnded"]
+    assert head.accepts() == []

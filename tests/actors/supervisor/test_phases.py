@@ -9,27 +9,33 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    Cancel,
+    Close,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    Tell,
+    ToolsChanged,
+)
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    Ask,
-    Cancel,
-    Close,
+    CancelTask,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    Resumed,
-    RevokePermission,
-    SessionOpened,
     Stopped,
     SupervisorInput,
     TurnRequested,
     TurnSettled,
+    Wake,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from tests.actors.harness import NEED, SCHEMA, SessionHarness, said
@@ -43,11 +49,16 @@ SAMPLES: dict[type, SupervisorInput] = {
     Resumed: Resumed(1, extend_ms=5),
     Ask: Ask("r2", PROMPT),
     Cancel: Cancel("enough"),
+    ToolsChanged: ToolsChanged(ToolsChange((), address="host")),
+    ContextMade: ContextMade("host", 1, "kid"),
     RevokePermission: RevokePermission(7, "ann"),
+    Tell: Tell("t1", "host.7", "hurry"),
     Close: Close(),
     TurnRequested: TurnRequested(2, 1, NEED, "d", settled=USED),
-    TurnSettled: TurnSettled(USED),
+    TurnSettled: TurnSettled(USED.usage, USED.text),
     Delegate: Delegate(1, 0, ("kid",), PROMPT, settled=USED),
+    CancelTask: CancelTask(1, 0),
+    Wake: Wake(7, USED),
     ReportBack: ReportBack(1, 0, Json(b"1"), USED),
     Finished: Finished("answered", "done", settled=USED),
     Stopped: Stopped(USED),
@@ -119,8 +130,9 @@ Outcome = tuple[SessionStatus, list[str]]
 REFUSED: dict[type, list[str]] = {
     Delegate: ["host.7:DelegationEnded"],
     ReportBack: ["host.7:ReportJudged"],
+    Tell: ["client:TellEnded"],
 }
-"""Answers to an unknown agent; every other message gets none."""
+"""Answers to and for an unknown agent; every other message gets none."""
 
 IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     "new": {
@@ -156,6 +168,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     },
     "closed": {
         Ask: ("closed", ["client:AskEnded"]),
+        Tell: ("closed", ["client:TellEnded"]),
     },
 }
 """A message without a row changes nothing. Its answer is as in REFUSED, except after a session's end."""
@@ -242,7 +255,16 @@ AGENTS: dict[AgentStatus, Callable[[], SessionHarness]] = {
     "holding": holding,
     "gone": gone,
 }
-FROM_AGENTS = (TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped, DeciderFailed)
+FROM_AGENTS = (
+    TurnRequested,
+    TurnSettled,
+    Delegate,
+    CancelTask,
+    ReportBack,
+    Finished,
+    Stopped,
+    DeciderFailed,
+)
 
 
 class Then(NamedTuple):
@@ -262,6 +284,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("thinking", ["model:CallModel"], 1),
         TurnSettled: Then("acting", []),
         Delegate: Then("acting", ["host.1.1:Begin"]),
+        CancelTask: Then("acting", []),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
         Stopped: Then("gone", CRASHED),
@@ -271,6 +294,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("backing off", []),
         TurnSettled: Then("backing off", []),
         Delegate: Then("backing off", ["host.1.1:Begin"]),
+        CancelTask: Then("backing off", []),
         ReportBack: Then("draining", [WON[0], WON[1], "clock:CancelTimer"]),
         Finished: Then("gone", ["clock:CancelTimer", "host:DelegationEnded"]),
         Stopped: Then("gone", ["host.1:Stop", "clock:CancelTimer", "host:DelegationEnded"]),
@@ -280,6 +304,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("waiting", [], 1),
         TurnSettled: Then("waiting", [], 1),
         Delegate: Then("waiting", ["host.1.1:Begin"], 1),
+        CancelTask: Then("waiting", [], 1),
         ReportBack: Then("draining", WON, 1),
         Finished: Then("gone", ["host:DelegationEnded"], 1),
         Stopped: Then("gone", CRASHED, 1),
@@ -289,6 +314,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("thinking", ["model:CallModel"], 1),
         TurnSettled: Then("acting", []),
         Delegate: Then("acting", ["host.1.1:Begin"]),
+        CancelTask: Then("thinking", [], 1),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
         Stopped: Then("gone", CRASHED),
@@ -298,6 +324,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("draining", []),
         TurnSettled: Then("draining", []),
         Delegate: Then("draining", DENIED),
+        CancelTask: Then("draining", [], 1),
         ReportBack: Then("draining", LATE),
         Finished: Then("gone", []),
         Stopped: Then("gone", []),
@@ -307,6 +334,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("holding", [], 1),
         TurnSettled: Then("holding", [], 1),
         Delegate: Then("holding", DENIED, 1),
+        CancelTask: Then("holding", [], 1),
         ReportBack: Then("holding", LATE, 1),
         Finished: Then("holding", [], 1),
         Stopped: Then("holding", [], 1),
@@ -316,6 +344,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         TurnRequested: Then("gone", []),
         TurnSettled: Then("gone", []),
         Delegate: Then("gone", DENIED),
+        CancelTask: Then("gone", []),
         ReportBack: Then("gone", LATE),
         Finished: Then("gone", []),
         Stopped: Then("gone", []),

@@ -2,14 +2,12 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    Cancel,
     DeciderFailed,
     Delegate,
     DelegationEnded,

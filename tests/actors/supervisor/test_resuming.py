@@ -1,8 +1,9 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Begin, Finished, Resumed
+from callboard.actors.protocol.messages import Begin, Finished
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import SessionHarness

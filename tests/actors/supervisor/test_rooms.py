@@ -3,16 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Begin,
-    Delegate,
-    DelegationEnded,
-    ReportBack,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportBack, TurnRequested
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, Usage

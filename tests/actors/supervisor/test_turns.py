@@ -2,16 +2,15 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel, Resumed
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    Cancel,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
-    Resumed,
     Stop,
     Stopped,
     TurnRequested,
@@ -46,7 +45,7 @@ def asked(*kids: Limits, limits: Limits = NO_LIMITS, closing: int = 0) -> Sessio
 
 def settle(head: SessionHarness, who: str, used: int | None, text: str = "") -> list[str]:
     usage = None if used is None else Usage(input_tokens=used)
-    return said(head.hears(who, TurnSettled(Settled(usage, text))))
+    return said(head.hears(who, TurnSettled(usage, text)))
 
 
 def account(head: SessionHarness, who: str = "host") -> tuple[int, int]:
@@ -98,7 +97,7 @@ def test_a_grant_is_settled_once() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        TurnSettled(Settled(Usage(30))),
+        TurnSettled(Usage(30)),
         TurnRequested(2, 1, Need(50), "d", settled=Settled(Usage(30))),
         Delegate(1, 0, ("kid0",), PROMPT, settled=Settled(Usage(30))),
         ReportBack(1, 0, text_json("x"), Settled(Usage(30))),
@@ -253,7 +252,7 @@ def test_slots_are_given_in_the_order_of_requests() -> None:
         head.wants(f"host.{n}")
     order = [3]
     for _ in range(3):
-        (post,) = head.hears(f"host.{order[-1]}", TurnSettled(Settled(ZERO)))
+        (post,) = head.hears(f"host.{order[-1]}", TurnSettled(ZERO))
         assert isinstance(post.body, CallModel)
         order.append(int(post.body.agent[-1]))
     assert order == [3, 1, 4, 2]

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

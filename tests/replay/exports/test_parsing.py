@@ -3,8 +3,8 @@ import json
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
-from callboard.actors.protocol.messages import Cancel
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
-from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.exports.writing import EXPORTERS
 from callboard.replay.recording import Recording

@@ -3,8 +3,8 @@ from typing import Any
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.determinism import StepDigests, plain, plain_event
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.program import Actor

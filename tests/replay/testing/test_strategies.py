@@ -7,10 +7,11 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, Delegate
+from callboard.actors.protocol.messages import Begin, Delegate
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.replay.testing import strategies
 from callboard.replay.testing.sessions.faults import KINDS, Faults

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from callboard.actors.protocol.addresses import HOST, MODEL, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.events import add as add
 from callboard.replay.testing.stores.events import added as added
 from callboard.replay.testing.stores.events import event as event

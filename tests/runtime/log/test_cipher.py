@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
-from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log import cipher as module
 from callboard.runtime.log.cipher import Cipher, Place, Unopenable, cipher_of, new_cipher

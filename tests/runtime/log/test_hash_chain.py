@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
 from callboard.runtime.log.large_values import blob_digest

@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    Begin,
-    Cancel,
-    DelegationEnded,
-    Finished,
-    SessionOpened,
-)
+from callboard.actors.protocol.messages import AnyMessage, Begin, DelegationEnded, Finished
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, PIECE_BYTES_MIN, Cut, blob_digest, cut, splice

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, WrongKey
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

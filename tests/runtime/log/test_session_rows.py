@@ -2,10 +2,11 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Resumed, SessionClosed
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, DelegationEnded, Resumed, SessionClosed
+from callboard.actors.protocol.messages import DelegationEnded
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
     RowChange,

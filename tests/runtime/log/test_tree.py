@@ -5,6 +5,7 @@ from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.tree import Tree
+from tests.mutants import scenarios_background
 from tests.mutants.scripts import script
 
 
@@ -17,3 +18,31 @@ def test_an_agent_whose_call_waits_says_for_which_models_capacity() -> None:
             states[type(event.body)] = tree.nodes[HOST].state
     assert states[RequestCapacity] == "waiting for capacity of scripted"
     assert states[CallModel] == "thinking"
+
+
+def states_of(world: SessionWorld) -> list[dict[str, str]]:
+    """Return the activity of each agent after each event."""
+    tree, found = Tree(), []
+    for event in world.log:
+        tree.add(event)
+        found.append({address: node.activity for address, node in tree.nodes.items()})
+    return found
+
+
+def test_a_parked_agent_its_tasks_and_words_on_their_way_are_shown() -> None:
+    world = SessionWorld(scenarios_background.words_at_the_cap()).run()
+    tree = Tree()
+    for event in world.log:
+        tree.add(event)
+    assert tree.nodes["host.1"].is_background
+    assert not tree.nodes["host"].is_background
+    assert (tree.nodes["host"].tasks, tree.nodes["host"].words) == (0, 0)
+    states = [states["host"] for states in states_of(world) if "host" in states]
+    assert any(state.endswith("+1 told") for state in states)
+
+
+def test_an_agent_is_parked_when_it_is_silent_and_waits_when_it_calls_task_wait() -> None:
+    parked = states_of(SessionWorld(scenarios_background.two_tasks()).run())
+    assert "parked" in {states["host"] for states in parked if "host" in states}
+    waiting = states_of(SessionWorld(scenarios_background.all_of_two()).run())
+    assert "waiting for tasks" in {states["host"] for states in waiting if "host" in states}

@@ -23,11 +23,13 @@ from callboard import (
     MCPServer,
     MemoryLog,
     MisuseError,
+    ProgramContext,
     Recording,
     Runtime,
     ToolProgress,
+    program,
 )
-from callboard.actors.protocol.messages import SessionOpened
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.profiles import Profile, ToolOrigin
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.mcp.naming import legal_name
@@ -360,6 +362,15 @@ def test_values_of_headers_and_variables_never_reach_the_log(tmp_path: Path) -> 
         assert text == '{"text": "[secret:TOKEN]"}'
 
     played(scene, asking(("echo", {"text": "swordfish-42"})))
+
+
+def test_a_program_is_told_to_delegate_to_an_agent_with_the_server() -> None:
+    with pytest.raises(InvalidAgent, match="delegate to it"):
+
+        @program(tools=[MCPServer(calculator())])  # type: ignore[list-item]
+        async def work(ctx: ProgramContext, prompt: str) -> str:
+            """Work."""
+            return prompt
 
 
 def test_an_agent_with_a_server_is_a_plain_description() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.errors import (
     InvalidAgent,
     InvalidPrompt,
@@ -15,10 +16,9 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session.port_gate import Start
+from callboard.actors.session.port_actions import Start
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver

@@ -18,8 +18,8 @@ from callboard import (
     calls,
     say,
 )
+from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded, Resumed, SessionOpened
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log

@@ -27,15 +27,18 @@ class Slow:
     async def aclose(self) -> None:
         """Nothing is held."""
 
+    def __init__(self, answers_as: str = "") -> None:
+        self.answers_as = answers_as
+
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
         await asyncio.sleep(0)
-        return ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn")
+        return ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn", model=self.answers_as)
 
 
 class Table:
     """A board that notes the answers, a port with one call under way, and an actor that is busy."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers_as: str = "") -> None:
         world = SessionWorld(TWO)
         while not world.of(CallModel):
             world.make(world.moves()[0])
@@ -48,11 +51,14 @@ class Table:
             gate=world.gate,
             secrets=NO_SECRETS,
             deps=SessionDeps(None),
+            session_id="s",
+            now_ms=1,
             answer=lambda request, post: self.answers.append(post),
         )
         asked = world.asked[self.request.seq]
         texts: Any = SimpleNamespace(on_text=print, on_reply=lambda grant: None)
-        self.port = ModelPort(board, {asked.model.name: Slow()}, texts)
+        self.asked = asked.model.name
+        self.port = ModelPort(board, {self.asked: Slow(answers_as)}, texts)
         self.busy = LoopInbox()
 
     @property
@@ -73,11 +79,11 @@ class Table:
         assert self.port._waiting
 
 
-def played(play: Callable[[Table], Coroutine[Any, Any, None]]) -> Table:
+def played(play: Callable[[Table], Coroutine[Any, Any, None]], answers_as: str = "") -> Table:
     """Play a story and return its table."""
 
     async def main() -> Table:
-        table = Table()
+        table = Table(answers_as)
         await table.until_it_waits()
         assert table.answers == []
         await play(table)
@@ -110,3 +116,11 @@ def test_nothing_is_posted_after_the_end() -> None:
         await _passes(table)
 
     assert played(play).statuses == []
+
+
+def test_a_reply_names_its_model_only_if_it_is_not_the_one_that_was_asked() -> None:
+    asked = played(_passes).asked
+    for answers_as, name in ((asked, ""), ("another", "another"), ("", "")):
+        (post,) = played(_passes, answers_as).answers
+        assert isinstance(post.body, ModelReplied)
+        assert post.body.model == name

@@ -1,10 +1,11 @@
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, Cancel, SessionOpened
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, TimerFired, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import Usage

@@ -13,6 +13,7 @@ from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
@@ -20,11 +21,8 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
-    Ask,
-    Cancel,
     DeciderFailed,
     Delegate,
-    SessionOpened,
     Stop,
     TurnRequested,
 )

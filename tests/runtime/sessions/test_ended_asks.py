@@ -1,16 +1,10 @@
 """Asks that ended, read from the events of a session."""
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    AskEnded,
-    Delegate,
-    DelegationEnded,
-    SessionOpened,
-)
+from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.runtime.sessions.ended_asks import AskReader, Delegations, ended_asks
 from callboard.runtime.sessions.session_types import TypeName

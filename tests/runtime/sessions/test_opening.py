@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from callboard.actors.protocol.client_messages import SessionClosed
 from callboard.actors.protocol.errors import SessionExists
-from callboard.actors.protocol.messages import SessionClosed
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

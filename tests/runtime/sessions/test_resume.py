@@ -19,6 +19,7 @@ from callboard import (
     say,
     tool,
 )
+from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.errors import (
     AgentsChanged,
     CorruptLog,
@@ -30,7 +31,7 @@ from callboard.actors.protocol.errors import (
     SessionNotFound,
 )
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded, Finished, Resumed, SessionClosed
+from callboard.actors.protocol.messages import Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.request import ModelRequest

@@ -25,7 +25,7 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.protocol.messages import Ask
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.port_messages import ToolReturned
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.errors import (
     Fenced,
     MisuseError,
@@ -23,7 +24,6 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent

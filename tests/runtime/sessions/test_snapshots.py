@@ -1,8 +1,9 @@
 """The snapshot of a session, built event by event."""
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     ModelReplied,

@@ -5,9 +5,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.sessions.snapshots import AgentView, AskView

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask
 from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta
 from callboard.runtime.sessions.stream_reader import LARGE_BYTES, QUEUE_BYTES_MAX, Reader
 

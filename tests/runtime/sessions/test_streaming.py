@@ -18,9 +18,9 @@ from callboard import (
     say,
     tool,
 )
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.log.memory import MemoryLog

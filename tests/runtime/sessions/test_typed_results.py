@@ -23,8 +23,9 @@ from callboard import (
     calls,
     say,
 )
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, DelegationEnded, ReportJudged
+from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

@@ -6,10 +6,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, SessionOpened
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, Begin, SessionOpened
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.rules.capacity import Places

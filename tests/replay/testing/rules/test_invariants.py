@@ -5,18 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
-    SessionOpened,
     Stop,
     Stopped,
     TurnSettled,
@@ -30,7 +29,6 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -74,7 +72,7 @@ def started_for_the_stopped() -> Log:
 
 def settled_after_the_stop() -> Log:
     stop = find(CANCELLED, of_kind(Stop, "host"))
-    return appended(CANCELLED, "host", "supervisor", stop.seq, TurnSettled(Settled()))
+    return appended(CANCELLED, "host", "supervisor", stop.seq, TurnSettled())
 
 
 def parents_first() -> Log:

@@ -5,18 +5,15 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import AskEnded, Close, SessionClosed, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    AskEnded,
     Begin,
-    Close,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
-    SessionClosed,
-    SessionOpened,
     Stop,
     TurnRequested,
 )

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import RULES, Ask, Resumed
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import RULES, Ask, Resumed
 from callboard.actors.protocol.port_messages import ExtendTimer, SetTimer, TimerFired
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.budgets import Budgets

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.explore import Plan, explore

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, SessionClosed
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed
+from callboard.actors.protocol.messages import DeciderFailed
 from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.replay.testing.sessions.faults import (
     CALM_EVERY,
@@ -21,6 +22,7 @@ from callboard.replay.testing.sessions.faults import (
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from tests.mutants.scenarios_state import contexts
 from tests.replay.testing.scenarios import RICH, SCHEMA
 
 ABLE = replace(RICH, asks=[ask(schema=SCHEMA, limits=Limits(deadline_s=1_000))])
@@ -48,7 +50,8 @@ def injected(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorl
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_fault_strikes_and_breaks_no_rule(kind: str) -> None:
-    worlds = [injected(kind, seed) for seed in range(3)]
+    scenario = contexts() if kind == "unmade" else ABLE
+    worlds = [injected(kind, seed, scenario) for seed in range(3)]
     assert any(kind in {kind_of(strand) for strand in world.injected} for world in worlds)
     for world in worlds:
         assert breaches_of(world) == [], world.injected

@@ -4,13 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
-    TurnRequested,
-)
+from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event, granted_by
-from callboard.actors.protocol.messages import AskEnded, TurnRequested
+from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, Resumed
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AskEnded, Resumed
 from callboard.actors.session import recovery
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order

@@ -4,16 +4,10 @@ from random import Random
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded, Close, Resumed, SessionClosed
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Close,
-    DeciderFailed,
-    Resumed,
-    SessionClosed,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import DeciderFailed, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CheckSchema,

@@ -7,16 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.messages import Cancel
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.replay.testing.stores.events import event, events, large, same
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append
-from callboard.runtime.log.sqlite.deletion import BYTES_MAX, EVENTS_MAX, is_pending, remove_some
+from callboard.runtime.log.sqlite.deletion import (
+    _LAST,
+    _NEXT,
+    BYTES_MAX,
+    EVENTS_MAX,
+    is_pending,
+    last_removed,
+    remove_some,
+)
 from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.schema import make_tables
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 
-COUNTED = ("events", "blobs", "uses", "tags", "removals")
+COUNTED = ("events", "blobs", "uses", "tags", "meta WHERE key LIKE 'removal%'")
 
 
 @pytest.fixture
@@ -94,6 +103,32 @@ def test_the_number_of_a_session_is_free_only_once_its_events_are_gone(
         pass
     assert same(store.read("c", 1, 10), events(1, 5))
     assert same(store.read("a", 1, 10), events(1, 3))
+
+
+def test_the_notes_of_removals_are_in_the_order_of_their_numbers(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    names = [f"s{number}" for number in range(1, 13)]
+    for name in names:
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, events(1, 2))])
+    for name in (names[1], names[-1], names[8]):
+        store.delete(name)
+    assert last_removed(connection) == len(names)
+    assert store.purge()
+    left = connection.execute("SELECT DISTINCT id >> 32 FROM events").fetchall()
+    assert (2,) not in left
+    assert {(9,), (12,)} <= set(left)
+    while store.purge():
+        pass
+    assert last_removed(connection) == 0
+
+
+def test_the_first_and_the_last_note_are_found_without_a_search(connection: sqlite3.Connection) -> None:
+    make_tables(connection)
+    for query in (_NEXT, _LAST):
+        (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+        assert "key>? AND key<?" in plan[-1]
 
 
 def test_every_step_can_be_the_last_of_a_process(store: SQLiteStore, path: Path) -> None:

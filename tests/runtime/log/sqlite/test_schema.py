@@ -24,11 +24,9 @@ def test_a_new_log_is_marked_as_one(path: Path) -> None:
         "sessions",
         "events",
         "sessions_by_age",
-        "sessions_by_status",
         "blobs",
         "uses",
         "tags",
-        "removals",
         "log",
     }
     prepare(connection, path, "process", HashChain())

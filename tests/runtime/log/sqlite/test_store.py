@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
-from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head

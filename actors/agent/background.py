@@ -1,0 +1,110 @@
+"""Work in the background, and words: an agent's part of both.
+
+Rules
+  - An agent that falls silent while its tasks run is parked: it holds no slot, no reservation and no request.
+    The end of the last task wakes it for one turn with all words, so that the result does not depend on which
+    task was faster. An agent that wants the first end calls `task_wait` with `any`.
+  - Silence with unheard ends and no running task takes a turn for them.
+  - Without a turn left, nothing is waited for. With `on_finish="cancel"` silence is the end.
+  - Words of a client wake a parked agent only if two turns are left: one for them, one for the ends. As the
+    last words of an agent that owes no report, they take a turn if one is left. If the budget refuses it, the
+    agent ends with the answer that it had.
+"""
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from callboard.actors.agent import tasks
+from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, turns_left
+from callboard.actors.agent.tasks import Task, Word
+from callboard.actors.agent.turns import Decision, ask_new_turn, finish
+from callboard.actors.agent.waiting import answer_waits
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.conversation import text_block, text_json, tool_result
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.messages import Delegated, DelegationEnded, Told, TurnSettled
+from callboard.actors.protocol.value_types import Settled
+
+MaybeDecision: TypeAlias = Decision | None
+
+
+def take_start(state: AgentState, seq: int, start: Delegated) -> AgentState:
+    """Record the start of a task, which answers its call."""
+    ordinal = tasks.ordinal_of(state.address, start.address)
+    task = Task(start.turn, start.call)
+    block = tool_result(state.uses[start.call].id, text_json(prompts.started(start.address)), is_error=False)
+    return replace(
+        state,
+        answers=state.answers.put(start.call, Answer(block, seq)),
+        unanswered=state.unanswered - 1,
+        background=tasks.started(state.background, start.call, ordinal, task),
+    )
+
+
+def take_refusal(state: AgentState, call: int) -> AgentState:
+    """Record that a call has started no task; its answer is recorded already."""
+    background, due = tasks.not_started(state.background, call)
+    return state if background is state.background else _answered(state, background, due)
+
+
+def take_end(state: AgentState, seq: int, end: DelegationEnded) -> AgentState:
+    """Let the end of a task become words. An end of another delegation changes nothing."""
+    ordinal = tasks.ordinal_of(state.address, end.address)
+    if ordinal < 0 or state.background.tasks.get(ordinal) != Task(end.turn, end.call):
+        return state
+    background, due = tasks.ended(state.background, ordinal)
+    word = Word(text_block(prompts.task_ended(end)), seq)
+    return _answered(state, tasks.with_word(background, word), due)
+
+
+def take_told(state: AgentState, seq: int, told: Told) -> AgentState:
+    """Keep a client's words for the next new request, and answer every open `task_wait`."""
+    word = Word(text_block(prompts.told(told.text)), seq, told.number)
+    background = tasks.with_word(state.background, word)
+    due = [call for call, wait in background.waits.items() if not wait.is_cancel]
+    return _answered(state, background, due)
+
+
+def _answered(state: AgentState, background: tasks.Background, due: list[int]) -> AgentState:
+    """Keep the tasks and words, and answer waiting calls unless the agent is ending."""
+    state = replace(state, background=background)
+    return answer_waits(state, due) if state.phase == "acting" else state
+
+
+def wake_if_due(state: AgentState) -> Decision:
+    """Ask for a turn of a parked agent if its words wake it."""
+    if state.background.tasks.size and not _can_hear_now(state):
+        return state, ()
+    return ask_new_turn(state)
+
+
+def _can_hear_now(state: AgentState) -> bool:
+    """Return True if words of a client need not wait for the ends of tasks, which have another turn."""
+    return state.background.has_tells and turns_left(state) > 1
+
+
+def after_silence(state: AgentState, settled: Settled) -> MaybeDecision:
+    """Wait for tasks, or take a turn for words, after a reply without calls. None: the silence is the end."""
+    background = state.background
+    if _has_tasks(state):
+        return _wait(state, settled)
+    if prefix_of(state).reports or not background.words.size or not has_turns_left(state):
+        return None
+    return ask_new_turn(state, settled, otherwise="answered") if background.has_tells else None
+
+
+def _has_tasks(state: AgentState) -> bool:
+    """Return True if tasks run, or have ended unheard, and the agent's last word waits for them."""
+    background = state.background
+    return prefix_of(state).profile.on_finish == "wait" and bool(background.tasks.size or background.has_ends)
+
+
+def _wait(state: AgentState, settled: Settled) -> Decision:
+    if not has_turns_left(state):
+        return finish(state, "no_report" if prefix_of(state).reports else "iteration_cap", settled)
+    if not state.background.tasks.size or _can_hear_now(state):
+        return ask_new_turn(state, settled)
+    end = TurnSettled(settled.usage, settled.text, need_of(state))
+    return replace(state, phase="parked"), (Post(SUPERVISOR, end),)

@@ -1,0 +1,138 @@
+"""Tools that change: a change is kept until the next new request, and is sent with it.
+
+    the model takes such messages   a message of role `system`, with `tool_addition` and `tool_removal`
+                                    blocks, stands behind the new user message; all before stays as sent
+    any other model                 the tools of the request change, and `TurnRequested.breaks_cache` says so
+
+Rules
+  - A change that makes no difference to the definitions the model knows sends nothing.
+  - A retry, and the continuation of a paused turn, send what was sent before: no change joins them.
+  - If another schema or model comes with an ask, so that what was sent cannot stay, the request begins
+    again, and earlier messages about tools leave the conversation.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
+from callboard.actors.agent.state import AgentState, prefix_of
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import ToolsChanged
+from callboard.actors.protocol.conversation import SYSTEM_START, rolled, system_message
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+
+
+class Sent(NamedTuple):
+    """What a change adds to a request: a message, or None, and the seqs of the events that it came with."""
+
+    message: Json | None = None
+    seqs: tuple[int, ...] = ()
+
+
+NOTHING_SENT = Sent()
+
+
+def keep_change(state: AgentState, seq: int, tools: tuple[ToolSpec, ...]) -> AgentState:
+    """Keep a change for the next new request. seq: of its event; 0 if the request names that anyway."""
+    return replace(state, next_tools=tools, next_tools_seq=seq)
+
+
+def set_tools(state: AgentState, returned: ToolReturned) -> tuple[AgentState, tuple[Post, ...]]:
+    """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
+    change = returned.tools
+    if change is None or returned.status != "ok":
+        return state, ()
+    # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
+    if state.address == change.address or prefix_of(state).profile.name == change.profile:
+        state = keep_change(state, 0, change.tools)
+    return state, (Post(SUPERVISOR, ToolsChanged(change)),)
+
+
+def take_change(state: AgentState) -> tuple[AgentState, Sent]:
+    """Apply the change that is kept, if there is one. Return what it adds to the request."""
+    tools, seq = state.next_tools, state.next_tools_seq
+    if tools is None:
+        return state, NOTHING_SENT
+    state = replace(state, next_tools=None, next_tools_seq=0)
+    before, wanted = prefix_of(state), with_tools(prefix_of(state), tools)
+    blocks = _differences(before.own, wanted.own)
+    seqs = (seq,) if seq and blocks else ()
+    if blocks and not state.model.inline_tools:
+        return _anew(state, wanted), Sent(None, seqs)
+    kept = replace(before, profile=wanted.profile, specs=wanted.specs, own=wanted.own)
+    if not blocks:
+        return replace(state, prefix=kept), NOTHING_SENT
+    return replace(state, prefix=replace(kept, is_changed=True)), Sent(system_message(blocks), seqs)
+
+
+def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
+    """Return the state of an agent that begins with this prefix, after its earlier conversation."""
+    before, state = state.prefix, replace(state, next_tools=None, next_tools_seq=0)
+    if before is None or not _may_stay(before, prefix, state.model):
+        return _anew(state, prefix)
+    if before.profile.tools == prefix.profile.tools:
+        return replace(state, prefix=replace(before, profile=prefix.profile))
+    # Only the tools differ: that is a change like any other.
+    kept = replace(before, profile=replace(prefix.profile, tools=before.profile.tools))
+    return keep_change(replace(state, prefix=kept), 0, prefix.profile.tools)
+
+
+def _may_stay(before: RequestPrefix, now: RequestPrefix, model: ModelSpec) -> bool:
+    """Return True if what was sent stays: only the tools differ, and the model reads what changed them."""
+    is_readable = model.inline_tools or not before.is_changed
+    return is_readable and (before.system, before.others) == (now.system, now.others)
+
+
+def _anew(state: AgentState, prefix: RequestPrefix) -> AgentState:
+    """Let the requests begin with another prefix, and the conversation without messages about tools."""
+    before, history = state.prefix, state.history
+    if before is not None and before.digest == prefix.digest and not before.is_changed:
+        return replace(state, prefix=prefix)
+    if before is not None and before.is_changed:
+        history = _without_changes(history)
+    return replace(
+        state,
+        prefix=prefix,
+        history=history,
+        digest=rolled(prefix.digest, *history.values()),
+        context_tokens=state.context_tokens + prefix.tokens,
+        is_anew=state.turn > 0,
+    )
+
+
+def _without_changes(history: IntMap[Json]) -> IntMap[Json]:
+    kept: IntMap[Json] = IntMap()
+    for message in history.values():
+        if not bytes(message).startswith(SYSTEM_START):
+            kept = kept.append(message)
+    return kept
+
+
+class _Reference(msgspec.Struct, frozen=True, tag="tool_reference", tag_field="type"):
+    name: str
+
+
+class _Definition(msgspec.Struct, frozen=True, tag="tool_definition", tag_field="type"):
+    definition: Json
+
+
+class _Removal(msgspec.Struct, frozen=True, tag="tool_removal", tag_field="type"):
+    tool: _Reference
+
+
+class _Addition(msgspec.Struct, frozen=True, tag="tool_addition", tag_field="type"):
+    tool: _Definition
+
+
+def _differences(before: dict[str, Json], wanted: dict[str, Json]) -> tuple[Json, ...]:
+    """Return the blocks that lead from some definitions to others: removals, then additions."""
+    gone = [_Removal(_Reference(name)) for name in before if name not in wanted]
+    # An addition under a known name takes the place of that definition.
+    new = [_Addition(_Definition(tool)) for name, tool in wanted.items() if before.get(name) != tool]
+    return tuple(Json(msgspec.json.encode(block)) for block in (*gone, *new))

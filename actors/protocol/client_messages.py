@@ -1,0 +1,149 @@
+"""The messages between the client and the supervisor; `ToolsChanged` comes from agents, too."""
+
+from typing import Literal, final
+
+from callboard.actors.protocol.endings import OutcomeKind
+from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
+from callboard.actors.protocol.shared_state import StateKey
+from callboard.actors.protocol.usage import ZERO, Need, Usage
+
+RULES = 1
+"""The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
+
+
+# --- to the supervisor ------------------------------------------------------------
+
+
+@final
+class SessionOpened(RichMessage, frozen=True):
+    """The first event of a session: its rule set, the profiles of its agents, and its limits.
+
+    tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
+    capacity: the names of the models whose calls need a place among those of all sessions.
+    state: the keys of the shared state.
+    """
+
+    rules: int
+    host: str
+    profiles: tuple[Json, ...]
+    model: ModelSpec
+    limits: Limits = Limits()
+    tags: tuple[str, ...] = ()
+    metadata: Json = NULL
+    capacity: tuple[str, ...] = ()
+    state: tuple[StateKey, ...] = ()
+
+
+@final
+class Resumed(RichMessage, frozen=True):
+    """A process resumes the session, after the events before this one.
+
+    rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
+    no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
+    from_next_ask: True if host, profiles and model hold once the running ask has ended.
+    capacity: as in `SessionOpened`, from now on; None for no change.
+    reopens: continues a closed session. state: further keys of the shared state.
+    """
+
+    rules: int
+    host: str = ""
+    profiles: tuple[Json, ...] = ()
+    model: ModelSpec | None = None
+    limits: Limits | None = None
+    extend_ms: int = 0
+    from_next_ask: bool = False
+    capacity: tuple[str, ...] | None = None
+    reopens: bool = False
+    state: tuple[StateKey, ...] = ()
+
+
+@final
+class Ask(RichMessage, frozen=True):
+    """A prompt for the host: text or content blocks. schema: of its answer, null for text.
+
+    output_type: the name of the Python type that the schema was made of, empty for none. deps: the name of
+    the type of the object that its tools get, empty for none.
+    """
+
+    request_id: str
+    prompt: Json
+    schema: Json = NULL
+    limits: Limits = Limits()
+    output_type: str = ""
+    deps: str = ""
+
+
+@final
+class Tell(Message, frozen=True):
+    """A text for a running agent. It comes into the agent's next new request."""
+
+    request_id: str
+    address: str
+    text: str
+
+
+@final
+class Cancel(Message, frozen=True):
+    """A wish to stop the running ask and all agents below it."""
+
+    reason: str = ""
+
+
+@final
+class RevokePermission(Message, frozen=True):
+    """The end of a permission for later calls. permission: the seq of its `ApprovalGiven`. by: the person."""
+
+    permission: int
+    by: str = ""
+
+
+@final
+class Close(Message, frozen=True):
+    """A wish to end the session."""
+
+
+@final
+class ToolsChanged(Message, frozen=True):
+    """Other tools for an agent or a profile, from the client, or from an agent whose tool has set tools."""
+
+    change: ToolsChange
+
+
+# --- from the supervisor ----------------------------------------------------------
+
+
+@final
+class TellEnded(Message, frozen=True):
+    """The one end of a `Tell`. turn: the number of the agent's turn that heard it. detail: why not."""
+
+    request_id: str
+    status: Literal["heard", "refused"]
+    turn: int = 0
+    detail: str = ""
+
+
+@final
+class AskEnded(RichMessage, frozen=True):
+    """The outcome of an ask; the fields are those of `DelegationEnded`.
+
+    usage: of this ask. in_doubt: addresses of agents that had not drained by the end of the grace.
+    """
+
+    request_id: str
+    kind: OutcomeKind
+    value: Json = NULL
+    text: str = ""
+    detail: str = ""
+    usage: Usage = ZERO
+    unsettled: Need = Need()
+    by: int = 0
+    in_doubt: tuple[str, ...] = ()
+
+
+@final
+class SessionClosed(RichMessage, frozen=True):
+    """The last event. usage: of the whole session."""
+
+    usage: Usage = ZERO

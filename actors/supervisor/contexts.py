@@ -1,0 +1,37 @@
+"""Contexts: a delegation begins when its schema is accepted and every context for its agents is made.
+
+Rules
+  - The context port is asked when `Delegate` is handled, beside the schema port. The last answer begins the
+    agents.
+  - A context that fails ends its delegation as `unavailable`. Answers that come later change nothing.
+  - The parent's end ends the delegation, and with it the wait for its contexts.
+"""
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.port_messages import ContextMade
+from callboard.actors.supervisor.delegating import begin
+from callboard.actors.supervisor.ending import end_delegation
+from callboard.actors.supervisor.state import Delegation
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
+
+
+def on_context_made(work: UnitOfWork, made: ContextMade) -> None:
+    """Keep a context until its delegation begins, or end the delegation if there is none."""
+    delegation = work.delegation(made.parent, made.delegation)
+    if delegation is None or not delegation.is_checking:
+        return
+    if made.status != "ok":
+        why = f"the context for {made.profile} could not be made: {made.detail or 'no reason was given'}"
+        end_delegation(work, made.parent, delegation, "unavailable", detail=why)
+        return
+    contexts = (*delegation.contexts, (made.profile, made.content))
+    begin_if_ready(work, made.parent, replace(delegation, contexts=contexts))
+
+
+def begin_if_ready(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    """Count one answer that a delegation has waited for. Begin it if that was the last."""
+    if delegation.waits > 1:
+        work.put_delegation(parent, replace(delegation, waits=delegation.waits - 1))
+    else:
+        begin(work, parent, replace(delegation, waits=0))

@@ -1,0 +1,181 @@
+"""`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+import click
+import msgspec
+
+from callboard.actors.agent.state import AgentState
+from callboard.cli.errors import DIVERGED, FAILED, Failure, refuse_if
+from callboard.cli.formats import counted
+from callboard.cli.options import json_option, log_option, session_argument
+from callboard.cli.output import emit, emit_json, talk
+from callboard.cli.program_child import Loaded, RecordedAgent
+from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.recording import Recording
+from callboard.runtime.log.protocol import LogReader
+from callboard.runtime.log.session_rows import SessionQuery
+from callboard.runtime.programs.checking import RunCheck
+
+_CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED}
+_START_S: Final = 60.0  # seconds to load the user's modules
+
+
+class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The check of one session. result: the worst of its runs, or `stopped` for one over the time limit."""
+
+    session: str
+    result: str
+    runs: tuple[RunCheck, ...] = ()
+    error: str = ""
+
+
+@click.command("check-program")
+@session_argument
+@click.option("--with", "spec", metavar="MODULE:AGENT", required=True, help="The host agent as it is now.")
+@click.option("--unfinished", is_flag=True, help="Every session whose ask has no outcome yet.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time that one session may take.",
+)
+@log_option
+@key_options
+@json_option
+def check_program(
+    session: str, spec: str, unfinished: bool, timeout_s: float, log: str, as_json: bool
+) -> int:
+    """Check a changed program against the recorded steps of sessions, before it is deployed.
+
+    Each program of a session is executed again, step by step, with the answers and times that are in the log.
+    It must ask the same again: a session in which it does not would end as `crashed` when it goes on. Of an
+    unfinished session the runs that still go on are checked, of another one the last run of each program.
+
+    The programs run in a process of their own, without network and subprocesses. No model is called, no tool
+    runs, and the log is only read.
+
+    Exit code 0 if each step is repeated, 5 if one is not, 1 if a session was over its time.
+
+    \b
+    Examples:
+      callboard check-program --unfinished --with shop:host
+      callboard check-program 2026 --with shop.py:host --json | jq '.runs[]'
+    """
+    refuse_if(unfinished and session, "--unfinished checks many sessions: leave SESSION out")
+    with open_reader(log) as reader:
+        names = _names(reader, session, is_unfinished=unfinished)
+        found = []
+        with _Child(spec) as child:
+            for name in names:
+                found.append(_checked(child, reader, name, timeout_s))
+                if not as_json:
+                    _emit(found[-1])
+    if as_json:
+        emit_json({"log": log, "sessions": found} if unfinished else found[0])
+    elif unfinished:
+        bad = sum(one.result != "ok" for one in found)
+        talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} would not go on")
+    return max((_CODES.get(one.result, 0) for one in found), default=0)
+
+
+def _names(reader: LogReader, session: str, *, is_unfinished: bool) -> list[str]:
+    if is_unfinished:
+        return [row.session_id for row in reader.sessions(SessionQuery(status="unfinished"))]
+    return [find_session(reader, session).session_id]
+
+
+def _checked(child: "_Child", reader: LogReader, name: str, timeout_s: float) -> _SessionCheck:
+    agents = tuple(_programs(Recording.open(reader, name)))
+    runs = child.ask(agents, timeout_s) if agents else ()
+    if runs is None:
+        return _SessionCheck(name, "stopped", error=f"not done within {timeout_s:g} s (--timeout)")
+    results = {run.result for run in runs}
+    return _SessionCheck(name, next((one for one in _CODES if one in results), "ok"), runs)
+
+
+def _programs(recording: Recording) -> Iterator[RecordedAgent]:
+    """Yield the agents that are programs: those that run, or all if none runs."""
+    states = recording.states(recording.head.seq) if recording.head.seq else {}
+    found = [
+        state
+        for state in states.values()
+        if isinstance(state, AgentState) and state.prefix is not None and state.model.is_program
+    ]
+    for state in [one for one in found if one.phase != "idle"] or found:
+        assert state.prefix is not None
+        yield RecordedAgent(state.address, state.prefix.profile.name, tuple(state.history.values()))
+
+
+def _emit(one: _SessionCheck) -> None:
+    verdict = one.error or ("no program" if not one.runs else one.result)
+    emit(f"session {safe_line(one.session)}: {verdict}")
+    for run in one.runs:
+        emit(f"  {safe_line(run.line())}")
+
+
+class _Child:
+    """The process that executes the programs. One that is over its time is replaced."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def ask(self, agents: tuple[RecordedAgent, ...], timeout_s: float) -> tuple[RunCheck, ...] | None:
+        """Check the runs of one session; None if that takes longer than `timeout_s` seconds."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        line = self._answer(process, msgspec.json.encode(agents) + b"\n", timeout_s)
+        if line:
+            return msgspec.json.decode(line, type=tuple[RunCheck, ...])
+        self._end()
+        return None
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "callboard.cli.program_child", self._spec]
+        process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        line = self._answer(process, b"", _START_S)
+        loaded = msgspec.json.decode(line, type=Loaded) if line else Loaded("its process ended", FAILED)
+        if loaded.error:
+            self._end()
+            raise Failure(loaded.error, loaded.exit_code)
+        return process
+
+    def _answer(self, process: "subprocess.Popen[bytes]", line: bytes, limit_s: float) -> bytes:
+        """Send a line and return the next one of the process; nothing if it was killed at the limit."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(limit_s, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            return process.stdout.readline()
+        except BrokenPipeError:
+            return b""
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()

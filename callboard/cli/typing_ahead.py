@@ -1,0 +1,75 @@
+"""Lines that a person types while agents work: words for the host, or else the next prompts.
+
+Rules
+  - A line goes to the host as words (`Session.tell`). The host reads them in its next request.
+  - A host that cannot hear, for example because it has just said its last word, leaves the line to the next
+    ask. Nothing that was typed is lost.
+"""
+
+import asyncio
+import os
+import sys
+from typing import Self
+
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
+from callboard.cli.output import talk
+from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.sessions.session import Session
+
+
+class TypingAhead:
+    """Reads the terminal while an ask runs. kept: the lines that the host did not hear."""
+
+    def __init__(self, session: Session, kept: list[str]) -> None:
+        self.kept = kept
+        self._session = session
+        self._rest = b""
+        self._told: set[asyncio.Task[None]] = set()
+        self._descriptor = sys.stdin.fileno()
+
+    async def __aenter__(self) -> Self:
+        """Begin to read."""
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop reading, and keep what the host has not heard by the end of its ask."""
+        self.stop()
+        await asyncio.gather(*self._told)
+
+    def start(self) -> None:
+        """Read lines from now on."""
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    def stop(self) -> None:
+        """Leave the terminal to others."""
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+
+    def _read(self) -> None:
+        # Without buffering: a line that stays in Python's buffer would not wake the loop again.
+        data = os.read(self._descriptor, 65_536)
+        if not data:
+            self.stop()
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.take(line.decode("utf-8", "replace").strip())
+
+    def take(self, line: str) -> None:
+        """Tell the host a line."""
+        if line:
+            task = asyncio.get_running_loop().create_task(self._tell(line))
+            self._told.add(task)
+            task.add_done_callback(self._told.discard)
+
+    async def _tell(self, line: str) -> None:
+        try:
+            turn = await self._session.tell(HOST, line)
+        except InvalidPrompt as error:
+            talk(f"[{safe_line(str(error), 300)}]")
+        except CallboardError:
+            self.kept.append(line)
+            talk("[the host cannot hear this now; it is kept as the next prompt]")
+        else:
+            talk(f"[the host reads it in turn {turn}]")

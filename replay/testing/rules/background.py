@@ -1,0 +1,275 @@
+"""Work in the background, and words for agents: who hears them, once, and what may end before."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
+from callboard.actors.agent.content import ToolUse, read
+from callboard.actors.protocol.client_messages import Tell, TellEnded
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    CancelTask,
+    Delegated,
+    DelegationEnded,
+    Finished,
+    ReportJudged,
+    Stop,
+    Told,
+    TurnRequested,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Call
+
+
+class OneTellEnd(Invariant):
+    """Words of a client."""
+
+    name = "one-tell-end"
+    rule = "Every Tell ends exactly once: heard with the grant that first holds its words, or else refused."
+    _open: dict[str, int] = {}
+    _handled: set[str] = set()
+    _told: dict[int, str] = {}  # the seq of a `Told` -> the request id of its `Tell`
+    _tells: dict[int, str] = {}
+    _wishes: dict[str, TurnRequested] = {}
+    _heard: dict[str, list[int]] = {}  # request id -> the granted turns that hold its words
+    _refused: set[str] = set()
+
+    def on_Tell(self, event: Event, body: Tell) -> None:
+        """Record words that have not ended."""
+        self._open[body.request_id] = event.seq
+        self._tells[event.seq] = body.request_id
+
+    def handled_Tell(self, event: Event, body: Tell, outputs: Sequence[Event]) -> None:
+        """Record words that have reached their agent, or none: from then on they must end."""
+        self._handled.add(body.request_id)
+
+    def on_Told(self, event: Event, body: Told) -> None:
+        """Record the way of words to their agent."""
+        self._told[event.seq] = self._tells.get(event.cause, "")
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Record the wish of an agent."""
+        self._wishes[event.sender] = body
+
+    def on_CallModel(self, event: Event, body: CallModel) -> None:
+        """Record the words that a granted request holds for the first time."""
+        wish = self._wishes.get(body.agent)
+        if wish is None or wish.attempt != 1:
+            return
+        for name in [self._told[seq] for seq in wish.new if seq in self._told]:
+            self._hears(event, name, wish.turn)
+
+    def _hears(self, event: Event, name: str, turn: int) -> None:
+        self._heard.setdefault(name, []).append(turn)
+        if name in self._refused:
+            self.broken(event.seq, f"{name!r} was refused, and stands in turn {turn}")
+
+    def on_TellEnded(self, event: Event, body: TellEnded) -> None:
+        """Compare the end of words with the requests that hold them."""
+        name, heard = body.request_id, self._heard.get(body.request_id, [])
+        if self._open.pop(name, None) is None:
+            self.broken(event.seq, f"{name!r} has ended before, or was never told")
+        elif body.status == "heard" and heard != [body.turn]:
+            self.broken(event.seq, f"{name!r} is heard in turn {body.turn}, and stands in turns {heard}")
+        elif body.status == "refused" and heard:
+            self.broken(event.seq, f"{name!r} is refused, and stands in turns {heard}")
+        if body.status == "refused":
+            self._refused.add(name)
+
+    def quiet(self, seq: int) -> None:
+        """Report words that have no end, or that stand in two requests."""
+        for name, posted in self._open.items():
+            if name in self._handled:
+                self.broken(seq, f"{name!r} (event {posted}) has not ended")
+        for name, turns in self._heard.items():
+            if len(turns) > 1:
+                self.broken(seq, f"{name!r} stands in turns {turns}")
+
+
+class _Tasks(msgspec.Struct, eq=False):
+    """The background tasks of an agent in one life, as far as its inbox tells."""
+
+    running: dict[Call, int] = {}  # the seqs of their `Delegated`
+    unheard: set[int] = set()  # the seqs of their ends that no granted request names
+    is_silent: bool = False  # its last reply has no calls
+
+
+class TasksHeard(Invariant):
+    """Ends of background tasks."""
+
+    name = "tasks-heard"
+    rule = "An agent that waits for its tasks answers after it has heard all, and is woken once for them."
+    _of: dict[str, _Tasks] = {}
+    _wishes: dict[str, TurnRequested] = {}
+    _ends: dict[int, Call] = {}  # the seqs of ends of background tasks
+
+    def on_Delegated(self, event: Event, body: Delegated) -> None:
+        """Record a task that runs."""
+        tasks = self._of.setdefault(event.recipient, _Tasks())
+        tasks.running[event.recipient, body.turn, body.call] = event.seq
+
+    def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
+        """Record the end of a task."""
+        call = (event.recipient, body.turn, body.call)
+        tasks = self._of.get(event.recipient)
+        if tasks is not None and tasks.running.pop(call, None) is not None:
+            tasks.unheard.add(event.seq)
+            self._ends[event.seq] = call
+
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
+        """Record whether an agent has fallen silent."""
+        tasks = self._of.get(event.recipient)
+        if tasks is not None and body.status == "ok":
+            said = read(body.content)
+            tasks.is_silent = said is not None and not said.uses
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Check that no task but the last wakes a silent agent."""
+        self._wishes[event.sender] = body
+        tasks, ended = self._of.get(event.sender), self._ends.get(event.cause)
+        if tasks is None or ended is None or not tasks.is_silent or body.attempt > 1:
+            return
+        # For the agent, a task runs as long as its end is further back in its inbox.
+        left = sum(start < event.cause for start in tasks.running.values())
+        left += sum(end > event.cause for end in tasks.unheard)
+        if left:
+            self.broken(event.seq, f"{event.sender} is woken by one end, and {left} of its tasks run")
+
+    def on_TurnSettled(self, event: Event, body: TurnSettled) -> None:
+        """Check an agent that goes on without a request while its tasks run."""
+        tasks, life = self._of.get(event.sender), self.facts.lives.get(event.sender)
+        running = [start for start in tasks.running.values() if start < event.cause] if tasks else []
+        if tasks is None or life is None or not running:
+            return
+        if body.closing.tokens < life.begin.model.max_tokens:
+            self.broken(event.seq, f"{event.sender} has tasks, and does not state the need of its next turn")
+        if tasks.is_silent and life.profile.on_finish == "cancel":
+            self.broken(event.seq, f"{event.sender} waits for its tasks, which its last word cancels")
+
+    def on_CallModel(self, event: Event, body: CallModel) -> None:
+        """Record the ends that a granted request names."""
+        tasks, wish = self._of.get(body.agent), self._wishes.get(body.agent)
+        if tasks is not None and wish is not None:
+            tasks.unheard.difference_update(wish.new)
+
+    def on_Finished(self, event: Event, body: Finished) -> None:
+        """Check that an agent which answers has heard of all its tasks."""
+        tasks, life = self._of.pop(event.sender, None), self.facts.lives.get(event.sender)
+        waits = life is not None and life.profile.on_finish == "wait"
+        if tasks is not None and waits and body.kind == "answered":
+            self._check_answer(event, tasks)
+
+    def _check_answer(self, event: Event, tasks: _Tasks) -> None:
+        if unheard := sorted(seq for seq in tasks.unheard if seq < event.cause):
+            self.broken(event.seq, f"{event.sender} answers, and has not heard event {unheard[0]}")
+        if running := [call for call, start in tasks.running.items() if start < event.cause]:
+            self.broken(event.seq, f"{event.sender} answers, and {len(running)} of its tasks run")
+
+
+class TasksEnd(Invariant):
+    """Lives of background tasks."""
+
+    name = "tasks-end"
+    rule = "A background task never outlives the agent that started it."
+    _open: dict[str, set[Call]] = {}
+
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Update the open tasks by one decision, and check those of the agents that it ends."""
+        ended = [event.sender] if isinstance(body, Finished) else []
+        for output in outputs:
+            who = output.recipient
+            match output.body:
+                case Delegated(turn=turn, call=call):
+                    self._open.setdefault(who, set()).add((who, turn, call))
+                case DelegationEnded(turn=turn, call=call):
+                    self._open.get(who, set()).discard((who, turn, call))
+                case Stop() | ReportJudged(verdict="accepted"):
+                    ended.append(who)
+                case _:
+                    pass
+        for who in ended:
+            for _, turn, call in sorted(self._open.pop(who, ())):
+                self.broken(event.seq, f"{who} has ended, and its background task {turn}.{call} has not")
+
+
+class _Wait(msgspec.Struct, eq=False):
+    """A reply whose only call is a `task_wait` for every task. due: the event that answers it, or 0."""
+
+    is_any: bool
+    running: set[Call]
+    due: int = 0
+
+    def ends(self, seq: int) -> None:
+        """Note the first event that answers it."""
+        self.due = self.due or seq
+
+
+class Waits(Invariant):
+    """Calls that wait for tasks, and calls that cancel one."""
+
+    name = "task-waits"
+    rule = "A task_wait returns at the first event that answers it, and a task_cancel names its own task."
+    _running: dict[str, set[Call]] = {}
+    _addresses: dict[Call, str] = {}
+    _waits: dict[str, _Wait] = {}
+    _cancels: dict[str, set[str]] = {}
+
+    def on_Delegated(self, event: Event, body: Delegated) -> None:
+        """Record a task that runs."""
+        call = (event.recipient, body.turn, body.call)
+        self._running.setdefault(event.recipient, set()).add(call)
+        self._addresses[call] = body.address
+
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
+        """Record the calls of a reply that wait for tasks or cancel them."""
+        who = event.recipient
+        said = read(body.content) if body.status == "ok" else None
+        self._waits.pop(who, None)
+        if said is None or who not in self._running:
+            return
+        cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]
+        self._cancels[who] = {name for name in cancels if name}
+        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT and self._running[who]:
+            self._note(who, said.uses[0])
+
+    def _note(self, who: str, use: ToolUse) -> None:
+        """Record a wait for every task."""
+        arguments = read_task_wait(use.input)
+        if arguments is not None and not arguments.tasks:
+            self._waits[who] = _Wait(bool(arguments.any), set(self._running[who]))
+
+    def on_CancelTask(self, event: Event, body: CancelTask) -> None:
+        """Compare the delegation with the names in the reply."""
+        address = self._addresses.get((event.sender, body.turn, body.call), "")
+        life = self.facts.lives.get(event.sender)
+        if life is not None and life.profile.is_eager:  # `given-up-calls` has the rule of programs
+            return
+        if address not in self._cancels.get(event.sender, ()):
+            self.broken(event.seq, f"{event.sender} cancels {address or 'no task'}, which it did not name")
+
+    def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
+        """Record the end of a task, which may answer a call."""
+        who, call = event.recipient, (event.recipient, body.turn, body.call)
+        self._running.get(who, set()).discard(call)
+        wait = self._waits.get(who)
+        if wait is not None and call in wait.running:
+            wait.running.discard(call)
+            if wait.is_any or not wait.running:
+                wait.ends(event.seq)
+
+    def on_Told(self, event: Event, body: Told) -> None:
+        """Record words, which answer every wait."""
+        wait = self._waits.get(event.recipient)
+        if wait is not None:
+            wait.ends(event.seq)
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Compare the return of a wait with the event that answers it."""
+        wait = self._waits.pop(event.sender, None)
+        if wait is not None and event.cause != wait.due:
+            self.broken(event.seq, f"{event.sender} goes on at event {event.cause}, not at {wait.due}")

@@ -1,0 +1,119 @@
+"""Rules of calls: the effects of tools, stopped agents, and what a crash or a polite end leaves open."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.replay.testing.sessions.injection import ENDS
+from callboard.replay.testing.sessions.world import SessionWorld
+
+_Call: TypeAlias = tuple[str, int, int]
+_OfCall = TypeVar("_OfCall", ToolStarted, ToolReturned, ApprovalGiven)
+
+
+def _calls(
+    world: SessionWorld, kind: type[_OfCall], which: Callable[[_OfCall], bool] = lambda body: True
+) -> list[_Call]:
+    """Return the agent, turn and call of the messages of a kind."""
+    found = [(event.recipient, event.body) for event in world.log if isinstance(event.body, kind)]
+    return [(who, body.turn, body.call) for who, body in found if which(body)]
+
+
+def wrong_effect(world: SessionWorld) -> str:
+    """Return a write that ran twice or unannounced, or an effect that the log denies."""
+    ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
+    # A person may allow a call to run again that was interrupted.
+    ran.subtract(_calls(world, ApprovalGiven, lambda one: one.is_repeat and one.verdict == "approved"))
+    started = _calls(world, ToolStarted)
+    for (who, turn, call), times in ran.items():
+        if times > 1:
+            return f"call {turn}.{call} of {who} ran {times} times"
+        if (who, turn, call) not in started:
+            return f"call {turn}.{call} of {who} ran, and the log does not know"
+    acted = {(e.address, e.turn, e.call) for e in world.effects if e.effect != "read"}
+    for who, turn, call in _calls(world, ToolReturned, lambda one: one.status == "cancelled"):
+        if (who, turn, call) in acted:
+            return f"call {turn}.{call} of {who} ran and is told as not started"
+    return ""
+
+
+def has_kept_call(world: SessionWorld) -> bool:
+    """Return whether a call of a stopped agent is not given up."""
+    gate, aborted = world.gate, world.aborted
+    # A loop: this runs after every step, and a comprehension made campaigns 5 % slower.
+    for request in world.requests.values():
+        event = request.event
+        if event.seq not in aborted and not gate.is_wanted(event.seq):
+            return True
+    return False
+
+
+def is_badly_resumed(world: SessionWorld) -> bool:
+    """Look once, right after a resume, at the calls that were open in the log and at those made again."""
+    made = world.made[-1] if world.made else None
+    if made is None or made.move.strand != "resume" or world.is_closed:
+        return False
+    found, added = world.log[: made.start], world.log[made.start :]
+    answered, answers = _answers_in(found), _answers_in(added)
+    started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
+    cut = {_call_of(event) for event in found if getattr(event.body, "status", "") == "interrupted"}
+    is_settled = [
+        _is_settled(request, answers.get(request.seq), request.seq in started, _call_of(request) in cut)
+        for request in found
+        if request.seq not in answered and isinstance(request.body, CallModel | CallTool)
+    ]
+    # Requests that recovery adds cannot have started.
+    is_denied = [
+        answers[request.seq].status == ("interrupted" if _call_of(request) in cut else "cancelled")
+        for request in added
+        if request.seq in answers and isinstance(request.body, CallModel | CallTool)
+    ]
+    return not all(is_settled + is_denied)
+
+
+def is_badly_detached(world: SessionWorld) -> bool:
+    """Look at each step of a polite end: no actor may decide, and no model call may be left open."""
+    made = world.made[-1] if world.made else None
+    if made is None:
+        return False
+    if world.is_detaching:
+        return any(is_decider(event.sender) for event in world.log[made.start :])
+    is_end = made.move.strand == ENDS
+    return is_end and any(isinstance(one.event.body, CallModel) for one in world.gate.open.values())
+
+
+def _answers_in(log: list[Event]) -> dict[int, ModelReplied | ToolReturned]:
+    """Return the answers to calls, by the seq of the request."""
+    return {event.cause: event.body for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
+
+
+def _call_of(event: Event) -> _Call | None:
+    """Return the tool call that this event requests or answers; an interrupted call has several events."""
+    body = event.body
+    if isinstance(body, CallTool):
+        return event.sender, body.turn, body.call
+    return (event.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
+
+
+def _is_settled(
+    request: Event, answer: ModelReplied | ToolReturned | None, has_started: bool, was_cut: bool
+) -> bool:
+    """Return whether an old call has the answer that a crash leaves. was_cut: it was interrupted before."""
+    if isinstance(request.body, CallModel):
+        is_lost = answer is not None and answer.status in ("lost", "cancelled")
+        return is_lost and isinstance(answer, ModelReplied) and answer.usage is None
+    status = answer.status if isinstance(answer, ToolReturned) else ""
+    if has_started or (was_cut and status):
+        return status == "interrupted"
+    is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
+    return not (is_write and status == "interrupted")

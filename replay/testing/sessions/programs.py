@@ -1,0 +1,144 @@
+"""Scripted programs: pure stand-ins for `@program`, as policies of the simulator.
+
+A script is a generator. It yields steps, and is sent the answers that came with the next one, by id:
+
+    def gather(prompt):
+        waiting = {"a", "b"}
+        answers = yield Step((tool("a", "look"), tool("b", "look")))
+        while waiting := waiting - answers.keys():
+            answers = yield Step()
+        return "done"
+
+What it returns is the program's result; what it raises ends the program as `crashed`. As a program that is
+not parked, it is executed again for each step, with the answers that each step had.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.prompts import ASK_MODEL, TASK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.testing.sessions.replies import Policy, Reply
+
+Block: TypeAlias = dict[str, object]
+Answers: TypeAlias = Mapping[str, Block]
+"""The results that came with a step, by the id of their ask."""
+
+
+class Asked(NamedTuple):
+    """One ask of a script. id: unique in its run."""
+
+    id: str
+    name: str
+    input: Mapping[str, object]
+
+
+class Step(NamedTuple):
+    """One step. wake: in milliseconds since 1970 UTC, None for no deadline. cancels: ids of open asks."""
+
+    asks: tuple[Asked, ...] = ()
+    wake: int | None = None
+    cancels: tuple[str, ...] = ()
+
+
+Script: TypeAlias = Callable[[object], Generator[Step, Answers, object]]
+"""Is called with the prompt."""
+
+NO_ANSWERS: Final[Answers] = {}
+
+
+def tool(id: str, name: str, **arguments: object) -> Asked:  # as in the block
+    """Ask for a tool call."""
+    return Asked(id, name, arguments)
+
+
+def delegate(id: str, agent: str, prompt: str = "work", **more: object) -> Asked:
+    """Ask for a delegation. more: `output_schema`, `copies`."""
+    return Asked(id, TASK, {"agent": agent, "prompt": prompt, **more})
+
+
+def question(id: str, prompt: str = "what?", **more: object) -> Asked:
+    """Ask a model. more: `schema`, `system`, `model`."""
+    return Asked(id, ASK_MODEL, {"prompt": prompt, **more})
+
+
+def reply_of(step: Step, number: int) -> Reply:
+    """Make the reply of a step that is not the last."""
+    uses: list[Block] = [
+        {"type": "tool_use", "id": one.id, "name": one.name, "input": one.input} for one in step.asks
+    ]
+    return _reply([_head(step, number), *uses], "tool_use")
+
+
+def last_reply(value: object, number: int) -> Reply:
+    """Make the reply of a program that returned: a text, or any other JSON value."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    blocks: list[Block] = [_head(Step(), number), {"type": "text", "text": text}]
+    if not isinstance(value, str):
+        blocks.append({"type": "program_result", "value": value})
+    return _reply(blocks, "end_turn")
+
+
+def crash(message: str) -> Reply:
+    """Make the answer of a program that raised."""
+    return Reply(failure=ModelFailure("crashed", message), usage=ZERO)
+
+
+def program(script: Script) -> Policy:
+    """Make a policy that executes a script again for each step."""
+
+    def policy(request: ModelRequest) -> Reply:
+        prompt, steps = _run_so_far(request.conversation)
+        running = script(prompt)
+        try:
+            step = next(running)
+            for answers in steps:
+                step = running.send(answers)
+        except StopIteration as returned:
+            return last_reply(returned.value, len(steps) + 1)
+        except Exception as error:
+            return crash(f"{type(error).__name__}: {error}")
+        return reply_of(step, len(steps) + 1)
+
+    return policy
+
+
+def _run_so_far(conversation: list[Block]) -> tuple[object, list[Answers]]:
+    """Return the last prompt, and the answers that each step after the first had."""
+    prompt: object = None
+    steps: list[Answers] = []
+    for message in conversation:
+        content = message["content"]
+        if message["role"] == "assistant":
+            steps.append(NO_ANSWERS)
+        elif results := dict(_results(content)):
+            steps[-1] = results
+        else:
+            prompt, steps = content, []
+    return prompt, steps
+
+
+def _results(content: object) -> Iterator[tuple[str, Block]]:
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            yield str(block["tool_use_id"]), block
+
+
+def _head(step: Step, number: int) -> Block:
+    return {
+        "type": "program_step",
+        "run": "r",
+        "step": number,
+        "at": number,
+        "wake": step.wake,
+        "cancels": step.cancels,
+        "marks": {},
+    }
+
+
+def _reply(blocks: list[Block], stop_reason: str) -> Reply:
+    return Reply(stop_reason=stop_reason, usage=ZERO, content=msgspec.json.encode(blocks))

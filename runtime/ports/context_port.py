@@ -1,0 +1,163 @@
+"""The context port: it calls the user's function for a delegation, bounded in time and size.
+
+A function that raises, takes too long, or returns no context, or one that is too large, gives a `failed`
+answer, which ends its delegation. A plain function runs on a daemon thread, so that one that never returns
+holds up neither the session nor the end of the program. An async one runs on the loop: it must not block it.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import types
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.port_messages import ContextMade, MakeContext
+from callboard.actors.session.contexts import ContextRequest, delegate_of, view_of
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime.agent import Agent
+from callboard.runtime.contexts import ContextFunction, content_json
+from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.tools.execution import driven
+from callboard.runtime.tools.output import describe
+from callboard.runtime.tools.threads import Job, Threads
+from callboard.runtime.tools.tool import is_async
+
+GRACE_S: Final = 1.0
+"""Seconds that an async function has to end after its time is over."""
+
+MAX_THREADS: Final = 8
+"""Plain functions of one session that run at a time; others wait, and their time runs."""
+
+
+class ContextPort:
+    """The contexts of one session."""
+
+    def __init__(self, board: Board, agents: Mapping[str, Agent]) -> None:
+        self._board = board
+        self._agents = agents
+        self._tasks = Tasks(self._lost)
+        self._threads = Threads(MAX_THREADS, "callboard-context")
+        self._functions: set[asyncio.Task[object]] = set()
+
+    def start(self, request: Event) -> None:
+        """Call the function of the sub-agent's profile with the parent's view."""
+        wanted = request.body
+        assert isinstance(wanted, MakeContext)
+        agent = self._agents.get(wanted.profile)
+        function = agent.context if agent else None
+        states = self._board.core.states
+        supervisor = states[SUPERVISOR]
+        assert isinstance(supervisor, SupervisorState)
+        view = view_of(states.get(wanted.parent), delegate_of(supervisor, wanted), wanted)
+        if view is None:
+            self._answer(request, wanted, prompts.CONTEXT_UNWANTED)
+        elif function is None:
+            self._answer(request, wanted, "this program has no context function for it")
+        else:
+            work = self._made(function, view)
+            self._tasks.spawn(request.seq, self._wait(request, wanted, work), work)
+
+    def abort(self, request: Event) -> bool:
+        """Return True and let the function run."""
+        return True  # the request is the supervisor's: no stop of an agent ends it
+
+    def detach(self) -> None:
+        """Leave every request open: a resume asks again."""
+
+    @property
+    def running(self) -> "set[asyncio.Task[Any]]":
+        """Return the tasks that wait for functions."""
+        return self._tasks.running
+
+    async def aclose(self) -> None:
+        """Give up all functions."""
+        await self._tasks.aclose()
+        self._threads.close()
+
+    async def _made(self, function: ContextFunction, view: ContextRequest) -> object:
+        """Call the function and return its value, or its exception as a value."""
+        try:
+            if is_async(function):
+                return await _on_loop(function, view)
+            return await self._on_thread(function, view)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            return error
+
+    async def _on_thread(self, function: ContextFunction, view: ContextRequest) -> object:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[object] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            try:
+                value: object = context.run(function, view)
+            except BaseException as error:  # a SystemExit would end the thread without an answer
+                value = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_settle, done, value)
+
+        job = Job(run)
+        self._threads.submit(job)
+        try:
+            return await done
+        finally:
+            if not done.done() or done.cancelled():
+                self._threads.give_up(job)
+
+    async def _wait(self, request: Event, wanted: MakeContext, work: Coroutine[object, None, object]) -> None:
+        """Answer with the value of the function, or with the reason why there is none."""
+        task = asyncio.get_running_loop().create_task(work)
+        limit_s = wanted.timeout_ms / 1_000
+        self._functions.add(task)  # the loop itself would forget one that is left behind
+        task.add_done_callback(self._functions.discard)
+        try:
+            await asyncio.wait([task], timeout=limit_s)
+        finally:
+            task.cancel()
+        if not task.done():
+            self._answer(request, wanted, f"it took longer than {limit_s:g} s")
+            return
+        value = task.result()
+        try:
+            if isinstance(value, Exception):
+                raise value
+            self._answer(request, wanted, content=content_json(value))
+        except Exception as error:
+            self._answer(request, wanted, describe(error, self._board.secrets.redactor))
+
+    def _lost(self, seq: int, error: BaseException) -> None:
+        request = self._board.gate.request(seq)
+        if request is not None and isinstance(request.body, MakeContext):
+            self._answer(request, request.body, f"it ended with {type(error).__name__}")
+
+    def _answer(self, request: Event, wanted: MakeContext, why: str = "", content: Json = NULL) -> None:
+        """Answer a request. why: the reason of a failure."""
+        for_whom = (wanted.parent, wanted.delegation, wanted.profile)
+        made = ContextMade(*for_whom, "failed" if why else "ok", content, why)
+        self._board.answer(request, Post(SUPERVISOR, made))
+
+
+async def _on_loop(function: ContextFunction, view: ContextRequest) -> object:
+    """Run an async function. One that swallows its cancellation is closed after a grace."""
+    value = function(view)
+    if not isinstance(value, types.CoroutineType):
+        return await value if inspect.isawaitable(value) else value
+    try:
+        waiting = value.send(None)
+    except StopIteration as end:
+        return end.value
+    return await driven(value, waiting, lambda: None, GRACE_S)
+
+
+def _settle(done: "asyncio.Future[object]", value: object) -> None:
+    if not done.done():
+        done.set_result(value)

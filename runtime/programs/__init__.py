@@ -1,0 +1,1 @@
+"""Programs: agents that are ordinary async functions, executed again from their recorded steps."""

@@ -1,0 +1,213 @@
+"""The context of a program: its asks, its time and its chance."""
+
+import asyncio
+import datetime
+from collections.abc import Coroutine, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, overload
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.prompts import ASK_MODEL, TASK
+from callboard.runtime.agent import Agent, prompt_json
+from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.run import ProgramRun
+from callboard.runtime.programs.values import delegated_value, tool_value
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.tool import FunctionTool, Tool
+
+if TYPE_CHECKING:
+    from callboard.runtime.models.protocol import Model
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Prompt: TypeAlias = str | Sequence[Mapping[str, object]]
+"""A text, or a list of content blocks."""
+
+_SECOND_MS: Final = 1_000
+
+
+class Roster(Protocol):
+    """The agent of a program: the tools, agents and models that it may use."""
+
+    name: str
+    tools: dict[str, Tool]
+    agents: tuple[Agent, ...]
+    models: "tuple[Model, ...]"
+
+
+class ProgramContext:
+    """The first argument of a program. Each method belongs to this run and to its event loop.
+
+    A program is executed again after a restart, step by step, with the answers and times that it had. So all
+    that it does must follow from its prompt and from this context: no I/O of its own, no clock, no chance.
+    """
+
+    __slots__ = ("_agent", "_prompt", "_run")
+
+    def __init__(self, run: ProgramRun, agent: Roster, prompt: Json) -> None:
+        self._run = run
+        self._agent = agent
+        self._prompt = prompt
+
+    @property
+    def prompt_json(self) -> Json:
+        """Return the prompt as it came: a JSON string, or a list of content blocks."""
+        return self._prompt
+
+    # --- asks ---------------------------------------------------------------------------
+
+    @overload
+    async def delegate(
+        self, agent: Agent | Sequence[Agent], prompt: Prompt, *, schema: type[T], copies: int = 1
+    ) -> T: ...
+
+    @overload
+    async def delegate(
+        self, agent: Agent | Sequence[Agent], prompt: Prompt, *, schema: None = None, copies: int = 1
+    ) -> str: ...
+
+    @overload
+    async def delegate(
+        self, agent: Agent | Sequence[Agent], prompt: Prompt, *, schema: object, copies: int = 1
+    ) -> Any: ...
+
+    async def delegate(
+        self, agent: Agent | Sequence[Agent], prompt: Prompt, *, schema: object = None, copies: int = 1
+    ) -> Any:
+        """Delegate to one of the program's agents, and return its result.
+
+        agent: several race, and the first valid result wins. schema: of the result, as `output_schema` of an
+        ask; without one the result is text, of a report its JSON. copies: how many race.
+        Raises DelegationFailed, whose `kind` is the end of the delegation; MisuseError for another agent.
+        """
+        racers = [agent] if isinstance(agent, Agent) else [*agent]
+        names = [self._known_agent(racer) for racer in racers]
+        kind = output_type(schema)
+        wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
+        wish["prompt"] = prompt_json(prompt)
+        if copies != 1:
+            wish["copies"] = copies
+        if schema is not None:
+            wish["output_schema"] = kind.schema
+        answer = await self._ask(TASK, wish)
+        return delegated_value(f"the delegation to {', '.join(names)}", kind, answer)
+
+    @overload
+    async def call(self, tool: FunctionTool[..., Coroutine[Any, Any, R]], /, **arguments: object) -> R: ...
+
+    @overload
+    async def call(self, tool: FunctionTool[..., R], /, **arguments: object) -> R: ...
+
+    @overload
+    async def call(self, tool: str, /, **arguments: object) -> object: ...
+
+    # No overload takes a `Tool`: mypy would find two for a function with a ToolContext, and take neither.
+    async def call(self, tool: Tool | str, /, **arguments: object) -> object:
+        """Call one of the program's tools, and return its result, of the type that its function returns.
+
+        tool: made by `@tool`, or the name of any tool. arguments: by their names, without the tool's context.
+        Raises CallFailed, Interrupted for a call whose effect is unknown, NotApproved; MisuseError for a tool
+        that the program does not list.
+        """
+        found = self._known_tool(tool)
+        return tool_value(found, await self._ask(found.name, arguments))
+
+    @overload
+    async def ask_model(
+        self, prompt: Prompt, *, schema: type[T], system: str = "", model: "Model | str" = ""
+    ) -> T: ...
+
+    @overload
+    async def ask_model(
+        self, prompt: Prompt, *, schema: None = None, system: str = "", model: "Model | str" = ""
+    ) -> str: ...
+
+    @overload
+    async def ask_model(
+        self, prompt: Prompt, *, schema: object, system: str = "", model: "Model | str" = ""
+    ) -> Any: ...
+
+    async def ask_model(
+        self, prompt: Prompt, *, schema: object = None, system: str = "", model: "Model | str" = ""
+    ) -> Any:
+        """Ask a model one question, without tools, and return its answer.
+
+        schema: of the answer; text without one. system: the system prompt. model: one of the program's
+        `models`, or its name; by default the model that the program inherits. Raises DelegationFailed, whose
+        `kind` is the reason; MisuseError for a model that the program does not list.
+        """
+        kind = output_type(schema)
+        wish: dict[str, object] = {"prompt": prompt_json(prompt)}
+        if schema is not None:
+            wish["schema"] = kind.schema
+        if system:
+            wish["system"] = system
+        if model:
+            wish["model"] = self._known_model(model)
+        return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
+
+    # --- time and chance ----------------------------------------------------------------
+
+    def now(self) -> datetime.datetime:
+        """Return the time of this step, in UTC. It stands still until the next answer or deadline."""
+        whole, ms = divmod(self._run.at, _SECOND_MS)
+        return datetime.datetime.fromtimestamp(whole, datetime.UTC).replace(microsecond=ms * 1_000)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, also over restarts: a resumed program waits for the rest."""
+        await asyncio.sleep(seconds)
+
+    async def sleep_until(self, when: datetime.datetime) -> None:
+        """Wait until a time, also over restarts. Raises MisuseError for a time without a zone."""
+        if when.tzinfo is None:
+            raise MisuseError(f"sleep_until({when!r}): give the time a zone, for example datetime.UTC")
+        await asyncio.sleep((when - self.now()).total_seconds())
+
+    def random(self) -> Random:
+        """Return the run's generator of random numbers, which is the same in each execution."""
+        return self._run.random
+
+    def since(self, name: str) -> bool:
+        """Return True if this run reaches the name first with code that asks about it.
+
+        Write `if ctx.since("fee"):` around new code. A run that passed this place with the old code gets
+        False, now and later, so that it asks what its recorded steps asked.
+        """
+        return self._run.since(name)
+
+    # --- helpers ------------------------------------------------------------------------
+
+    async def _ask(self, name: str, wish: Mapping[str, object]) -> Answer:
+        ask, answer = self._run.ask(name, to_json(wish, what=f"The arguments of {name}"))
+        try:
+            return await answer
+        finally:
+            self._run.release(ask)
+
+    def _known_agent(self, agent: Agent) -> str:
+        if not isinstance(agent, Agent) or agent not in self._agent.agents:
+            raise MisuseError(
+                f"program {self._agent.name!r} may not delegate to {agent!r}: "
+                "list it in @program(agents=[...])"
+            )
+        return agent.name
+
+    def _known_tool(self, tool: Tool | str) -> Tool:
+        name = tool if isinstance(tool, str) else getattr(tool, "name", "")
+        found = self._agent.tools.get(name)
+        if found is None or (not isinstance(tool, str) and found is not tool):
+            raise MisuseError(
+                f"program {self._agent.name!r} has no tool {tool!r}: list it in @program(tools=[...])"
+            )
+        return found
+
+    def _known_model(self, model: "Model | str") -> str:
+        name = model if isinstance(model, str) else model.spec.name
+        if name not in [one.spec.name for one in self._agent.models]:
+            raise MisuseError(
+                f"program {self._agent.name!r} may not ask model {name!r}: list it in @program(models=[...])"
+            )
+        return name

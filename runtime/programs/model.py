@@ -1,0 +1,134 @@
+"""A program as a model: each turn of its agent is one step, and its reply the asks of that step.
+
+In one process the coroutine of a run stays parked between its steps. A request that does not follow the
+parked step (after a restart, for a retry, in a fork) is answered by executing the recorded steps again.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.programs.asks import Answer, Step, run_name
+from callboard.runtime.programs.history import RecordedRun, answers_from, last_run
+from callboard.runtime.programs.replaying import executed_again
+from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
+
+MainOf: TypeAlias = Callable[[Json], Main]
+"""Makes, of a prompt, the function that starts a run."""
+
+CRASHED: Final = "crashed"
+SLOW_MS: Final = 1_000
+"""A step that takes longer is logged: no other session moves meanwhile."""
+
+logger = logging.getLogger("callboard.programs")
+
+
+class _Parked(NamedTuple):
+    """A run between two steps. length: of the request that it answered. said: the start of its answer."""
+
+    run: ProgramRun
+    length: int
+    said: bytes
+
+    def fits(self, request: ModelRequest) -> bool:
+        """Return True if a request goes on where this run stands."""
+        return request.length > self.length and bytes(request.message(self.length)).startswith(self.said)
+
+
+class ProgramModel:
+    """The model behind a program. agent: its name."""
+
+    def __init__(self, agent: str, main_of: MainOf) -> None:
+        # Free: a step uses no model, so that a cost limit holds for the agents below.
+        self.spec = ModelSpec(f"program:{agent}", prices=Prices(0, 0), kind="program")
+        self._agent = agent
+        self.main_of = main_of
+        self._parked: dict[str, dict[str, _Parked]] = {}
+
+    def __repr__(self) -> str:
+        return f"ProgramModel({self._agent!r})"
+
+    def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        """Run the next step. The reply of a program that raises is a failure with code `crashed`."""
+        if request.profile != self._agent:
+            why = f"{request.address} has no model: pass Runtime(model=...) for agents that name none"
+            return ModelAnswer(failure=ModelFailure("unknown_model", why))
+        began = monotonic_ms()
+        try:
+            return self._stepped(request)
+        except ProgramCrashed as error:
+            return ModelAnswer(failure=ModelFailure(CRASHED, str(error)), usage=ZERO, model=self.spec.name)
+        finally:
+            if (took := monotonic_ms() - began) > SLOW_MS:
+                logger.warning(
+                    "%s: a step of program %r took %d ms, and all sessions waited; move the work into a tool",
+                    request.address,
+                    self._agent,
+                    took,
+                )
+
+    def ended(self, session_id: str, address: str = "") -> None:
+        """Stop the parked run of an agent that ended; without an address, all of a session."""
+        runs = self._parked.get(session_id, {})
+        for name in [address] if address else list(runs):
+            if (parked := runs.pop(name, None)) is not None:
+                parked.run.stop()
+        if not runs:
+            self._parked.pop(session_id, None)
+
+    async def aclose(self) -> None:
+        """Stop all parked runs."""
+        for session_id in list(self._parked):
+            self.ended(session_id)
+
+    @property
+    def parked(self) -> int:
+        """Return the number of parked runs."""
+        return sum(map(len, self._parked.values()))
+
+    def _stepped(self, request: ModelRequest) -> ModelAnswer:
+        run, answers = self._next(request)
+        step = run.step(answers, max(request.at, run.at))
+        content = step.content()
+        if step.ending is None and request.session_id:
+            said = b'{"role":"assistant","content":' + _beginning(step)
+            runs = self._parked.setdefault(request.session_id, {})
+            runs[request.address] = _Parked(run, request.length, said)
+        else:  # a simulation goes from one session to another, and tells of no end
+            run.stop()
+        return ModelAnswer(content, "tool_use" if step.asks else "end_turn", ZERO, model=self.spec.name)
+
+    def _next(self, request: ModelRequest) -> tuple[ProgramRun, tuple[Answer, ...]]:
+        """Return the run that a request goes on with, and the answers for its next step."""
+        parked = self._parked.get(request.session_id, {}).pop(request.address, None)
+        if parked is not None:
+            if parked.fits(request):
+                answers = answers_from(parked.length + 1, request.length, request.message)
+                if answers is not None:
+                    return parked.run, answers
+            parked.run.stop()
+        try:
+            recorded = last_run(request.length, request.message)
+        except msgspec.ValidationError as error:
+            raise ProgramCrashed(f"the recorded replies are not those of a program ({error})") from None
+        if recorded is None:
+            raise ProgramCrashed("the program was asked for a step without a prompt")
+        return self._again(request, recorded), recorded.answers
+
+    def _again(self, request: ModelRequest, recorded: RecordedRun) -> ProgramRun:
+        name = run_name(recorded.number, request.session_id, request.address)
+        return executed_again(self.main_of(recorded.prompt), name, recorded)
+
+
+def _beginning(step: Step) -> bytes:
+    head = step.head
+    return b'[{"type":"program_step","run":"%b","step":%d,"at":%d' % (head.run.encode(), head.step, head.at)

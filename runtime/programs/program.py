@@ -1,0 +1,164 @@
+"""`@program`: an async function as an agent."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.agent import Agent, model_or_name
+from callboard.runtime.models.protocol import Model
+from callboard.runtime.programs.asks import text_of_blocks
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.model import ProgramModel
+from callboard.runtime.programs.run import Main, ProgramRun
+from callboard.runtime.tools.docstrings import described
+from callboard.runtime.tools.tool import Tool
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Program(Agent, Generic[R_co]):
+    """An agent that is a program; `@program` makes it. A call of it is a call of the function.
+
+    models: those that `ctx.ask_model(model=...)` may name.
+    Raises InvalidAgent for a function that cannot be a program, and as `Agent` does.
+    """
+
+    model: ProgramModel
+
+    def __init__(
+        self,
+        function: Callable[[ProgramContext, str], Coroutine[Any, Any, R_co]],
+        name: str,
+        *,
+        description: str = "",
+        schema: object = None,
+        agents: Sequence[Agent] = (),
+        tools: Sequence[Tool] = (),
+        models: Sequence[Model | str] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        _check_function(name, function)
+        super().__init__(
+            name,
+            description=description,
+            tools=tools,
+            agents=agents,
+            output_schema=schema,
+            limits=limits,
+            model=ProgramModel(name, self._main_of),
+        )
+        # The program's context looks tools up by this object, which serves many sessions at once.
+        if self.sources:
+            raise InvalidAgent(
+                f"program {name!r}: tools of {self.sources[0]!r} are known only in a session; give them to an "
+                "agent of the program and delegate to it"
+            )
+        self.function = function
+        self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)
+
+    def __repr__(self) -> str:
+        return f"Program({self.name!r})"
+
+    def __call__(self, ctx: ProgramContext, prompt: str) -> Coroutine[Any, Any, R_co]:
+        """Call the function itself, as a part of another program."""
+        return self.function(ctx, prompt)
+
+    @property
+    def all_models(self) -> tuple[Model, ...]:
+        """Return the models that the program's own steps and questions may use."""
+        return (self.model, *self.models)
+
+    def profile(self) -> Profile:
+        """Return the plain description that goes into the log."""
+        models = tuple(model.spec for model in self.models)
+        return msgspec.structs.replace(super().profile(), turns="any", models=models)
+
+    def _main_of(self, prompt: Json) -> Main:
+        def main(run: ProgramRun) -> Coroutine[Any, Any, object]:
+            return self.function(ProgramContext(run, self, prompt), text_of_blocks(prompt))
+
+        return main
+
+
+@overload
+def program(function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]], /) -> Program[R]: ...
+
+
+@overload
+def program(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    schema: object = None,
+    agents: Sequence[Agent] = (),
+    tools: Sequence[Tool] = (),
+    models: Sequence[Model | str] = (),
+    limits: Limits | None = None,
+) -> Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]: ...
+
+
+def program(
+    function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    schema: object = None,
+    agents: Sequence[Agent] = (),
+    tools: Sequence[Tool] = (),
+    models: Sequence[Model | str] = (),
+    limits: Limits | None = None,
+) -> Program[R] | Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]:
+    """Turn an async function of a context and a prompt into an agent, a host or a sub-agent.
+
+    The function asks for work by its context, with all of asyncio that needs no I/O, and returns a text or
+    any other JSON value. After a restart it is executed again, with the answers that it had.
+
+    name, description: instead of the function's own name and the first paragraph of its docstring.
+    schema: of its result, as `output_schema` of an `Agent`. agents, tools: those that it may ask.
+    models: those that `ctx.ask_model(model=...)` may name. limits: its own bounds.
+    Raises InvalidAgent with the correction.
+
+    >>> @program
+    ... async def shout(ctx: ProgramContext, prompt: str) -> str:
+    ...     '''Write a text in capitals.'''
+    ...     return prompt.upper()
+    >>> shout.name, shout.description
+    ('shout', 'Write a text in capitals.')
+    """
+
+    def make(function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]]) -> Program[R]:
+        called = str(name or getattr(function, "__name__", ""))
+        told = described(function.__doc__).summary if description is None else description
+        return Program(
+            function,
+            called,
+            description=told,
+            schema=schema,
+            agents=agents,
+            tools=tools,
+            models=models,
+            limits=limits,
+        )
+
+    return make if function is None else make(function)
+
+
+def _check_function(name: str, function: object) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise InvalidAgent(
+            f"program {name!r}: {function!r:.100} is no async function; write `async def {name}(ctx, prompt)`"
+        )
+    try:
+        inspect.signature(function).bind(None, "")
+    except TypeError as error:
+        raise InvalidAgent(
+            f"program {name!r} takes a context and a prompt ({error}); write `async def {name}(ctx, prompt)`"
+        ) from None

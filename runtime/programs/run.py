@@ -1,0 +1,253 @@
+"""One run of a program: a prompt, executed step by step. It needs nothing but its answers and their times.
+
+A step hands over the answers that came, in the order of the log, and runs until nothing is ready. Then it
+fires the timers that are due. So an answer that came in time goes before a timeout. The asks made meanwhile,
+and the end if there is one, are the step.
+The same steps with the same answers and times make the same asks, in this process and in any other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.failure_text import failure_text, located_text
+from callboard.runtime.programs.asks import (
+    Answer,
+    Ask,
+    Ending,
+    Head,
+    Step,
+    ask_id,
+    ask_key,
+    number_of,
+    salt_of,
+)
+from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
+from callboard.runtime.sanitize import clean_text, to_json
+
+Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
+"""Makes the coroutine of a run."""
+
+CANCELS: Final = 3
+"""The cancellations that a task gets when its run ends, before it is abandoned."""
+
+_ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
+_ERRORS_SHOWN: Final = 3
+
+logger = logging.getLogger("callboard.programs")
+
+
+class ProgramCrashed(CallboardError):
+    """The end of a program that raised, that waits for nothing, or that returned no JSON."""
+
+
+class ProgramRun:
+    """One run. run: its name, as `run_name` makes it."""
+
+    def __init__(self, main: Main, run: str) -> None:
+        self.run = run
+        self.is_over = False
+        self.steps = 0
+        self.at = 0
+        self._began_at = 0
+        self._number = number_of(run)
+        self._main = main
+        self._task: asyncio.Task[object] | None = None
+        self._loop = ProgramLoop(salt_of(run))
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._asked: dict[bytes, int] = {}
+        self._new: dict[str, Ask] = {}
+        self._given_up: list[str] = []
+        self._since: dict[str, bool] = {}
+        self._marks: dict[str, bool] = {}
+        self._recorded_marks: Mapping[str, bool] | None = None
+        self._random: Random | None = None
+
+    def step(self, answers: Iterable[Answer], at: int, marks: Mapping[str, bool] | None = None) -> Step:
+        """Run the next step.
+
+        answers: in the order of the log. at: the time, in milliseconds since 1970 UTC; never less than that
+        of the step before. marks: of a recorded step; None for a new one. Raises ProgramCrashed.
+        """
+        self.steps += 1
+        self.at = at
+        self._new, self._given_up, self._marks, self._recorded_marks = {}, [], {}, marks
+        if self._task is None:
+            self._began_at = at
+        self._run(partial(self._begin, answers))
+        assert self._task is not None
+        if self._task.done():
+            ending = self._end(self._task)
+            return Step(self._head(None), (), ending)
+        wake = self._loop.wake_ms
+        if not self._open and wake is None:
+            raise self._stuck(self._task)
+        return Step(self._head(None if wake is None else self._began_at + wake), tuple(self._new.values()))
+
+    def stop(self) -> None:
+        """Cancel the program, let its `finally` clauses run, and run nothing any more.
+
+        An ask that it makes now never gets an answer, and is not posted. A task that lives after three
+        cancellations is abandoned.
+        """
+        self.is_over = True
+        if self._task is not None:
+            self._cancel(lambda task: task is self._task)
+            self._cancel(lambda task: task is not self._task)
+        left = self._loop.live_tasks
+        if left:
+            names = ", ".join(map(_place_of, left[:_ERRORS_SHOWN]))
+            logger.warning(
+                "%d task(s) of a program ignore that they were cancelled, and are abandoned: %s",
+                len(left),
+                names,
+            )
+        self._loop.end()
+
+    # --- for the context of the program -----------------------------------------------
+
+    def ask(self, name: str, arguments: Json) -> "tuple[str, asyncio.Future[Answer]]":
+        """Ask, and return the id of the ask and the future of its answer."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        if self.is_over:
+            return "", answer
+        key = ask_key(self._number, name, arguments)
+        count = self._asked[key] = self._asked.get(key, 0) + 1
+        made = Ask(ask_id(key, count), name, arguments)
+        self._new[made.id] = made
+        self._open[made.id] = answer
+        return made.id, answer
+
+    def release(self, ask: str) -> None:
+        """Give up an ask, unless it has its answer."""
+        if self._open.pop(ask, None) is None:
+            return
+        if self._new.pop(ask, None) is None:
+            self._given_up.append(ask)
+
+    def since(self, name: str) -> bool:
+        """Return True if this run came here first with code that asks about the name."""
+        known = self._since.get(name)
+        if known is None:
+            recorded = self._recorded_marks
+            known = self._since[name] = True if recorded is None else recorded.get(name, False)
+            self._marks[name] = known
+        return known
+
+    @property
+    def random(self) -> Random:
+        """Return the run's generator of random numbers."""
+        if self._random is None:
+            self._random = Random(self.run)
+        return self._random
+
+    # --- helpers ------------------------------------------------------------------------
+
+    def _run(self, begin: Callable[[], object]) -> None:
+        try:
+            self._loop.run_step(self.at - self._began_at, begin, callbacks_max=CALLBACKS_MAX)
+        except EndlessStep as error:
+            where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
+            self._abandon()
+            raise ProgramCrashed(f"{error} ({where})") from None
+        except SystemExit as error:
+            self._abandon()
+            raise ProgramCrashed(f"{located_text(error)}; a program ends with `return`") from None
+
+    def _begin(self, answers: Iterable[Answer]) -> None:
+        """Start the program in the first step; hand over the answers."""
+        if self._task is None:
+            self._task = self._loop.create_task(self._main(self))
+        for answer in answers:
+            future = self._open.pop(answer.tool_use_id, None)
+            if future is not None and not future.done():  # a given-up ask: its answer is not delivered
+                future.set_result(answer)
+
+    def _head(self, wake: int | None) -> Head:
+        return Head(self.run, self.steps, self.at, wake, tuple(self._given_up), self._marks)
+
+    def _end(self, task: "asyncio.Task[object]") -> Ending:
+        """Return the end of a program that returned. Raises ProgramCrashed for one that raised."""
+        self.stop()
+        self._given_up += [ask for ask in self._open if ask not in self._new]
+        self._open.clear()
+        if task.cancelled():
+            raise ProgramCrashed("CancelledError: the program cancelled itself")
+        if (error := task.exception()) is not None:
+            raise ProgramCrashed(crash_text(error)) from error
+        return ending_of(task.result())
+
+    def _stuck(self, task: "asyncio.Task[object]") -> ProgramCrashed:
+        where = _place_of(task)
+        self._abandon()
+        return ProgramCrashed(
+            f"the program waits for nothing that can come ({where}): no ask is open and no time is set; "
+            "await an ask of ctx, or a task that does"
+        )
+
+    def _abandon(self) -> None:
+        self.is_over = True
+        self._loop.end()
+
+    def _cancel(self, is_meant: "Callable[[asyncio.Task[Any]], bool]") -> None:
+        for _ in range(CANCELS):
+            live = [task for task in self._loop.live_tasks if is_meant(task)]
+            if not live:
+                return
+            try:
+                self._loop.run_step(
+                    self.at - self._began_at,
+                    partial(_cancel_all, live),
+                    fires=False,
+                    callbacks_max=_ENDING_CALLBACKS_MAX,
+                )
+            except (EndlessStep, SystemExit) as error:
+                logger.warning("a program does not end: %s", failure_text(error))
+
+
+def _cancel_all(tasks: "list[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+
+
+def ending_of(value: object) -> Ending:
+    """Return the end of a program that returned this value. Raises ProgramCrashed for no JSON."""
+    if isinstance(value, str):
+        return Ending(clean_text(value))
+    try:
+        data = to_json(value, what="it")
+    except InvalidPrompt as error:
+        raise ProgramCrashed(
+            f"the program returned a {type(value).__name__}, which is no JSON: {error}"
+        ) from None
+    return Ending(bytes(data).decode(), data)
+
+
+def crash_text(error: BaseException) -> str:
+    """Return the text of an error with the user's file and line; of a group, that of its first errors."""
+    leaves = list(_leaves(error))
+    told = "; ".join(located_text(leaf) for leaf in leaves[:_ERRORS_SHOWN])
+    return told + (f"; and {len(leaves) - _ERRORS_SHOWN} more" if len(leaves) > _ERRORS_SHOWN else "")
+
+
+def _leaves(error: BaseException) -> Iterable[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _place_of(task: "asyncio.Task[Any]") -> str:
+    """Return the name of a task and the line at which it waits."""
+    frames = task.get_stack(limit=1)
+    if not frames:
+        return task.get_name()
+    code = frames[0].f_code
+    return f"{task.get_name()} at {Path(code.co_filename).name}:{frames[0].f_lineno} in {code.co_name}"

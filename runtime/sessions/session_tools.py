@@ -1,0 +1,72 @@
+"""The tools of a session as Python has them: those of its agents, and those that were set while it ran.
+
+The log holds only the descriptions of tools. A session that resumes in another process finds the functions of
+changed tools among the `tools` and `later_tools` of its agents. A call of any other tool is an error result.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from callboard.actors.protocol.errors import MisuseError, UnknownName
+from callboard.actors.protocol.profiles import ToolsChange
+from callboard.runtime.agent import Agent
+from callboard.runtime.tools.tool import Tool
+
+
+class SessionTools:
+    """The tools of one session, by agent."""
+
+    def __init__(self, agents: Mapping[str, Agent]) -> None:
+        self._agents = agents
+        self._set: dict[tuple[str, str], Tool] = {}  # by address or profile, and by the tool's name
+
+    def find(self, address: str, profile: str, name: str) -> Tool | None:
+        """Return the tool of this name that an agent has, or None."""
+        agent = self._agents.get(profile)
+        found = self._set.get((address, name)) or self._set.get((f"profile {profile}", name))
+        return found or (_known(agent).get(name) if agent else None)
+
+    def change(
+        self, tools: Sequence[object], *, address: str = "", agent: str = "", of: str = ""
+    ) -> ToolsChange:
+        """Return the change that gives these tools to an agent, or to all agents of a profile.
+
+        tools: tools, or names of tools that the profile has as `tools` or `later_tools`. of: the profile of
+        the agent at this address, where that is known.
+
+        Raises UnknownName for an unknown profile or name, MisuseError for tools that cannot work together.
+        """
+        self._refuse_target(address, agent)
+        known = self._agents.get(agent or of)
+        chosen = [self._chosen(one, known) for one in tools]
+        names = [tool.name for tool in chosen]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise MisuseError(f"set_tools got two tools named {twice!r}; rename one")
+        self._set.update({(address or f"profile {agent}", tool.name): tool for tool in chosen})
+        return ToolsChange(tuple(tool.spec() for tool in chosen), address, agent)
+
+    def _refuse_target(self, address: str, agent: str) -> None:
+        if bool(address) == bool(agent):
+            raise MisuseError("set_tools needs either address= of one agent, or agent= for a profile")
+        if agent and agent not in self._agents:
+            raise UnknownName(f"there is no agent {agent!r:.80}; there are: {', '.join(self._agents)}")
+
+    def _chosen(self, one: object, known: Agent | None) -> Tool:
+        if isinstance(one, Tool):
+            return one
+        named = _known(known) if known else _all_of(self._agents)
+        if isinstance(one, str) and one in named:
+            return named[one]
+        if isinstance(one, str):
+            raise UnknownName(
+                f"there is no tool {one!r:.80}; there are: {', '.join(named) or 'none'}. Give others as "
+                "Agent(later_tools=[...]), or pass the tool itself"
+            )
+        raise MisuseError(f"{one!r:.80} is no tool; decorate the function with @tool, or pass a name")
+
+
+def _known(agent: Agent) -> dict[str, Tool]:
+    return {**agent.later_tools, **agent.tools}
+
+
+def _all_of(agents: Mapping[str, Agent]) -> dict[str, Tool]:
+    return {name: tool for agent in agents.values() for name, tool in _known(agent).items()}

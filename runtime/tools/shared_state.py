@@ -1,0 +1,159 @@
+"""The shared state as tools see it: values to read, and updates that are posted with the result.
+
+A tool reads the state as of its call. Its own updates, and those of calls that return meanwhile, are in the
+state of later calls. The keys that a tool reads are named in the log.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
+from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
+from callboard.actors.session.shared_state import NO_STATE, SharedState
+from callboard.runtime.sanitize import to_json
+
+UPDATES_MAX: Final = 1_000
+"""Updates that one call may make."""
+
+UPDATE_BYTES_MAX: Final = 1_000_000
+"""Bytes of JSON that the updates of one call may have together."""
+
+NAME_CHARS_MAX: Final = 100
+"""Characters of the name of a key."""
+
+
+class SharedKey:
+    """A key of the session's shared state: how tools update it, and its first value.
+
+    reducer: `"replace"` takes the place of the value, `"append"` adds an item to a list, `"add"` adds a whole
+        number. first: the value before the first update; by default null, an empty list, or 0. A key that
+        replaces keeps the JSON type of its first value; null allows any.
+
+    Raises InvalidAgent for another reducer, or a first value that does not fit it.
+
+    >>> SharedKey("append")
+    SharedKey('append', [])
+    """
+
+    def __init__(self, reducer: Reducer = "replace", first: object = None) -> None:
+        if reducer not in _FIRST:
+            raise InvalidAgent(f"reducer={reducer!r:.80}: use {', '.join(map(repr, _FIRST))}")
+        self.reducer: Reducer = reducer
+        self.first = _FIRST[reducer] if first is None else first
+        try:
+            value = to_json(self.first, max_bytes=UPDATE_BYTES_MAX, what="The first value")
+        except InvalidPrompt as error:
+            raise InvalidAgent(f"a key of the shared state cannot begin so: {error}") from None
+        self._key = StateKey("", reducer, value)
+        if why := why_unusable(self._key):
+            raise InvalidAgent(f"first={first!r:.80}: {why}")
+
+    def __repr__(self) -> str:
+        return f"SharedKey({self.reducer!r}, {self.first!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SharedKey) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash((self.reducer, bytes(self._key.first)))
+
+    def named(self, name: str) -> StateKey:
+        """Return the key as it stands in the log."""
+        return StateKey(name, self.reducer, self._key.first)
+
+
+_FIRST: Final[Mapping[Reducer, object]] = {"replace": None, "append": [], "add": 0}
+
+
+class SharedValues(Mapping[str, Any]):
+    """The shared state as of a call. Each look at a key returns a new value, and names the key as read."""
+
+    def __init__(self, shared: SharedState) -> None:
+        self._shared = shared
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        cell = self._shared.cells.get(key)
+        if cell is None:
+            known = ", ".join(self._shared.cells) or "none"
+            raise KeyError(f"the session declares no state key {key!r:.80}; there are: {known}")
+        self.read.add(key)
+        return cell.read()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._shared.cells
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shared.cells)
+
+    def __len__(self) -> int:
+        return len(self._shared.cells)
+
+
+class StateAccess:
+    """One call's access to the shared state. values: for reading."""
+
+    def __init__(self, shared: SharedState = NO_STATE) -> None:
+        self._shared = shared
+        self.values = SharedValues(shared)
+        self._updates: list[StateUpdate] = []
+        self._bytes = 0
+
+    def update(self, key: str, value: object) -> None:
+        """Add an update. Raises InvalidState for one that cannot be posted."""
+        try:
+            given = to_json(value, max_bytes=UPDATE_BYTES_MAX)
+        except InvalidPrompt as error:
+            raise InvalidState(f"the state key {str(key)!r:.80} cannot take this update: {error}") from None
+        update = StateUpdate(str(key), given)
+        if why := self._shared.why_refused((update,)):
+            raise InvalidState(why)
+        if len(self._updates) >= UPDATES_MAX or self._bytes + len(given) > UPDATE_BYTES_MAX:
+            raise InvalidState(
+                f"a call may make {UPDATES_MAX:,} updates of the shared state, of {UPDATE_BYTES_MAX:,} bytes "
+                "together; keep large values in a file, and its path in the state"
+            )
+        self._bytes += len(given)
+        self._updates.append(update)
+
+    def taken(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
+        """Return the updates so far, in order, and the keys that were read, sorted."""
+        return tuple(self._updates), tuple(sorted(self.values.read))
+
+
+def access_of(values: Mapping[str, object] | None) -> StateAccess:
+    """Return access to a state with these values, for a context that a test makes; tools may replace all."""
+    keys = [SharedKey("replace").named(name) for name in values or ()]
+    shared = NO_STATE.declaring(keys)
+    cells = {name: cell.updated(to_json((values or {})[name]), "", 0) for name, cell in shared.cells.items()}
+    return StateAccess(SharedState(cells))
+
+
+def state_keys(agent: str, given: Mapping[str, object]) -> dict[str, SharedKey]:
+    """Return an agent's keys of the shared state; a plain value is one that replaces. Raises InvalidAgent."""
+    found: dict[str, SharedKey] = {}
+    for name, key in given.items():
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable():
+            raise InvalidAgent(
+                f"agent {agent!r}: a state key is named by 1 to {NAME_CHARS_MAX} printable characters, "
+                f"not {name!r:.80}"
+            )
+        found[name] = key if isinstance(key, SharedKey) else SharedKey("replace", key)
+    return found
+
+
+def declared(all_keys: Mapping[str, Mapping[str, SharedKey]]) -> tuple[StateKey, ...]:
+    """Return the keys that the agents of a session declare together. Raises InvalidAgent.
+
+    all_keys: the keys of each agent, by its name.
+    """
+    found: dict[str, tuple[str, SharedKey]] = {}
+    for agent, keys in all_keys.items():
+        for name, key in keys.items():
+            first, known = found.setdefault(name, (agent, key))
+            if known != key:
+                raise InvalidAgent(
+                    f"agents {first!r} and {agent!r} declare the state key {name!r} as {known} and {key}; "
+                    "declare it alike, or once"
+                )
+    return tuple(key.named(name) for name, (_, key) in found.items())

@@ -1,0 +1,182 @@
+"""`callboard check-program` on sessions that a program recorded: one that goes on, and one that ended."""
+
+import asyncio
+import json
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from callboard import ProgramContext, Runtime, ScriptedModel, program, tool
+from callboard.actors.protocol.port_messages import CallTool
+from callboard.cli import program_child
+from callboard.cli.errors import DIVERGED, FAILED, NOT_FOUND, USAGE
+from tests.cli.conftest import Callboard
+
+HEAD = """
+import asyncio, subprocess, time
+from callboard import program, tool
+
+@tool(effect="read")
+def price(item: str) -> int:
+    '''Return the price.'''
+    raise AssertionError("no tool runs")
+
+@tool(effect="read")
+def wait() -> str:
+    '''Wait.'''
+    raise AssertionError("no tool runs")
+
+print("the module is loaded")
+"""
+SAME = """
+@program(tools=[price, wait])
+async def shop(ctx, prompt):
+    first = await ctx.call(price, item=prompt)
+    if ctx.since("fee"):
+        await ctx.call(price, item="fee")
+    await ctx.call(wait)
+    return first
+"""
+CHANGED = """
+@program(tools=[price, wait])
+async def shop(ctx, prompt):
+    first = await ctx.call(price, item=prompt)
+    await ctx.call(price, item="fee")
+    return await ctx.call(wait)
+"""
+
+
+def module(folder: Path, text: str) -> str:
+    # A name of its own: Python would take an edited module's compiled file for its own.
+    name = f"shop_{blake2b(text.encode(), digest_size=4).hexdigest()}.py"
+    (folder / name).write_text(HEAD + text)
+    return f"{folder / name}:shop"
+
+
+@tool(effect="read")
+def price(item: str) -> int:
+    """Return the price."""
+    return len(item)
+
+
+@tool(effect="read")
+async def wait() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    return "late"
+
+
+@program(tools=[price, wait])
+async def shop(ctx: ProgramContext, prompt: str) -> int:
+    first = await ctx.call(price, item=prompt)
+    if prompt != "quick":
+        await ctx.call(wait)
+    return first
+
+
+async def record(path: Path) -> None:
+    async with Runtime(str(path), model=ScriptedModel([])) as runtime:
+        await runtime.run(shop, "quick", session_id="ended")
+        session = await runtime.open(shop, session_id="unfinished")
+        asking = asyncio.create_task(session.ask("pen"))
+        async for event in session.events():
+            if isinstance(event.body, CallTool) and event.body.tool == "wait":
+                break
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("log") / "shop.db"
+    asyncio.run(record(path))
+    return str(path)
+
+
+def test_an_unchanged_program_repeats_each_step(callboard: Callboard, log: str, tmp_path: Path) -> None:
+    done = callboard("check-program", "--unfinished", "--with", module(tmp_path, SAME), "--log", log)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "session unfinished: ok\n  host (shop): 2 steps as recorded\n"
+    assert "1 session checked, none would not go on" in done.stderr
+
+
+def test_a_changed_program_is_found_with_step_and_both_sides(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    before = Path(log).read_bytes()
+    spec = module(tmp_path, CHANGED)
+    done = callboard("check-program", "unfinished", "--with", spec, "--log", log, "--json")
+    assert done.exit_code == DIVERGED, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["session"], found["result"]) == ("unfinished", "diverged")
+    (run,) = found["runs"]
+    assert (run["address"], run["step"]) == ("host", 2)
+    assert run["recorded"] == "asked wait({})"
+    assert run["now"] == 'asked price({"item":"fee"})'
+    assert Path(log).read_bytes() == before
+
+
+def test_an_ended_session_can_be_checked_by_its_id(callboard: Callboard, log: str, tmp_path: Path) -> None:
+    done = callboard("check-program", "ended", "--with", module(tmp_path, CHANGED), "--log", log)
+    assert done.exit_code == DIVERGED
+    assert "step 2 differs; recorded: returned '5'" in done.stdout or "asked nothing else" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "named"),
+    [
+        ("__import__('socket').create_connection(('127.0.0.1', 9))", "socket."),
+        ("subprocess.run(['true'])", "subprocess.Popen"),
+    ],
+)
+def test_a_program_reaches_no_network_and_no_subprocess(
+    callboard: Callboard, log: str, tmp_path: Path, act: str, named: str
+) -> None:
+    text = f"""
+@program(tools=[price, wait])
+async def shop(ctx, prompt):
+    {act}
+"""
+    done = callboard("check-program", "unfinished", "--with", module(tmp_path, text), "--log", log)
+    assert done.exit_code == DIVERGED
+    assert f"now: crashed: PermissionError: {named}" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_program_that_blocks_is_stopped_and_the_next_session_is_checked(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    text = """
+@program(tools=[price, wait])
+async def shop(ctx, prompt):
+    if prompt != "quick":
+        time.sleep(60)
+    return await ctx.call(price, item=prompt)
+"""
+    spec = module(tmp_path, text)
+    done = callboard("check-program", "unfinished", "--with", spec, "--timeout", "0.3", "--log", log)
+    assert done.exit_code == FAILED
+    assert done.stdout == "session unfinished: not done within 0.3 s (--timeout)\n"
+
+
+def test_a_program_that_is_gone_is_named(callboard: Callboard, log: str, tmp_path: Path) -> None:
+    text = "@program\nasync def other(ctx, prompt):\n    return ''\nshop = other\n"
+    done = callboard("check-program", "unfinished", "--with", module(tmp_path, text), "--log", log)
+    assert done.exit_code == DIVERGED
+    assert "host (shop): there is no program 'shop' any more" in done.stdout
+
+
+def test_a_wrong_set_up_is_refused(callboard: Callboard, log: str, tmp_path: Path) -> None:
+    spec = module(tmp_path, SAME)
+    assert callboard("check-program", "x", "--unfinished", "--with", spec, "--log", log).exit_code == USAGE
+    gone = callboard("check-program", "unfinished", "--with", "no_such_module:shop", "--log", log)
+    assert gone.exit_code == NOT_FOUND
+    assert "there is no module 'no_such_module'" in gone.stderr
+
+
+def test_acts_are_refused_by_their_audit_event() -> None:
+    for event in ("socket.__new__", "subprocess.Popen", "os.system", "os.fork"):
+        with pytest.raises(PermissionError, match="in tools only"):
+            program_child.refuse_acts(event, ())
+    program_child.refuse_acts("open", ("a.txt", "r", 0))

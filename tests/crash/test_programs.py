@@ -1,0 +1,98 @@
+"""Programs whose process is killed at many points: `python -m tests.crash.test_programs` tries them all."""
+
+import collections
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from callboard import Recording
+
+SHAPES = ("sequence", "gather")
+
+
+def run(folder: Path, shape: str, point: int, rounds: int) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.crash.program_victim",
+        str(folder),
+        shape,
+        str(point),
+        str(rounds),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def points(folder: Path, shape: str, rounds: int) -> int:
+    """Return the number of points of an undisturbed run."""
+    done = run(folder, shape, 0, rounds)
+    assert done.returncode == 0, done.stderr
+    return int(done.stderr.splitlines()[-1])
+
+
+def kill_and_resume(folder: Path, shape: str, point: int, rounds: int) -> int:
+    """Kill a run at a point, finish it in another process, and check. Return the unknown effects."""
+    killed = run(folder, shape, point, rounds)
+    if killed.returncode == 0 and shape == "gather":
+        done = killed  # on a busy machine its answers came in fewer steps, and the point was not reached
+    else:
+        assert killed.returncode == -9, killed.stderr
+        done = run(folder, shape, 0, rounds)
+    assert done.returncode == 0, done.stderr
+    kind, *words = done.stdout.split()
+    assert kind == "answered", done.stdout
+    unknown = 0
+    whole = [word for n in range(rounds) for word in (n, n, n, "did", 100 + n)]
+    for word, expected in zip(words, whole, strict=True):
+        unknown += word == "?"
+        assert word in (str(expected), "?") or (expected == "did" and word.startswith("did-host.")), words
+    check_effects(folder / "effects")
+    assert Recording.open(folder / "victim.db", "victim").verify().is_ok
+    return unknown
+
+
+def check_effects(file: Path) -> None:
+    lines = [line.split() for line in file.read_text().splitlines()]
+    writes = collections.Counter(n for kind, n, _ in lines if kind == "write")
+    assert max(writes.values(), default=0) <= 1, "a write ran twice"
+    keys = collections.defaultdict(set)
+    for kind, n, key in lines:
+        keys[kind, n].add(key)
+    assert all(len(found) == 1 for found in keys.values()), "an ask has two keys"
+    assert len({key for found in keys.values() for key in found}) == len(keys), "two asks share a key"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_program_that_is_killed_anywhere_goes_on_and_repeats_no_write(tmp_path: Path, shape: str) -> None:
+    (tmp_path / "whole").mkdir()
+    count = points(tmp_path / "whole", shape, 4)
+    assert count > 20
+    for point in range(2, count, count // 6):
+        folder = tmp_path / str(point)
+        folder.mkdir()
+        kill_and_resume(folder, shape, point, 4)
+
+
+def main() -> None:
+    """Kill at every point of both shapes."""
+    import tempfile
+
+    tried = unknown = 0
+    for shape in sys.argv[1:] or SHAPES:
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / "whole").mkdir()
+            count = points(Path(name) / "whole", shape, 8)
+            for point in range(1, count + 1):
+                folder = Path(name) / str(point)
+                folder.mkdir()
+                found = kill_and_resume(folder, shape, point, 8)
+                tried, unknown = tried + 1, unknown + bool(found)
+        print(f"{shape}: {count} points")
+    print(f"{tried} kills, {unknown} with an unknown effect, no rule broken")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""Mutants of programs: eager turns, calls given up, deadlines, lines, free steps, questions to models.
+
+The sessions of `scenarios_programs` find them: `tests/mutants/test_programs.py`.
+"""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+STEPS: Final = (
+    Mutant(
+        "program-waits-for-all",
+        "A program's next step waits until every open call has its answer, as a model's turn does.",
+        "agent.program",
+        '    if state.phase != "acting" or not books.heard.size:\n',
+        '    if state.phase != "acting" or not books.heard.size or books.size:\n',
+    ),
+    Mutant(
+        "answers-dropped-while-a-step-is-out",
+        "Answers that come while a step is out are lost.",
+        "agent.program",
+        "    if _is_wanted(state, call):\n        books = eager.hear",
+        '    if _is_wanted(state, call) and state.phase == "acting":\n        books = eager.hear',
+    ),
+    Mutant(
+        "answers-heard-twice",
+        "Answers stay with the agent after the step that had them, and go with the next one too.",
+        "agent.program",
+        "    state = replace(state, eager=replace(_books(state), heard=eager.EMPTY.heard))\n",
+        "",
+    ),
+    Mutant(
+        "answers-wait-for-one-more",
+        "A step is not asked for although an answer came while the one before was out.",
+        "agent.program",
+        "    if not _books(state).heard.size:\n        return state, settled_in",
+        "    if _books(state).size:\n        return state, settled_in",
+    ),
+    Mutant(
+        "answers-not-named",
+        "A step does not name the events that brought its answers.",
+        "agent.program",
+        "sum(map(len, blocks)), others=seqs)",
+        "sum(map(len, blocks)))",
+    ),
+    Mutant(
+        "calls-closed-by-a-step",
+        "A step forgets the calls that earlier steps have left open.",
+        "agent.program",
+        "    posts: list[Post] = []\n    if step.cancels:",
+        "    posts: list[Post] = []\n    state = replace(state, eager=replace(eager.EMPTY, wake=_books(state).wake))\n    if step.cancels:",
+    ),
+    Mutant(
+        "stuck-forever",
+        "A program that waits for nothing is left waiting.",
+        "agent.program",
+        "    if _books(state).is_idle:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "asks-at-the-cap",
+        "A program at its cap of steps takes one more.",
+        "agent.state",
+        "    return state.turns_used < (most or 0)\n",
+        "    return state.turns_used < (most or 0) + state.model.is_program\n",
+    ),
+    Mutant(
+        "steps-capped-as-turns",
+        "A program's steps count in max_iterations.",
+        "agent.state",
+        "    most = limits.max_steps if state.model.is_program else limits.max_iterations\n",
+        "    most = limits.max_iterations\n",
+    ),
+    Mutant(
+        "line-of-tools-over-the-cap",
+        "A program runs one tool more at a time than it may.",
+        "agent.program",
+        "        if tools_out >= (state.limits.max_parallel_tools or 1):\n",
+        "        if tools_out > (state.limits.max_parallel_tools or 1):\n",
+    ),
+    Mutant(
+        "line-of-tools-not-served",
+        "An answer does not start the next tool in line.",
+        "agent.program",
+        "    state, started = _start_from_line(state)\n    if state.phase",
+        "    started: tuple[Post, ...] = ()\n    if state.phase",
+    ),
+    Mutant(
+        "line-jumped",
+        "New asks get tickets from 1 again with each step, so they pass those that stand in line.",
+        "agent.program",
+        "    call = OpenCall(state.turn, index, use, books.next_ticket, stage)\n",
+        "    call = OpenCall(state.turn, index, use, 100 * (10 - state.turn) + index, stage)\n",
+    ),
+)
+
+GIVING_UP: Final = (
+    Mutant(
+        "cancel-delivered",
+        "The answer of a call that was given up goes with the next step.",
+        "agent.program",
+        'return state.phase in ("thinking", "acting") and not call.is_given_up\n',
+        'return state.phase in ("thinking", "acting")\n',
+    ),
+    Mutant(
+        "cancel-not-posted",
+        "A call that is given up goes on at its port.",
+        "agent.program",
+        "        posts.append(_cancel(call))\n",
+        '        if call.stage == "task":\n            posts.append(_cancel(call))\n',
+    ),
+    Mutant(
+        "cancel-posted-twice",
+        "A call that was given up is cancelled again when its program ends.",
+        "agent.program",
+        "        if call.is_given_up or not is_wanted(call):\n",
+        "        if not is_wanted(call):\n",
+    ),
+    Mutant(
+        "cancelled-in-line-starts",
+        "A call that is given up in line starts when its turn comes.",
+        "agent.program",
+        '        if call.stage == "line":\n            books = eager.drop(books, call)\n            continue\n',
+        '        if call.stage == "line":\n            continue\n',
+    ),
+    Mutant(
+        "end-before-drained",
+        "A program ends while calls that it gave up have no answer.",
+        "agent.program",
+        "    if not books.size:\n        return _conclude(state, coming, settled)\n",
+        "    if not books.size or last is not None:\n        return _conclude(state, coming, settled)\n",
+    ),
+    Mutant(
+        "end-never-comes",
+        "A program whose open calls have drained does not end.",
+        "agent.program",
+        "        return (state, ()) if books.size else _conclude(state, books.end)\n",
+        "        return state, ()\n",
+    ),
+    Mutant(
+        "crash-forgets-calls",
+        "A program that raises leaves its open calls to themselves.",
+        "agent.program",
+        "    if state.eager is None:\n        return finish(state, kind, settled, detail)\n",
+        '    if state.eager is None or kind == "crashed":\n        return finish(state, kind, settled, detail)\n',
+    ),
+    Mutant(
+        "gate-gives-up-another-call",
+        "A `CancelCall` ends every call of its turn.",
+        "session.port_gate",
+        "            if (request.turn, request.call) == (body.turn, body.call) and not opened.is_given_up:\n",
+        "            if request.turn == body.turn and not opened.is_given_up:\n",
+    ),
+    Mutant(
+        "repeats-what-was-given-up",
+        "After a crash the port is asked again for a call that was given up.",
+        "session.recovery",
+        "            if not self.gate.is_wanted(request.seq):\n",
+        "            if self.gate.is_stopped(opened.owner):\n",
+    ),
+    Mutant(
+        "interrupted-and-given-up-asks-a-person",
+        "A call that was given up and interrupted asks a person whether it may run again.",
+        "agent.program",
+        '    if returned.status == "interrupted" and _is_wanted(state, call):\n',
+        '    if returned.status == "interrupted" and state.phase in ("thinking", "acting"):\n',
+    ),
+    Mutant(
+        "approved-and-given-up-runs",
+        "A call that was given up runs if its approval crosses the cancel.",
+        "agent.program",
+        '    if given.verdict == "approved" and _is_wanted(state, call):\n',
+        '    if given.verdict == "approved" and state.phase in ("thinking", "acting"):\n',
+    ),
+)
+
+DEADLINES: Final = (
+    Mutant(
+        "deadline-of-before",
+        "A program is woken for a deadline that it has replaced.",
+        "agent.program",
+        "    if books.wake != woken.until:\n        return state, ()\n",
+        "",
+    ),
+    Mutant(
+        "deadline-not-replaced",
+        "A new deadline does not cancel the timer of the one before.",
+        "supervisor.programs",
+        "    work.cancel_timer(books.wake_timer)\n    timer",
+        "    timer",
+    ),
+    Mutant(
+        "deadline-outlives-its-program",
+        "A program that ends keeps the timer of its deadline.",
+        "supervisor.ending",
+        "        work.cancel_timer(record.program.wake_timer)\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "deadline-from-now",
+        "A deadline counts from the event that sets it, not from 1970.",
+        "session.port_gate",
+        "max(0, body.until - event.at)",
+        "max(0, body.until % 1_000)",
+    ),
+    Mutant(
+        "deadline-lost-with-a-step",
+        "A deadline that comes while a step is out is not set again.",
+        "agent.program",
+        "    state = replace(state, eager=replace(books, wake=None))\n    # A step",
+        '    state = replace(state, eager=replace(books, wake=books.wake if state.phase == "thinking" else None))\n    # A step',
+    ),
+    Mutant(
+        "deadline-not-told",
+        "The timer of a deadline fires, and the program is not woken.",
+        "supervisor.programs",
+        "    work.post(timer.address, Woken(timer.until))\n",
+        "",
+    ),
+)
+
+COSTS: Final = (
+    Mutant(
+        "step-with-a-need",
+        "A program's step needs what a model's turn with that conversation would.",
+        "agent.turns",
+        "    need = NOTHING if model.is_program else bound(",
+        "    need = bound(",
+    ),
+    Mutant(
+        "step-in-line",
+        "A program's step stands in line for a slot.",
+        "supervisor.turns",
+        "    if wanted.need == NOTHING:\n        work.put",
+        "    if False:\n        work.put",
+    ),
+    Mutant(
+        "step-frees-a-slot",
+        "The settlement of a step frees a slot that it never held.",
+        "supervisor.turns",
+        "    if need == NOTHING:\n        work.put",
+        "    if False:\n        work.put",
+    ),
+    Mutant(
+        "step-is-a-call",
+        "A step whose process is cut off counts as a model call.",
+        "supervisor.budgets",
+        "    if need == NOTHING:\n        return ZERO\n",
+        "",
+    ),
+    Mutant(
+        "copies-over-the-cap",
+        "A program has one live copy more than it may.",
+        "supervisor.delegating",
+        "    return parent.turn_children + count <= (parent.limits.max_children or 0)\n",
+        "    return parent.turn_children + count <= (parent.limits.max_children or 0) + 1\n",
+    ),
+    Mutant(
+        "copies-denied",
+        "A delegation over the cap of a program's copies is denied instead of standing in line.",
+        "supervisor.delegating",
+        "    children = 0 if parent.profile.is_eager else parent.turn_children\n",
+        "    children = parent.turn_children\n",
+    ),
+    Mutant(
+        "line-of-copies-passed",
+        "A delegation that fits passes those that stand in line.",
+        "supervisor.delegating",
+        "    if not is_first and parent.program is not None and parent.program.line.size:\n        return False\n",
+        "",
+    ),
+    Mutant(
+        "places-kept",
+        "A copy that has drained keeps its place.",
+        "supervisor.ending",
+        "        work.free_places(parent, 1)\n",
+        "",
+    ),
+    Mutant(
+        "places-of-unbegun-kept",
+        "A delegation that ends before it began keeps its places.",
+        "supervisor.ending",
+        "    else:\n        work.free_places(parent, len(delegation.racers))\n",
+        "",
+    ),
+    Mutant(
+        "places-reset-by-a-step",
+        "A program's copies are counted per step.",
+        "supervisor.turns",
+        "    is_new = request.attempt == 1 and not record.profile.is_eager\n",
+        "    is_new = request.attempt == 1\n",
+    ),
+    Mutant(
+        "ended-in-line-begins",
+        "A delegation that ends in line keeps its place in it.",
+        "supervisor.ending",
+        "work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))\n",
+        "pass\n",
+    ),
+    Mutant(
+        "question-is-an-agent",
+        "A question to a model takes one of the session's agent slots.",
+        "supervisor.delegating",
+        "    if request.implicit == NULL:\n        work.update_session",
+        "    if True:\n        work.update_session",
+    ),
+    Mutant(
+        "question-needs-leave",
+        "A question to a model is bound by depth and allowlist.",
+        "supervisor.delegating",
+        "    if request.implicit == NULL and (detail",
+        "    if (detail",
+    ),
+    Mutant(
+        "question-has-many-turns",
+        "A question without a schema may take as many turns as an agent.",
+        "agent.calls",
+        "    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts\n",
+        "    turns = state.limits.max_report_attempts\n",
+    ),
+    Mutant(
+        "program-handed-down",
+        "A program's sub-agents inherit the program as their model.",
+        "protocol.profiles",
+        "        return inherited if self.model is None or self.model.is_program else self.model\n",
+        "        return self.model or inherited\n",
+    ),
+)

@@ -1,0 +1,99 @@
+"""The rules of programs: they hold of good logs and of each prefix, and fail on logs that break them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    Begin,
+    CancelTask,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    TurnRequested,
+    Wake,
+    Woken,
+)
+from callboard.actors.protocol.port_messages import CallModel, CallTool, CancelCall, ToolReturned
+from callboard.actors.protocol.usage import Need
+from callboard.replay.testing.rules import programs
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from tests.mutants.campaign import without_faults
+from tests.mutants.scenarios_programs import PROGRAMS
+from tests.replay.testing.edited_logs import Log, appended, edited, find, limited, of_kind
+
+
+def log_of(name: str, seed: int = 1) -> Log:
+    return SessionWorld(without_faults(PROGRAMS[name])).run(in_random_order(seed)).log
+
+
+GATHER, FIRST, TIMEOUTS = log_of("gather"), log_of("first_of_many"), log_of("timeouts", 2)
+HOST_ASKS = of_kind(TurnRequested, sender="host")
+
+
+def given_up_and_started() -> Log:
+    cancel = find(FIRST, of_kind(CancelCall))
+    body = cancel.body
+    assert isinstance(body, CancelCall)
+    call = CallTool(body.turn, body.call, "look", "read", find(FIRST, of_kind(CallTool)).body.arguments)  # type: ignore[union-attr]  # found by its kind
+    return appended(FIRST, "host", "tools", cancel.cause, call)
+
+
+def asks_after_the_return() -> Log:
+    end = find(GATHER, of_kind(Finished, sender="host"))
+    return appended(GATHER, "host", "supervisor", end.cause, TurnRequested(99))
+
+
+def started_out_of_line() -> Log:
+    tools = [event for event in GATHER if isinstance(event.body, CallTool) and event.sender == "host"]
+    return appended(GATHER, "host", "tools", tools[-1].cause, tools[0].body)
+
+
+def cancelled_by_nobody() -> Log:
+    return edited(GATHER, of_kind(ToolReturned, "host"), status="cancelled")
+
+
+DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
+    "a step with a need": (programs.FreeSteps, lambda: edited(GATHER, HOST_ASKS, need=Need(1))),
+    "a step that waits": (programs.FreeSteps, lambda: edited(GATHER, of_kind(CallModel), agent="host.1")),
+    "more copies than may be": (
+        programs.LiveCopies,
+        lambda: limited(GATHER, of_kind(Begin, "host"), max_children=1),
+    ),
+    "a question with turns": (programs.Questions, lambda: limited(GATHER, of_kind(Begin), max_iterations=9)),
+    "a tool out of line": (programs.ToolLine, started_out_of_line),
+    "a call that starts although it was given up": (programs.GivenUp, given_up_and_started),
+    "a delegation that goes on": (programs.GivenUp, lambda: edited(FIRST, of_kind(DelegationEnded), call=77)),
+    "a call that nobody gave up": (programs.GivenUp, cancelled_by_nobody),
+    "an answer that is not heard": (programs.HeardAnswers, lambda: edited(GATHER, HOST_ASKS, new=())),
+    "a call given up whose answer is missing": (
+        programs.HeardAnswers,
+        lambda: edited(FIRST, of_kind(CancelCall), turn=88),
+    ),
+    "a step after the return": (programs.AfterReturn, asks_after_the_return),
+    "a deadline that is not its own": (programs.Deadlines, lambda: edited(TIMEOUTS, of_kind(Woken), until=5)),
+    "a deadline that was replaced": (programs.Deadlines, lambda: edited(TIMEOUTS, of_kind(Wake), until=5)),
+}
+
+
+@pytest.mark.parametrize("name", DOCTORED)
+def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
+    rule, doctored = DOCTORED[name]
+    found = check_log(doctored(), is_at_rest=True, kinds=(rule,))
+    assert {breach.rule for breach in found} == {rule.rule}
+
+
+@pytest.mark.parametrize("log", [GATHER, FIRST, TIMEOUTS], ids=["gather", "first_of_many", "timeouts"])
+def test_good_logs_break_no_rule_and_neither_does_any_prefix_of_them(log: Log) -> None:
+    assert check_log(log, is_at_rest=True) == []
+    assert [one for length in range(len(log)) for one in check_log(log[:length])] == []
+
+
+def test_the_sessions_have_what_the_rules_are_about() -> None:
+    assert [event for event in FIRST if isinstance(event.body, CancelTask)]
+    assert [event for event in TIMEOUTS if isinstance(event.body, Woken)]
+    assert [event for event in GATHER if isinstance(event.body, Delegate) and event.body.implicit]
+    assert Limits().max_steps is None

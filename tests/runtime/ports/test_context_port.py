@@ -1,0 +1,167 @@
+"""The context port: each function, however it behaves, gives one answer in time."""
+
+import asyncio
+import contextlib
+import threading
+import time
+
+import pytest
+
+from callboard import (
+    Agent,
+    ContextRequest,
+    InvalidAgent,
+    Limits,
+    MemoryLog,
+    Runtime,
+    ScriptedModel,
+    call,
+    say,
+)
+from callboard.actors.protocol.request import ModelRequest
+from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
+from callboard.runtime.models.scripted import Call, Reply
+
+
+def policy(request: ModelRequest) -> Reply | Call:
+    """Delegate once, and repeat what the child read, or what its delegation came to."""
+    if request.address != "host":
+        return say(repr(request.conversation[0]["content"]))
+    if request.turn == 1:
+        return call("task", agent="kid", prompt="the prompt")
+    return say(str(request.conversation[-1]["content"]))
+
+
+def run(function: ContextFunction, limit_s: float = 10.0) -> str:
+    limits = Limits(schema_timeout_s=limit_s)
+    host = Agent("host", agents=[Agent("kid", context=function)])
+
+    async def inside() -> str:
+        async with Runtime(":memory:", model=ScriptedModel(policy), limits=limits) as runtime:
+            return (await runtime.run(host, "go")).text
+
+    return asyncio.run(asyncio.wait_for(inside(), 20))
+
+
+def test_a_text_stands_before_the_prompt_in_the_same_message() -> None:
+    def last(view: ContextRequest) -> str:
+        return f"{view.parent} of {view.parent_profile} asks {view.profile}: {len(view.messages)}"
+
+    said = run(last)
+    assert "host of host asks kid: 2" in said
+    assert said.index("asks kid") < said.index("the prompt")
+
+
+def test_an_async_function_may_return_blocks() -> None:
+    async def blocks(view: ContextRequest) -> list[dict[str, object]]:
+        await asyncio.sleep(0)
+        return [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+
+    said = run(blocks)
+    assert said.index("one") < said.index("two") < said.index("the prompt")
+
+
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_no_context_leaves_the_prompt_alone(nothing: object) -> None:
+    assert '"the prompt"' in run(lambda view: nothing).replace("'", '"')  # type: ignore[arg-type,return-value]  # any value, on purpose
+
+
+def raises(view: ContextRequest) -> str:
+    raise ValueError("no context today")
+
+
+async def raises_later(view: ContextRequest) -> str:
+    await asyncio.sleep(0)
+    raise ValueError("no context today")
+
+
+def leaves(view: ContextRequest) -> str:
+    raise SystemExit("gone")
+
+
+def large(view: ContextRequest) -> str:
+    return "x" * 100_000_000
+
+
+def slightly_large(view: ContextRequest) -> str:
+    return "x" * (CONTEXT_BYTES_MAX - 1)
+
+
+def number(view: ContextRequest) -> str:
+    return 7  # type: ignore[return-value]  # a wrong value, on purpose
+
+
+def no_blocks(view: ContextRequest) -> list[dict[str, object]]:
+    return [{"text": "without a type"}]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (raises, "ValueError: no context today"),
+        (raises_later, "ValueError: no context today"),
+        (leaves, "SystemExit"),
+        (large, "The context is too large"),
+        (slightly_large, "The context is too large"),
+        (number, "a context is a text, a list of content blocks, or None, not int"),
+        (no_blocks, "a context is a text, a list of content blocks, or None, not list"),
+    ],
+)
+def test_a_function_that_fails_ends_the_delegation_as_unavailable(
+    function: ContextFunction, words: str
+) -> None:
+    said = run(function)
+    assert "failed (unavailable): the context for kid could not be made" in said
+    assert words in said
+
+
+def test_a_function_that_blocks_its_thread_costs_its_time_limit_and_nothing_more() -> None:
+    released = threading.Event()
+    started = time.monotonic()
+    try:
+        said = run(lambda view: str(released.wait(30)), 0.2)
+    finally:
+        released.set()
+    assert "it took longer than 0.2 s" in said
+    assert time.monotonic() - started < 10
+
+
+def test_an_async_function_that_swallows_its_cancellation_is_closed() -> None:
+    async def stubborn(view: ContextRequest) -> str:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+
+    assert "it took longer than 0.2 s" in run(stubborn, 0.2)
+
+
+def test_what_is_no_function_is_refused_when_the_agent_is_made() -> None:
+    with pytest.raises(InvalidAgent, match="is no function"):
+        Agent("kid", context="words")  # type: ignore[arg-type]  # a wrong value, on purpose
+
+
+def test_a_context_without_an_answer_is_asked_for_again_on_resume_and_of_the_same_view() -> None:
+    log, views = MemoryLog(), []
+    asked = asyncio.Event()
+
+    async def made(view: ContextRequest) -> str:
+        views.append(view.messages)
+        if len(views) == 1:
+            asked.set()
+            await asyncio.Event().wait()
+        return "in time"
+
+    host = Agent("host", agents=[Agent("kid", context=made)])
+
+    async def inside() -> str:
+        async with Runtime(log, model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(host, session_id="one")
+            await session.submit("go")
+            await asked.wait()
+            await session.detach(grace_s=0)
+            resumed = await runtime.resume("one", host)
+            return (await resumed.outcome).text
+
+    assert "in time" in asyncio.run(asyncio.wait_for(inside(), 20))
+    assert len(views) == 2
+    assert views[0] == views[1]

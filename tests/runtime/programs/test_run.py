@@ -1,0 +1,426 @@
+"""One run of a program, without a session: steps, answers, times, ends, and programs that misbehave."""
+
+import asyncio
+import contextlib
+import datetime
+import threading
+from collections.abc import Callable, Generator
+from random import Random
+from typing import NoReturn
+
+import pytest
+
+from callboard.actors.protocol.errors import CallFailed, Interrupted, MisuseError, NotApproved
+from callboard.runtime.programs import run as run_module
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
+from tests.runtime.programs.kit import T0, WORKER, Function, answer, fail, played, started, work
+
+
+def asks_of(run: ProgramRun, at: int = T0) -> list[str]:
+    return [ask.name for ask in run.step((), at).asks]
+
+
+def test_a_step_asks_and_the_answer_goes_on() -> None:
+    async def twice(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call(work, n=1) + await ctx.call(work, n=2)
+
+    run = started(twice)
+    first = run.step((), T0)
+    assert [bytes(ask.input) for ask in first.asks] == [b'{"n":1}']
+    second = run.step([answer(first.asks[0], 10)], T0 + 5)
+    third = run.step([answer(second.asks[0], 5)], T0 + 6)
+    assert third.ending is not None
+    assert third.ending.text == "15"
+    assert third.ending.value is not None
+    assert (second.head.step, second.head.at, second.head.wake, second.head.cancels) == (2, T0 + 5, None, ())
+
+
+def test_equal_asks_differ_by_their_occurrence_and_runs_by_their_number() -> None:
+    async def same(ctx: ProgramContext, prompt: str) -> object:
+        return await asyncio.gather(ctx.call(work, n=1), ctx.call(work, n=1))
+
+    ids = [ask.id for ask in started(same).step((), T0).asks]
+    assert len(set(ids)) == 2
+    assert ids[0].removesuffix("_1") == ids[1].removesuffix("_2")
+    assert ids == [ask.id for ask in started(same, session="fork").step((), T0).asks]
+    assert not set(ids) & {ask.id for ask in started(same, number=2).step((), T0).asks}
+
+
+def test_a_text_is_the_text_and_a_value_is_its_json() -> None:
+    async def text(ctx: ProgramContext, prompt: str) -> object:
+        return prompt.upper()
+
+    async def nothing(ctx: ProgramContext, prompt: str) -> object:
+        return None
+
+    ending = started(text).step((), T0).ending
+    assert ending is not None
+    assert (ending.text, ending.value) == ("GO", None)
+    ending = started(nothing).step((), T0).ending
+    assert ending is not None
+    assert (ending.text, bytes(ending.value or b"")) == ("null", b"null")
+
+
+@pytest.mark.parametrize("within", [asyncio.timeout, None])
+def test_an_answer_that_came_in_time_beats_the_timeout_however_late_the_step_is(
+    within: Callable[[float], asyncio.Timeout] | None,
+) -> None:
+    async def patient(ctx: ProgramContext, prompt: str) -> object:
+        if within is None:
+            return await asyncio.wait_for(ctx.call(work, n=1), 0.3)
+        async with within(0.3):
+            return await ctx.call(work, n=1)
+
+    run = started(patient)
+    first = run.step((), T0)
+    assert first.head.wake == T0 + 300
+    late = run.step([answer(first.asks[0], 7)], T0 + 3_600_000)
+    assert late.ending is not None
+    assert late.ending.text == "7"
+
+
+def test_deadlines_fire_one_after_the_other() -> None:
+    async def sleepers(ctx: ProgramContext, prompt: str) -> object:
+        order: list[float] = []
+
+        async def one(seconds: float) -> None:
+            await ctx.sleep(seconds)
+            order.append(seconds)
+            if seconds == 0.1:
+                await asyncio.sleep(0)
+                order.append(-1)
+
+        await asyncio.gather(one(0.3), one(0.1), one(0.2))
+        return order
+
+    run = started(sleepers)
+    assert run.step((), T0).head.wake == T0 + 100
+    ending = run.step((), T0 + 500).ending
+    assert ending is not None
+    assert ending.text == "[0.1,-1,0.2,0.3]"
+
+
+def test_a_deadline_is_due_at_its_millisecond_and_not_before() -> None:
+    async def sleeper(ctx: ProgramContext, prompt: str) -> object:
+        await ctx.sleep(0.1 + 0.2)
+        await ctx.sleep_until(ctx.now() + datetime.timedelta(hours=1))
+        return ctx.now().isoformat()
+
+    run = started(sleeper)
+    assert run.step((), T0).head.wake == T0 + 300
+    assert run.step((), T0 + 299).head.wake == T0 + 300
+    assert run.step((), T0 + 300).head.wake == T0 + 3_600_300
+    assert run.step((), T0 + 3_600_300).ending is not None
+
+
+def test_a_given_up_ask_is_named_and_its_answer_is_not_delivered() -> None:
+    async def impatient(ctx: ProgramContext, prompt: str) -> object:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ctx.call(work, n=1), 0.1)
+        return await ctx.call(work, n=1)
+
+    run = started(impatient)
+    (first,) = run.step((), T0).asks
+    second = run.step((), T0 + 100)
+    assert second.head.cancels == (first.id,)
+    assert [ask.id for ask in second.asks] == [first.id.removesuffix("1") + "2"]
+    assert run.step([answer(first, 1)], T0 + 101).ending is None
+    ending = run.step([answer(second.asks[0], 2)], T0 + 102).ending
+    assert ending is not None
+    assert ending.text == "2"
+
+
+def test_an_ask_that_is_given_up_in_its_own_step_is_not_posted() -> None:
+    async def hasty(ctx: ProgramContext, prompt: str) -> object:
+        task = asyncio.create_task(ctx.call(work, n=1))
+        await asyncio.sleep(0)
+        task.cancel()
+        return await ctx.call(work, n=2)
+
+    step = started(hasty).step((), T0)
+    assert [bytes(ask.input) for ask in step.asks] == [b'{"n":2}']
+    assert step.head.cancels == ()
+
+
+def test_statuses_are_typed_errors() -> None:
+    async def careful(ctx: ProgramContext, prompt: str) -> object:
+        found = []
+        for n in range(4):
+            try:
+                await ctx.call(work, n=n)
+            except (CallFailed, Interrupted, NotApproved) as error:
+                found.append(f"{type(error).__name__} {error.text}")
+        return found
+
+    run = started(careful)
+    step = run.step((), T0)
+    for status in ("error", "interrupted", "denied", "cancelled"):
+        step = run.step([answer(step.asks[0], status, status)], T0)
+    assert step.ending is not None
+    assert step.ending.text == (
+        '["CallFailed error","Interrupted interrupted","NotApproved denied","CallFailed cancelled"]'
+    )
+
+
+def test_marks_are_true_in_new_steps_and_as_recorded_in_old_ones() -> None:
+    async def changed(ctx: ProgramContext, prompt: str) -> object:
+        before = ctx.since("fee")
+        await ctx.call(work, n=1)
+        return [before, ctx.since("fee"), ctx.since("tax")]
+
+    async def result(marks: dict[str, bool] | None) -> str:
+        run = started(changed)
+        step = run.step((), T0, marks)
+        assert step.head.marks == ({"fee": True} if marks is None or marks else {"fee": False})
+        ending = run.step([answer(step.asks[0])], T0).ending
+        assert ending is not None
+        return ending.text
+
+    assert asyncio.run(result(None)) == "[true,true,true]"
+    assert asyncio.run(result({"fee": True})) == "[true,true,true]"
+    assert asyncio.run(result({})) == "[false,false,true]"
+
+
+# --- ends -------------------------------------------------------------------------
+
+
+def test_left_over_tasks_are_cancelled_and_what_they_ask_is_not_asked() -> None:
+    ended: list[str] = []
+
+    async def careless(ctx: ProgramContext, prompt: str) -> object:
+        async def background() -> None:
+            try:
+                await ctx.call(work, n=1)
+            finally:
+                ended.append("finally")
+                await ctx.call(work, n=2)
+
+        asyncio.get_running_loop().create_task(background())
+        return await ctx.call(work, n=3)
+
+    run = started(careless)
+    first = run.step((), T0)
+    last = run.step([answer(next(ask for ask in first.asks if bytes(ask.input) == b'{"n":3}'), 1)], T0)
+    assert last.ending is not None
+    assert last.asks == ()
+    assert len(last.head.cancels) == 1
+    assert ended == ["finally"]
+
+
+def test_asks_of_the_last_step_are_not_posted() -> None:
+    async def parting(ctx: ProgramContext, prompt: str) -> object:
+        asyncio.get_running_loop().create_task(ctx.call(work, n=1))
+        await asyncio.sleep(0)
+        return "bye"
+
+    step = started(parting).step((), T0)
+    assert (step.asks, step.head.cancels) == ((), ())
+
+
+def test_an_error_has_the_line_of_the_user() -> None:
+    async def broken(ctx: ProgramContext, prompt: str) -> object:
+        await ctx.call(work, n=1)
+        return dict[str, str]()["missing"]
+
+    run = started(broken)
+    (ask,) = run.step((), T0).asks
+    with pytest.raises(ProgramCrashed, match=r"KeyError: 'missing' \(test_run.py:\d+ in broken\)"):
+        run.step([answer(ask)], T0)
+
+
+def test_an_error_of_a_group_is_that_of_its_task() -> None:
+    async def broken(ctx: ProgramContext, prompt: str) -> object:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.call(fail, n=1))
+        return None
+
+    run = started(broken)
+    (ask,) = run.step((), T0).asks
+    with pytest.raises(ProgramCrashed, match="CallFailed: tool 'fail' failed: no"):
+        run.step([answer(ask, "no", "error")], T0)
+
+
+def test_a_result_that_is_no_json_is_named_by_its_type() -> None:
+    async def sets(ctx: ProgramContext, prompt: str) -> object:
+        return {1, 2}
+
+    with pytest.raises(ProgramCrashed, match="returned a set, which is no JSON"):
+        started(sets).step((), T0)
+
+
+def crash(function: Function) -> str:
+    with pytest.raises(ProgramCrashed) as caught:
+        played(started(function), Random(1))
+    return str(caught.value)
+
+
+def test_a_program_that_waits_for_nothing_crashes_and_says_where() -> None:
+    async def forlorn(ctx: ProgramContext, prompt: str) -> object:
+        return await asyncio.get_running_loop().create_future()
+
+    assert "waits for nothing that can come (Task-1 at test_run.py:" in crash(forlorn)
+
+
+def test_a_program_that_awaits_something_foreign_crashes() -> None:
+    class Foreign:
+        def __await__(self) -> Generator[str, None, int]:
+            yield "a value that no loop of asyncio knows"
+            return 1
+
+    async def strange(ctx: ProgramContext, prompt: str) -> object:
+        return await Foreign()
+
+    assert "RuntimeError: Task got bad yield" in crash(strange)
+
+
+async def other_thread(ctx: ProgramContext, prompt: str) -> object:
+    return await asyncio.to_thread(threading.get_ident)
+
+
+async def a_socket(ctx: ProgramContext, prompt: str) -> object:
+    return await asyncio.open_connection("localhost", 1)
+
+
+async def a_subprocess(ctx: ProgramContext, prompt: str) -> object:
+    return await asyncio.create_subprocess_exec("true")
+
+
+async def own_loop(ctx: ProgramContext, prompt: str) -> object:
+    return asyncio.get_running_loop().run_forever()
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (other_thread, "run_in_executor: a program has no threads"),
+        (a_socket, "create_connection: a program has no network or files"),
+        (a_subprocess, "subprocess_exec: a program has no subprocesses"),
+        (own_loop, "run_forever: a program has no way to run or end its loop"),
+    ],
+)
+def test_threads_sockets_and_subprocesses_are_refused_by_name(function: Function, named: str) -> None:
+    text = crash(function)
+    assert named in text
+    assert "write a @tool" in text
+    assert f"in {function.__name__})" in text
+
+
+def test_a_step_that_never_rests_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.runtime.programs.run.CALLBACKS_MAX", 1_000)
+
+    async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:  # noqa: ASYNC110  # the subject of this test
+            await asyncio.sleep(0)
+
+    text = crash(spinning)
+    assert "the step does not come to rest" in text
+    assert "in spinning" in text
+
+
+def test_a_program_that_calls_exit_crashes_and_the_process_goes_on() -> None:
+    async def leaving(ctx: ProgramContext, prompt: str) -> object:
+        raise SystemExit(3)
+
+    assert "SystemExit: 3" in crash(leaving)
+
+
+def test_a_program_that_cancels_itself_crashes() -> None:
+    async def own_end(ctx: ProgramContext, prompt: str) -> object:
+        raise asyncio.CancelledError
+
+    assert "the program cancelled itself" in crash(own_end)
+
+
+def test_nothing_but_an_answer_moves_a_program() -> None:
+    events: list[asyncio.Event] = []
+
+    async def waiting(ctx: ProgramContext, prompt: str) -> object:
+        event = asyncio.Event()
+        events.append(event)
+        await asyncio.gather(event.wait(), ctx.call(work, n=1))
+        return "moved"
+
+    started(waiting).step((), T0)
+    with pytest.raises(MisuseError, match="runs only while it handles an answer"):
+        events[0].set()
+
+
+def test_tools_and_agents_of_others_are_refused() -> None:
+    async def greedy(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call("other")
+
+    assert "has no tool 'other': list it in @program(tools=[...])" in crash(greedy)
+
+
+# --- stopping ----------------------------------------------------------------------
+
+
+def test_a_stop_cancels_runs_finally_and_posts_nothing() -> None:
+    seen: list[str] = []
+
+    async def cleaning(ctx: ProgramContext, prompt: str) -> object:
+        try:
+            await asyncio.gather(ctx.call(work, n=1), ctx.delegate(WORKER, "part"))
+        finally:
+            seen.append("finally")
+            await ctx.call(work, n=2)
+            seen.append("never")
+        return None
+
+    run = started(cleaning)
+    run.step((), T0)
+    run.stop()
+    assert seen == ["finally"]
+
+
+def test_a_program_that_swallows_every_error_is_abandoned_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    swallowed: list[str] = []
+
+    async def stubborn(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except BaseException as error:
+                swallowed.append(type(error).__name__)
+                if isinstance(error, GeneratorExit):
+                    raise
+
+    run = started(stubborn)
+    run.step((), T0)
+    run.stop()
+    assert swallowed == ["CancelledError"] * run_module.CANCELS
+    assert "ignore that they were cancelled, and are abandoned: Task-1 at test_run.py:" in caplog.text
+
+
+def test_a_program_that_sleeps_through_its_stop_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:
+    async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except asyncio.CancelledError:
+                while True:  # noqa: ASYNC110  # the subject of this test
+                    await asyncio.sleep(0)
+
+    run = started(spinning)
+    run.step((), T0)
+    run.stop()
+    assert "does not come to rest" in caplog.text
+
+
+def test_a_stop_leaves_the_loop_of_the_process_as_it_was() -> None:
+    async def quick(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call(work, n=1)
+
+    async def outside() -> None:
+        before, task = asyncio.get_running_loop(), asyncio.current_task()
+        run = started(quick)
+        run.step((), T0)
+        assert (asyncio.get_running_loop(), asyncio.current_task()) == (before, task)
+        run.stop()
+        assert (asyncio.get_running_loop(), asyncio.current_task()) == (before, task)
+        await asyncio.sleep(0)
+
+    asyncio.run(outside())

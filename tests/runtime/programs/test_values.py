@@ -1,0 +1,122 @@
+"""Answers as values: each type that a tool can return comes back as it was."""
+
+import datetime
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import CallFailed, DelegationFailed
+from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.values import delegated_value, tool_value
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.schemas.output_types import NO_TYPE, output_type
+from callboard.runtime.tools.output import Blocks, returned
+from callboard.runtime.tools.tool import tool
+from tests.runtime.programs.kit import answer
+
+
+@dataclass
+class Point:
+    x: int
+    y: float | None = None
+
+
+class Order(msgspec.Struct):
+    lines: list[Point]
+
+
+class Color(enum.StrEnum):
+    RED = "red"
+
+
+class Invoice(pydantic.BaseModel):
+    total: int
+
+
+TYPES: list[tuple[Any, Any]] = [
+    (str, "a text"),
+    (str, "12"),
+    (int, 7),
+    (float, 1.5),
+    (bool, True),
+    (None, None),
+    (list[int], [1, 2]),
+    (dict[str, int], {"a": 1}),
+    (list[dict[str, str]], [{"type": "text", "text": "data"}]),
+    (Point, Point(1)),
+    (Point | None, None),
+    (Point | None, Point(1, 2.0)),
+    (str | None, None),
+    (str | None, "(nothing)"),
+    (Order, Order([Point(1), Point(2)])),
+    (Color, Color.RED),
+    (Invoice, Invoice(total=3)),
+    (datetime.date, datetime.date(2026, 1, 31)),
+]
+
+
+def back(hint: object, value: object) -> object:
+    """Return a value as a program gets it whose tool returned it."""
+
+    def function() -> object:
+        return value
+
+    function.__annotations__["return"] = hint
+    made = tool(effect="read", name="made", description="Makes.")(function)
+    outcome = returned(value, 1_000)
+    assert outcome.status == "ok"
+    return tool_value(made, Answer("id", outcome.output))
+
+
+@pytest.mark.parametrize(("hint", "value"), TYPES, ids=str)
+def test_a_result_comes_back_as_its_function_is_annotated(hint: object, value: object) -> None:
+    found = back(hint, value)
+    assert (type(found), found) == (type(value), value)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53), lambda inner: st.lists(inner)))
+def test_lists_come_back_whatever_they_hold(value: object) -> None:
+    if isinstance(value, list):
+        assert back(list[Any], value) == value
+
+
+def test_without_a_type_the_result_is_text() -> None:
+    assert back(object, {"a": 1}) == '{"a":1}'
+    assert back(Any, [1]) == "[1]"
+
+
+def test_content_blocks_come_back_as_blocks() -> None:
+    found = back(Blocks, Blocks([{"type": "text", "text": "hello"}]))
+    assert isinstance(found, Blocks)
+    assert found.blocks == [{"type": "text", "text": "hello"}]
+
+
+def test_a_result_that_does_not_fit_its_type_says_so_and_that_the_tool_ran() -> None:
+    @tool(effect="read")
+    def count() -> int:
+        """Count."""
+        return 1
+
+    with pytest.raises(CallFailed, match="tool 'count' ran, but its result is no int"):
+        tool_value(count, answer("id", "many"))
+
+
+def test_a_delegation_is_text_or_a_value_of_its_schema() -> None:
+    assert delegated_value("it", NO_TYPE, answer("id", '{"x":1}')) == '{"x":1}'
+    assert delegated_value("it", output_type({"type": "object"}), answer("id", '{"x":1}')) == {"x": 1}
+    assert delegated_value("it", output_type(Point), answer("id", '{"x":1}')) == Point(1)
+    with pytest.raises(DelegationFailed) as caught:
+        delegated_value("the delegation", NO_TYPE, answer("id", "The delegation failed.", "budget"))
+    assert (caught.value.kind, caught.value.text) == ("budget", "The delegation failed.")
+
+
+def test_the_text_of_blocks_is_that_of_their_text_blocks() -> None:
+    blocks = [{"type": "text", "text": "a"}, {"type": "image", "source": {}}, {"type": "text", "text": "b"}]
+    assert Answer("id", to_json(blocks)).text == "a\nb"
+    assert Answer("id").text == ""

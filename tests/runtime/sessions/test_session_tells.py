@@ -1,0 +1,178 @@
+"""Words for running agents, as callers use them: heard, refused, named, and refused at the boundary."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, SessionEnded, call, calls, say
+from callboard.actors.protocol.client_messages import Tell
+from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionDetached, TellRefused
+from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnRequested
+from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.models.scripted import Step
+from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
+
+
+def run(body: Callable[[Runtime], Awaitable[None]], model: ScriptedModel) -> MemoryLog:
+    """Run a test's body in a runtime on a memory log; every session in it must verify."""
+    log = MemoryLog()
+
+    async def inside() -> None:
+        async with Runtime(log, model=model) as runtime:
+            await body(runtime)
+
+    asyncio.run(inside())
+    reader = MemoryReader(log)
+    for row in reader.sessions():
+        found = Recording.open(reader, row.session_id).verify()
+        assert found.is_ok, "\n".join(found.lines())
+    return log
+
+
+class Slow:
+    """A model that answers each turn of the host once it is allowed to. read: the requests, as text."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.read: list[str] = []
+        self._steps = list(steps)
+
+    async def __call__(self, request: ModelRequest) -> Step:
+        self.read.append(b"".join(bytes(one) for one in request.messages).decode())
+        self.asked.set()
+        await self.may_answer.wait()
+        return self._steps.pop(0)
+
+
+def test_words_are_read_in_the_next_turn_and_named_by_their_request_id() -> None:
+    model = Slow(say("first"), say("second"))
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        asking = asyncio.create_task(session.ask("go"))
+        await model.asked.wait()
+        telling = asyncio.create_task(session.tell("host", "look at the tests", request_id="t1"))
+        await asyncio.sleep(0)
+        model.may_answer.set()
+        assert await telling == 2
+        assert (await asking).text == "second"
+        assert await session.tell("host", "something else", request_id="t1") == 2
+
+    run(body, ScriptedModel(model))
+    assert "look at the tests" not in model.read[0]
+    assert model.read[1].count("look at the tests") == 1
+    assert "something else" not in model.read[1]
+
+
+def test_words_for_no_running_agent_are_refused_and_say_why() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        with pytest.raises(TellRefused, match="use ask"):
+            await session.tell("host", "hurry")
+        await session.ask("go")
+        with pytest.raises(TellRefused, match="use ask"):
+            await session.tell("host", "hurry", request_id="again")
+        with pytest.raises(TellRefused, match="use ask"):
+            await session.tell("host", "hurry", request_id="again")
+        for address in ("host.1", "host.01", "host,host.1", "", "supervisor", "host" + ".1" * 500):
+            with pytest.raises(TellRefused, match="no running agent"):
+                await session.tell(address, "hurry")
+        await session.close()
+        with pytest.raises(SessionEnded):
+            await session.tell("host", "hurry")
+
+    log = run(body, ScriptedModel(lambda request: say("done")))
+    events = Recording.open(MemoryReader(log), "one").events
+    names = [event.body.request_id for event in events if isinstance(event.body, Tell)]
+    assert names.count("again") == 1
+
+
+def test_words_that_cannot_be_words_are_refused_before_they_are_posted() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        for text in ("", "  ", "x" * (TELL_CHARS_MAX + 1), "x" * 1_000_000, None, b"x"):
+            with pytest.raises(InvalidPrompt):
+                await session.tell("host", text)  # type: ignore[arg-type]  # a wrong value, on purpose
+        with pytest.raises(MisuseError, match="one agent at a time"):
+            await session.tell(["host", "host.1"], "hurry")  # type: ignore[arg-type]  # a wrong value, on purpose
+
+    log = run(body, ScriptedModel([]))
+    assert not [one for one in Recording.open(MemoryReader(log), "one").events if isinstance(one.body, Tell)]
+
+
+def test_an_agent_that_is_cancelled_refuses_what_it_has_not_read() -> None:
+    model = Slow(say("never"))
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        asking = asyncio.create_task(session.ask("go"))
+        await model.asked.wait()
+        telling = asyncio.create_task(session.tell("host", "hurry"))
+        await asyncio.sleep(0)
+        await session.cancel()
+        with pytest.raises(TellRefused, match="ended before"):
+            await telling
+        await asking
+
+    run(body, ScriptedModel(model))
+
+
+def test_words_of_a_session_that_is_left_are_heard_by_the_process_that_resumes_it() -> None:
+    async def inside() -> None:
+        log, model = MemoryLog(), Slow(say("late"))
+        runtime = Runtime(log, model=ScriptedModel(model))
+        await runtime.__aenter__()
+        session = await runtime.open(Agent("host"), session_id="one")
+        asking = asyncio.create_task(session.ask("go"))
+        await model.asked.wait()
+        telling = asyncio.create_task(session.tell("host", "hurry", request_id="t1"))
+        await asyncio.sleep(0)
+        await session.detach(0)
+        with pytest.raises(SessionDetached):
+            await telling
+        with pytest.raises(SessionDetached):
+            await asking
+        again = Runtime(log, model=ScriptedModel(lambda request: say("done")))
+        async with again:
+            resumed = await again.resume("one", Agent("host"))
+            assert await resumed.tell("host", "hurry", request_id="t1") == 2
+            assert (await resumed.outcome).text == "done"
+            await resumed.close()
+        assert Recording.open(MemoryReader(log), "one").verify().is_ok
+
+    asyncio.run(inside())
+
+
+def test_a_thousand_background_children_end_and_are_heard_in_one_turn() -> None:
+    count = 1_000
+    parked = asyncio.Event()
+
+    async def policy(request: ModelRequest) -> Step:
+        if request.address != "host":
+            await parked.wait()
+            return say(f"I am {request.address}")
+        if request.turn == 1:
+            return calls(*[call("task", prompt="work", background=True) for _ in range(count)])
+        parked.set()
+        return say("so far" if request.turn == 2 else "all heard")
+
+    async def body(runtime: Runtime) -> None:
+        limits = Limits(
+            max_children=count, max_agents=count + 1, max_tool_calls=count, max_parallel_calls=count
+        )
+        host = Agent("host", agents=[Agent("kid")], background=True)
+        outcome = await runtime.run(host, "go", session_id="one", limits=limits)
+        assert outcome.text == "all heard"
+
+    log = run(body, ScriptedModel(policy))
+    events = Recording.open(MemoryReader(log), "one").events
+    assert sum(isinstance(event.body, Delegated) for event in events) == count
+    ends = {
+        one.seq for one in events if isinstance(one.body, DelegationEnded) and one.body.kind == "answered"
+    }
+    turns = [one.body for one in events if isinstance(one.body, TurnRequested) and one.sender == "host"]
+    assert [len(ends.intersection(turn.new)) for turn in turns] == [0, 0, count]
