@@ -83,8 +83,7 @@ class Agent:
         _check(name, "limits", limits, Limits | None)
         self.name = name
         self.description = clean_text(description)
-        self.sources, own = _parted(tools)
-        refuse_equal_labels(name, self.sources)
+        self.sources, own = _parted(name, tools)
         self.tools = _by_name(name, "tool", own, Tool, "decorate the function with @tool")
         self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
         if both := self.tools.keys() & self.later_tools.keys():
@@ -147,12 +146,13 @@ class Agent:
         self.agents = _agents(self.name, (*self.agents, *agents))
 
 
-def _parted(tools: object) -> tuple[tuple[ToolSource, ...], object]:
-    """Return the sources among the tools of an agent, and the rest."""
+def _parted(agent: str, tools: object) -> tuple[tuple[ToolSource, ...], object]:
+    """Return the sources among the tools of an agent, and the rest. Raises InvalidAgent."""
     if not isinstance(tools, Iterable):
         return (), tools
     given = tuple(tools)
     sources = tuple(one for one in given if isinstance(one, ToolSource))
+    refuse_equal_labels(agent, sources)
     return sources, [one for one in given if not isinstance(one, ToolSource)]
 
 

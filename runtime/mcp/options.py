@@ -89,7 +89,7 @@ class ServerOptions(ToolSource):
 
     def takes(self, name: str) -> bool:
         """Return whether the agent gets the tool of this name."""
-        return self.tools is None or any(fnmatchcase(name, pattern) for pattern in self.tools)
+        return self.tools is None or any(name == one or fnmatchcase(name, one) for one in self.tools)
 
 
 def chosen(choices: Mapping[str, T], name: str) -> T | None:
@@ -133,14 +133,14 @@ def _prefix(prefix: str) -> str:
 
 
 def _label(server: "Server") -> str:
-    """Name a server without what may be secret: the query of a URL, the options of a command."""
+    """Name a server without what may be secret: the path of a URL, the options of a command."""
     if isinstance(server, str):
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidAgent(f'an MCP server is a URL, or a command as a list of words: ["{server:.80}"]')
         port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"[:_LABEL_CHARS]
+        return f"{parts.scheme}://{parts.hostname}{port}"[:_LABEL_CHARS]
     if isinstance(server, tuple):
-        words = [PurePath(server[0]).name, *(word for word in server[1:2] if word.isprintable())]
+        words = [PurePath(word).name for word in server[:2] if word.isprintable()]
         return " ".join(word for word in words if not word.startswith("-"))[:_LABEL_CHARS]
     return str(getattr(server, "name", ""))[:_LABEL_CHARS]

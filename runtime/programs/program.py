@@ -57,8 +57,8 @@ class Program(Agent, Generic[R_co]):
         # The program's context looks tools up by this object, which serves many sessions at once.
         if self.sources:
             raise InvalidAgent(
-                f"program {name!r}: tools of {self.sources[0]!r} are known only in a session; give them to an "
-                "agent of the program and delegate to it"
+                f"program {name!r}: tools of {self.sources[0]!r} are known only in a session; "
+                "give them to an agent of the program and delegate to it"
             )
         self.function = function
         self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)

@@ -10,8 +10,20 @@ import pytest
 import uvicorn
 from mcp.server import MCPServer as SdkServer
 
-from callboard import Agent, InvalidAgent, Limits, MCPServer, MemoryLog, Runtime
-from tests.runtime.mcp.kit import NAME, asking, played, returned
+from callboard import (
+    Agent,
+    InvalidAgent,
+    Limits,
+    MCPServer,
+    MemoryLog,
+    ModelRequest,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    call,
+    say,
+)
+from tests.runtime.mcp.kit import NAME, asking, played, returned, until
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -22,6 +34,7 @@ class Gate:
     def __init__(self, is_json: bool = False) -> None:
         self.calls: list[str] = []
         self.cancelled = asyncio.Event()
+        self.wakes = asyncio.Event()
         self.breaks = ""
         self.headers: list[dict[str, str]] = []
         server = SdkServer("gate")
@@ -34,10 +47,10 @@ class Gate:
 
         @server.tool()
         async def nap() -> str:
-            """Sleep for long."""
+            """Sleep until it is woken."""
             self.calls.append("nap")
             try:
-                await asyncio.sleep(60)
+                await self.wakes.wait()
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
@@ -196,7 +209,30 @@ def test_a_url_that_is_no_server_is_refused_at_open() -> None:
     played(scene, asking())
 
 
-def test_what_is_no_url_and_no_command_is_refused() -> None:
-    for wrong in ("uvx mcp-server-git", "ftp://host/x", [], [1], object()):
-        with pytest.raises(InvalidAgent):
-            MCPServer(wrong)  # type: ignore[arg-type]
+def test_a_failure_of_one_call_leaves_the_others_of_its_connection_alone() -> None:
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        gate = Gate()
+        async with serving(gate) as port:
+            server = MCPServer(f"http://127.0.0.1:{port}/mcp", share="runtime")
+            host = Agent("host", tools=[server])
+            slow, other = (
+                await runtime.open(host, session_id="slow"),
+                await runtime.open(host, session_id=NAME),
+            )
+            waiting = asyncio.create_task(slow.ask("nap"))
+            await until(lambda: gate.calls == ["nap"])
+            gate.breaks = "500"
+            await other.ask("note")
+            assert [status for status, _ in await returned(log)] == ["interrupted"]
+            gate.wakes.set()
+            assert (await waiting).text == "done"
+            assert await returned(log, "slow") == [("ok", "awake")]
+            await runtime.aclose()
+
+    def policy(request: ModelRequest) -> Reply:
+        prompt: Any = request.conversation[0]["content"]
+        name = prompt if isinstance(prompt, str) else prompt[0]["text"]
+        arguments = {"text": "a"} if name == "note" else {}
+        return say("done") if len(request.conversation) > 1 else Reply(calls=[call(str(name), **arguments)])
+
+    played(scene, ScriptedModel(policy))
