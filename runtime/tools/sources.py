@@ -93,7 +93,9 @@ class LiveSources:
     async def _tools(
         self, source: ToolSource, scope: Scope, specs: Sequence[ToolSpec] | None, takes_new: bool
     ) -> Sequence[Tool]:
-        _, live = self._live.setdefault(id(source), (source, source.live()))
+        if id(source) not in self._live:
+            self._live[id(source)] = (source, source.live())
+        _, live = self._live[id(source)]
         if specs:
             return live.recorded(specs, scope)
         if specs is not None and source.is_optional and not takes_new:
