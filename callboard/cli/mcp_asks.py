@@ -1,7 +1,7 @@
 """The tools by which an MCP client asks an agent: `ask`, `wait` and `cancel`.
 
 An ask that takes longer than its client waits goes on, and `wait` has its answer later. A client that gives
-up before `ask` or `wait` has answered is a cancelled caller of the session, with the same consequences.
+up before `ask` has answered is a cancelled caller of the session, with the same consequences.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Asks:
         self._log = log
         self._on_disconnect: OnCancel = on_disconnect
         self._sessions: dict[str, Session] = {}
-        self._asks: dict[str, asyncio.Task[Outcome]] = {}
+        self._asks: set[asyncio.Task[Outcome]] = set()  # of clients that do not wait any more, too
 
     def add_to(self, server: MCPServer) -> None:
         """Give the tools to a server."""
@@ -60,28 +60,29 @@ class Asks:
         the same answer. wait_s: seconds to wait; a longer task answers `running` and goes on.
         """
         session = await self._session(session_id or _name_of(request_id), prompt)
-        name = session.session_id
-        running = self._asks.get(name)
-        if running is None or running.done() or request_id:
-            work = session.ask(prompt, request_id=request_id or None, on_cancel=self._on_disconnect)
-            running = self._asks[name] = asyncio.create_task(work)
-        else:
-            raise MisuseError(f"session {name} is at work on another task; wait for it, or cancel it")
-        return await self._waited(session, running, wait_s)
+        work = session.ask(prompt, request_id=request_id or None, on_cancel=self._on_disconnect)
+        running = asyncio.create_task(work)
+        self._asks.add(running)
+        running.add_done_callback(self._ended)
+        try:
+            return await self._waited(session, running, wait_s)
+        except asyncio.CancelledError:
+            if self._on_disconnect == "cancel":
+                running.cancel()  # a cancelled caller of the session
+            raise
 
     async def wait(self, session_id: str, seconds: float = WAIT_S, start: int = 0) -> Answer:
         """Wait for the answer of a task that answered `running` or `needs_approval`.
 
         start: the character of the text to begin with, for one that was cut.
         """
-        running = self._asks.get(session_id)
-        if running is None:
+        session = self._sessions.get(session_id)
+        if session is None:
             outcome = await self._runtime.outcome(session_id, agent=self._agent)
             if outcome is not None:
                 return _answer(outcome, start)
             session = self._sessions[session_id] = await self._runtime.resume(session_id, self._agent)
-            running = self._asks[session_id] = asyncio.ensure_future(_outcome_of(session))
-        return await self._waited(self._sessions[session_id], running, seconds, start)
+        return await self._waited(session, session.outcome, seconds, start)
 
     async def cancel(self, session_id: str) -> Answer:
         """Stop the running task of a session, with everything under it."""
@@ -99,18 +100,20 @@ class Asks:
         self._sessions[session.session_id] = session
         return session
 
+    def _ended(self, task: "asyncio.Task[Outcome]") -> None:
+        self._asks.discard(task)
+        _seen(task)
+
     async def _waited(
-        self, session: Session, running: "asyncio.Task[Outcome]", seconds: float, start: int = 0
+        self, session: Session, running: "asyncio.Future[Outcome]", seconds: float, start: int = 0
     ) -> Answer:
         """Wait for an ask, for a question to a person, or for so long."""
         asked = asyncio.create_task(_question(session))
+        asked.add_done_callback(_seen)
         try:
             limit_s = min(max(seconds, 0.0), _WAIT_S_MAX)
-            await asyncio.wait([running, asked], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if self._on_disconnect == "cancel":
-                running.cancel()
-            raise
+            both: list[asyncio.Future[Any]] = [running, asked]
+            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             asked.cancel()
         if running.done():
@@ -131,15 +134,17 @@ class Asks:
         }
 
 
+def _seen(task: "asyncio.Task[Any]") -> None:
+    """Mark an error as seen: the client that would hear of it may have left."""
+    if not task.cancelled():
+        task.exception()
+
+
 async def _question(session: Session) -> Approval | None:
     """Return the first open question of a session to a person, once there is one."""
     async for question in session.approvals():
         return question
     return None
-
-
-async def _outcome_of(session: Session) -> Outcome:
-    return await session.outcome
 
 
 def _name_of(request_id: str) -> str:

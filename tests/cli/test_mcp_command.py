@@ -121,6 +121,9 @@ def test_a_long_task_answers_that_it_runs_and_is_waited_for_or_cancelled(place: 
         first = await said(client, "ask", prompt="work", wait_s=0.1)
         other = await said(client, "ask", prompt="work", wait_s=0.1)
         assert first["status"] == other["status"] == "running"
+        busy = await client.session.call_tool("ask", {"prompt": "x", "session_id": first["session_id"]})
+        assert busy.is_error
+        assert (await said(client, "wait", session_id=first["session_id"], seconds=0))["status"] == "running"
         assert (await said(client, "cancel", session_id=other["session_id"]))["status"] == "cancelled"
         (place / "go").touch()
         assert (await said(client, "wait", session_id=first["session_id"]))["text"] == "worked"
