@@ -52,8 +52,8 @@ class ServerOptions(ToolSource):
         self.effects = _choices("effects", effects, get_args(Effect))
         self.trust_hints = trust_hints
         self.prefix = _prefix(prefix)
-        self.headers = dict(headers or {})
-        self.env = dict(env or {})
+        self.headers = _copied(headers)
+        self.env = _copied(env)
         self.cwd = cwd
         self.share: Share = share or self._default_share()
         self.start_timeout_s = start_timeout_s
@@ -68,15 +68,16 @@ class ServerOptions(ToolSource):
         return "session" if isinstance(self.server, tuple) or self.headers else "runtime"
 
     def _check(self) -> None:
-        name = f"MCP server {self.label!r}"
-        if self.share not in get_args(Share):
-            raise InvalidAgent(f"{name}: share is one of {', '.join(get_args(Share))}, not {self.share!r}")
-        if not 0 < self.start_timeout_s < math.inf:
-            raise InvalidAgent(f"{name}: start_timeout_s is a positive number of seconds")
-        if self.headers and not isinstance(self.server, str):
-            raise InvalidAgent(f"{name}: headers are for a URL; a command takes env=")
-        if (self.env or self.cwd) and not isinstance(self.server, tuple):
-            raise InvalidAgent(f"{name}: env and cwd are for a command")
+        is_url, is_command = isinstance(self.server, str), isinstance(self.server, tuple)
+        rules = (
+            (self.share in get_args(Share), f"share is one of {', '.join(get_args(Share))}"),
+            (0 < self.start_timeout_s < math.inf, "start_timeout_s is a positive number of seconds"),
+            (is_url or not self.headers, "headers are for a URL; a command takes env="),
+            (is_command or not (self.env or self.cwd), "env and cwd are for a command"),
+        )
+        for holds, rule in rules:
+            if not holds:
+                raise InvalidAgent(f"MCP server {self.label!r}: {rule}")
 
     def secrets(self) -> Mapping[str, str]:
         """Return the values of the headers and variables, by name."""
@@ -132,15 +133,23 @@ def _prefix(prefix: str) -> str:
     return prefix
 
 
+def _copied(given: Mapping[str, str] | None) -> dict[str, str]:
+    return dict(given) if given else {}
+
+
 def _label(server: "Server") -> str:
     """Name a server without what may be secret: the path of a URL, the options of a command."""
     if isinstance(server, str):
-        parts = urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidAgent(f'an MCP server is a URL, or a command as a list of words: ["{server:.80}"]')
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{parts.hostname}{port}"[:_LABEL_CHARS]
+        return _label_of_url(server)[:_LABEL_CHARS]
     if isinstance(server, tuple):
         words = [PurePath(word).name for word in server[:2] if word.isprintable()]
         return " ".join(word for word in words if not word.startswith("-"))[:_LABEL_CHARS]
     return str(getattr(server, "name", ""))[:_LABEL_CHARS]
+
+
+def _label_of_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidAgent(f'an MCP server is a URL, or a command as a list of words: ["{url:.80}"]')
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}"

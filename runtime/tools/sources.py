@@ -108,13 +108,10 @@ class LiveSources:
             live.release(scope)
 
     async def aclose(self) -> None:
-        """End all sources. Raises the first error, once all are ended."""
-        live, found = [one for _, one in self._live.values()], []
+        """End all sources, and wait for it."""
+        live = [one for _, one in self._live.values()]
         self._live.clear()
-        for result in await asyncio.gather(*(one.aclose() for one in live), return_exceptions=True):
-            found += [result] if isinstance(result, BaseException) else []
-        if found:
-            raise found[0]
+        await asyncio.gather(*(one.aclose() for one in live))
 
 
 def _specs(agent: str, source: ToolSource, recorded: Recorded | None) -> Sequence[ToolSpec] | None:
