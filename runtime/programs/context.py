@@ -34,6 +34,7 @@ class Roster(Protocol):
 
     name: str
     tools: dict[str, Tool]
+    later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
     models: "tuple[Model, ...]"
 
@@ -83,7 +84,7 @@ class ProgramContext:
         ask; without one the result is text, of a report its JSON. copies: how many race.
         Raises DelegationFailed, whose `kind` is the end of the delegation; MisuseError for another agent.
         """
-        racers = [agent] if isinstance(agent, Agent) else [*agent]
+        racers = [*agent] if isinstance(agent, Sequence) and not isinstance(agent, str) else [agent]
         names = [self._known_agent(racer) for racer in racers]
         kind = output_type(schema)
         wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
@@ -185,7 +186,7 @@ class ProgramContext:
         finally:
             self._run.release(ask)
 
-    def _known_agent(self, agent: Agent) -> str:
+    def _known_agent(self, agent: object) -> str:
         if not isinstance(agent, Agent) or agent not in self._agent.agents:
             raise MisuseError(
                 f"program {self._agent.name!r} may not delegate to {agent!r}: "
@@ -195,7 +196,7 @@ class ProgramContext:
 
     def _known_tool(self, tool: Tool | str) -> Tool:
         name = tool if isinstance(tool, str) else getattr(tool, "name", "")
-        found = self._agent.tools.get(name)
+        found = self._agent.tools.get(name) or self._agent.later_tools.get(name)
         if found is None or (not isinstance(tool, str) and found is not tool):
             raise MisuseError(
                 f"program {self._agent.name!r} has no tool {tool!r}: list it in @program(tools=[...])"

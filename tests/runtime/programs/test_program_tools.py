@@ -1,0 +1,81 @@
+"""Programs whose tools change, or share state."""
+
+import asyncio
+
+import pytest
+
+from callboard import (
+    Agent,
+    MemoryLog,
+    ProgramContext,
+    Recording,
+    Runtime,
+    SharedKey,
+    ToolContext,
+    program,
+    tool,
+)
+from callboard.runtime.log.memory import MemoryReader
+
+
+@tool(effect="read")
+async def note(text: str, ctx: ToolContext) -> str:
+    """Note a finding."""
+    ctx.update_state("findings", text)
+    return text
+
+
+@tool(effect="read")
+def search(words: str) -> str:
+    """Search the archive."""
+    return f"found {words}"
+
+
+@tool(effect="read")
+async def open_archive(ctx: ToolContext) -> str:
+    """Open the archive, which can be searched then."""
+    ctx.set_tools(["search"])
+    return "open"
+
+
+def test_the_tools_of_a_program_share_the_state_that_it_declares() -> None:
+    @program(tools=[note], state={"findings": SharedKey("append")})
+    async def host(ctx: ProgramContext, prompt: str) -> list[str]:
+        return await asyncio.gather(*(ctx.call(note, text=text) for text in ("a", "b", "c")))
+
+    log = MemoryLog()
+    outcome = Runtime(log).run_sync(host, "go")
+    assert (outcome.kind, outcome.text) == ("answered", '["a","b","c"]')
+    recording = Recording.open(MemoryReader(log), outcome.session_id)
+    state = recording.shared_state().values()
+    assert state["findings"] == ["a", "b", "c"]
+    assert recording.verify().is_ok
+
+
+def test_a_program_calls_a_later_tool_once_a_tool_has_given_it() -> None:
+    @program(tools=[open_archive], later_tools=[search])
+    async def host(ctx: ProgramContext, prompt: str) -> list[str]:
+        return [await ctx.call(open_archive), await ctx.call(search, words="whales")]
+
+    assert Runtime(MemoryLog()).run_sync(host, "go").text == '["open","found whales"]'
+
+
+def test_a_later_tool_that_was_not_given_is_an_error_of_the_call() -> None:
+    @program(tools=[open_archive], later_tools=[search])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.call(search, words="whales")
+
+    outcome = Runtime(MemoryLog()).run_sync(host, "go")
+    assert outcome.kind == "crashed"
+    assert "There is no tool named 'search'" in outcome.detail
+
+
+@pytest.mark.parametrize("wrong", ["worker", 5, None])
+def test_what_is_no_agent_is_named_whole(wrong: object) -> None:
+    worker = Agent("worker", description="Works.")
+
+    @program(agents=[worker])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.delegate(wrong, prompt)  # type: ignore[call-overload, no-any-return]  # on purpose
+
+    assert f"may not delegate to {wrong!r}" in Runtime(MemoryLog()).run_sync(host, "go").detail
