@@ -10,12 +10,14 @@ from callboard import (
     ProgramContext,
     Recording,
     Runtime,
+    ScriptedModel,
     SharedKey,
     ToolContext,
     program,
     tool,
 )
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.log.tree import Tree
 
 
 @tool(effect="read")
@@ -79,3 +81,17 @@ def test_what_is_no_agent_is_named_whole(wrong: object) -> None:
         return await ctx.delegate(wrong, prompt)  # type: ignore[call-overload, no-any-return]  # on purpose
 
     assert f"may not delegate to {wrong!r}" in Runtime(MemoryLog()).run_sync(host, "go").detail
+
+
+def test_the_steps_of_a_program_are_no_model_calls_in_the_tree() -> None:
+    worker = Agent("worker", description="Works.")
+
+    @program(agents=[worker])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.delegate(worker, prompt)
+
+    log, tree = MemoryLog(), Tree()
+    outcome = Runtime(log, model=ScriptedModel(lambda request: "done")).run_sync(host, "go")
+    for event in Recording.open(MemoryReader(log), outcome.session_id).events:
+        tree.add(event)
+    assert tree.usage_of("host").calls == outcome.usage.calls == 1
