@@ -12,6 +12,7 @@ from callboard import (
     ProgramContext,
     Recording,
     Runtime,
+    ScriptedModel,
     SharedKey,
     ToolContext,
     program,
@@ -19,6 +20,7 @@ from callboard import (
 )
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.log.tree import Tree
 
 
 @tool(effect="read")
@@ -142,3 +144,17 @@ def test_a_key_that_is_not_declared_is_named(tmp_path: Path) -> None:
     outcome = Runtime(MemoryLog()).run_sync(host, "go")
     assert outcome.kind == "crashed"
     assert "declares no state key 'findings'" in outcome.detail
+
+
+def test_the_steps_of_a_program_are_no_model_calls_in_the_tree() -> None:
+    worker = Agent("worker", description="Works.")
+
+    @program(agents=[worker])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.delegate(worker, prompt)
+
+    log, tree = MemoryLog(), Tree()
+    outcome = Runtime(log, model=ScriptedModel(lambda request: "done")).run_sync(host, "go")
+    for event in Recording.open(MemoryReader(log), outcome.session_id).events:
+        tree.add(event)
+    assert tree.usage_of("host").calls == outcome.usage.calls == 1
