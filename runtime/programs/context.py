@@ -6,6 +6,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, overload
 
+import msgspec
+
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
@@ -34,8 +36,22 @@ class Roster(Protocol):
 
     name: str
     tools: dict[str, Tool]
+    later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
     models: "tuple[Model, ...]"
+
+
+class ProgramState:
+    """The shared state as a program reads it. The log keeps what a step has read, for its re-execution."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: ProgramRun) -> None:
+        self._run = run
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
+        return msgspec.json.decode(self._run.state_of(key))
 
 
 class ProgramContext:
@@ -83,7 +99,7 @@ class ProgramContext:
         ask; without one the result is text, of a report its JSON. copies: how many race.
         Raises DelegationFailed, whose `kind` is the end of the delegation; MisuseError for another agent.
         """
-        racers = [agent] if isinstance(agent, Agent) else [*agent]
+        racers = [*agent] if isinstance(agent, Sequence) and not isinstance(agent, str) else [agent]
         names = [self._known_agent(racer) for racer in racers]
         kind = output_type(schema)
         wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
@@ -168,6 +184,11 @@ class ProgramContext:
         """Return the run's generator of random numbers, which is the same in each execution."""
         return self._run.random
 
+    @property
+    def state(self) -> "ProgramState":
+        """Return the shared state of the session as of this step, to read by key (docs/shared-state.md)."""
+        return ProgramState(self._run)
+
     def since(self, name: str) -> bool:
         """Return True if this run reaches the name first with code that asks about it.
 
@@ -185,7 +206,7 @@ class ProgramContext:
         finally:
             self._run.release(ask)
 
-    def _known_agent(self, agent: Agent) -> str:
+    def _known_agent(self, agent: object) -> str:
         if not isinstance(agent, Agent) or agent not in self._agent.agents:
             raise MisuseError(
                 f"program {self._agent.name!r} may not delegate to {agent!r}: "
@@ -195,7 +216,7 @@ class ProgramContext:
 
     def _known_tool(self, tool: Tool | str) -> Tool:
         name = tool if isinstance(tool, str) else getattr(tool, "name", "")
-        found = self._agent.tools.get(name)
+        found = self._agent.tools.get(name) or self._agent.later_tools.get(name)
         if found is None or (not isinstance(tool, str) and found is not tool):
             raise MisuseError(
                 f"program {self._agent.name!r} has no tool {tool!r}: list it in @program(tools=[...])"

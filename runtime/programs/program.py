@@ -1,7 +1,7 @@
 """`@program`: an async function as an agent."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
@@ -43,6 +43,8 @@ class Program(Agent, Generic[R_co]):
         tools: Sequence[Tool] = (),
         models: Sequence[Model | str] = (),
         limits: Limits | None = None,
+        state: Mapping[str, object] | None = None,
+        later_tools: Sequence[Tool] = (),
     ) -> None:
         _check_function(name, function)
         super().__init__(
@@ -52,6 +54,8 @@ class Program(Agent, Generic[R_co]):
             agents=agents,
             output_schema=schema,
             limits=limits,
+            state=state,
+            later_tools=later_tools,
             model=ProgramModel(name, self._main_of),
         )
         # The program's context looks tools up by this object, which serves many sessions at once.
@@ -101,6 +105,8 @@ def program(
     tools: Sequence[Tool] = (),
     models: Sequence[Model | str] = (),
     limits: Limits | None = None,
+    state: Mapping[str, object] | None = None,
+    later_tools: Sequence[Tool] = (),
 ) -> Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]: ...
 
 
@@ -115,6 +121,8 @@ def program(
     tools: Sequence[Tool] = (),
     models: Sequence[Model | str] = (),
     limits: Limits | None = None,
+    state: Mapping[str, object] | None = None,
+    later_tools: Sequence[Tool] = (),
 ) -> Program[R] | Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]:
     """Turn an async function of a context and a prompt into an agent, a host or a sub-agent.
 
@@ -124,6 +132,8 @@ def program(
     name, description: instead of the function's own name and the first paragraph of its docstring.
     schema: of its result, as `output_schema` of an `Agent`. agents, tools: those that it may ask.
     models: those that `ctx.ask_model(model=...)` may name. limits: its own bounds.
+    state: keys of the session's shared state that its tools use. later_tools: those that `set_tools` may give
+    it. Both are as of an `Agent`.
     Raises InvalidAgent with the correction.
 
     >>> @program
@@ -146,6 +156,8 @@ def program(
             tools=tools,
             models=models,
             limits=limits,
+            state=state,
+            later_tools=later_tools,
         )
 
     return make if function is None else make(function)

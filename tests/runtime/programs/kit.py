@@ -42,6 +42,7 @@ class Roster:
 
     name = "under_test"
     tools: dict[str, Tool] = {"work": work, "fail": fail}  # noqa: RUF012  # never changed
+    later_tools: dict[str, Tool] = {}  # noqa: RUF012  # never changed
     agents: tuple[Agent, ...] = (WORKER,)
     models: tuple[Model, ...] = ()
 
