@@ -173,9 +173,7 @@ class Recording(AbstractContextManager["Recording"]):
                 folds[event.sender].take(Output(event.cause, recorded_failure((event,))))
             if is_decider(event.recipient):
                 folds[event.recipient].take(event)
-        later = self._states.failure_after(at)
-        finished = ((actor, fold.finish(later)) for actor, fold in folds.items())
-        return {actor: state for actor, state in finished if state is not None}
+        return folds.finish(self._states.failure_after(at))
 
     def state(self, at: int, actor: str) -> ActorState:
         """Return an actor's state after the events up to seq `at`.

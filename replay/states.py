@@ -109,6 +109,11 @@ class Folds(dict[str, Fold]):
         fold = self[actor] = Fold(actor)
         return fold
 
+    def finish(self, failure: Callable[[Event], str]) -> dict[str, ActorState]:
+        """Make all waiting decisions and return the states. failure: finds the recorded one of an event."""
+        finished = ((actor, fold.finish(failure)) for actor, fold in self.items())
+        return {actor: state for actor, state in finished if state is not None}
+
 
 class States:
     """The states of single actors. last: the last seq that there is."""

@@ -43,12 +43,17 @@ def content_json(value: object) -> Json:
     """Encode a context for the log, null for an empty one. Raises InvalidPrompt with the reason."""
     if value in (None, "", []):
         return NULL
-    is_blocks = isinstance(value, list | tuple) and all(_is_block(one) for one in value)
-    if not isinstance(value, str) and not is_blocks:
+    if not _is_content(value):
         raise InvalidPrompt(
             f"a context is a text, a list of content blocks, or None, not {type(value).__name__}"
         )
     return to_json(value, max_bytes=CONTEXT_BYTES_MAX, what="The context")
+
+
+def _is_content(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_block(one) for one in value)
+    return isinstance(value, str)
 
 
 def _is_block(value: object) -> bool:

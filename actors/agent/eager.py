@@ -96,20 +96,21 @@ def put(books: Eager, call: OpenCall) -> Eager:
     """Keep a new call, or one that has changed."""
     before = find(books, call.turn, call.call)
     calls = books.open.get(call.turn) or _NONE
-    line = books.line
-    if call.stage == "line":
-        line = line.put(call.ticket, call)
-    elif before is not None and before.stage == "line":
-        line = line.drop(call.ticket)
     was_given_up = before is not None and before.is_given_up
     return replace(
         books,
         open=books.open.put(call.turn, calls.put(call.call, call)),
         size=books.size + (before is None),
         given_up=books.given_up + call.is_given_up - was_given_up,
-        line=line,
+        line=_line_with(books.line, before, call),
         next_ticket=max(books.next_ticket, call.ticket + 1),
     )
+
+
+def _line_with(line: IntMap[OpenCall], before: OpenCall | None, call: OpenCall) -> IntMap[OpenCall]:
+    if call.stage == "line":
+        return line.put(call.ticket, call)
+    return line.drop(call.ticket) if before is not None and before.stage == "line" else line
 
 
 def drop(books: Eager, call: OpenCall) -> Eager:

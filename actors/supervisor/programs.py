@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.messages import Wake, Woken
 from callboard.actors.supervisor.delegating import has_place, start
-from callboard.actors.supervisor.state import NO_BOOKS, Timer
+from callboard.actors.supervisor.state import NO_BOOKS, Record, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -32,20 +32,28 @@ def serve_lines(work: UnitOfWork, addresses: Iterable[str]) -> None:
 
 def _next_in_line(work: UnitOfWork, address: str) -> tuple[int, int] | None:
     """Return the first delegation in line, if the program runs and it has a place: its key and its seq."""
-    record = work.record(address)
-    if record is None or record.program is None or not record.is_running:
+    record = _running(work, address)
+    if record is None or record.program is None:
         return None
     first = record.program.line.first()
-    delegation = work.delegation(address, first[0]) if first else None
-    if delegation is None or not has_place(record, len(delegation.racers), is_first=True):
-        return None
-    return first
+    return first if first is not None and _has_place(work, record, first[0]) else None
+
+
+def _has_place(work: UnitOfWork, record: Record, key: int) -> bool:
+    delegation = work.delegation(record.address, key)
+    return delegation is not None and has_place(record, len(delegation.racers), is_first=True)
+
+
+def _running(work: UnitOfWork, address: str) -> Record | None:
+    """Return the record of an agent that runs."""
+    record = work.record(address)
+    return record if record is not None and record.is_running else None
 
 
 def on_wake(work: UnitOfWork, sender: str, wake: Wake) -> None:
     """Set the timer of a program's deadline, in place of the one before."""
-    record = work.record(sender)
-    if record is None or not record.is_running:
+    record = _running(work, sender)
+    if record is None:
         return
     books = record.program or NO_BOOKS
     work.cancel_timer(books.wake_timer)
@@ -55,8 +63,8 @@ def on_wake(work: UnitOfWork, sender: str, wake: Wake) -> None:
 
 def on_deadline_of_program(work: UnitOfWork, timer: Timer) -> None:
     """Wake the program whose deadline has come."""
-    record = work.record(timer.address)
-    if record is None or record.program is None or timer.until is None or not record.is_running:
+    record = _running(work, timer.address)
+    if record is None or record.program is None or timer.until is None:
         return
     work.update_record(timer.address, program=replace(record.program, wake_timer=0))
     work.post(timer.address, Woken(timer.until))

@@ -36,16 +36,17 @@ def on_tell(work: UnitOfWork, tell: Tell) -> None:
 def _why_refused(record: Record | None, address: str) -> str:
     """Return the reason to refuse words, or '' if the agent takes them."""
     if record is not None and record.is_running:
-        if record.profile.is_eager:
-            return f"{address} is a program, which hears nothing but its prompt and the answers to its asks"
-        return (
-            f"{address} has not heard {UNHEARD_MAX} earlier ones yet"
-            if record.unheard.size >= UNHEARD_MAX
-            else ""
-        )
+        return _why_deaf(record)
     if address == HOST:
         return "the host works on no ask; use ask"
     return f"there is no running agent '{address[:100]}'"
+
+
+def _why_deaf(running: Record) -> str:
+    address, is_full = running.address, running.unheard.size >= UNHEARD_MAX
+    if running.profile.is_eager:
+        return f"{address} is a program, which hears nothing but its prompt and the answers to its asks"
+    return f"{address} has not heard {UNHEARD_MAX} earlier ones yet" if is_full else ""
 
 
 def hear(work: UnitOfWork, agent: Record, granted: TurnRequested) -> Record:

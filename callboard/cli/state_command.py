@@ -8,7 +8,7 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
-from callboard.actors.supervisor.state import SupervisorState
+from callboard.actors.supervisor.state import AskState, SupervisorState
 from callboard.cli.errors import refuse_if
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.message_summary import whole_prompt
@@ -95,11 +95,16 @@ def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, 
         return
     own = _supervisor(found) if isinstance(found, SupervisorState) else _agent(found)
     emit_lines(fields({"actor": actor, "after event": f"{at}", **own}))
-    if isinstance(found, AgentState) and len(found.history):
-        emit_lines([Text("\nconversation", style="bold")])
-        for message in found.history.values():
-            emit(msgspec.json.format(bytes(message), indent=2).decode())
+    if isinstance(found, AgentState):
+        _emit_conversation(found)
     say_checked(is_checked=is_checked)
+
+
+def _emit_conversation(state: AgentState) -> None:
+    if len(state.history):
+        emit_lines([Text("\nconversation", style="bold")])
+    for message in state.history.values():
+        emit(msgspec.json.format(bytes(message), indent=2).decode())
 
 
 def summary(state: ActorState) -> str:
@@ -136,9 +141,13 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
         limit = f" of {host.budget.tokens:,}" if host.budget.tokens is not None else ""
         found["spent"] = f"{host.spent.tokens:,}{limit} tokens, {dollars(host.spent.micro_usd)}"
         found["reserved"] = f"{host.reserved.tokens:,} tokens" * bool(host.reserved.tokens)
-    if (ask := state.ask) is not None:
-        found["ask"] = f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"
-    return found
+    return found | _ask(state.ask)
+
+
+def _ask(ask: AskState | None) -> dict[str, str]:
+    if ask is None:
+        return {}
+    return {"ask": f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"}
 
 
 def _agent(state: AgentState) -> dict[str, str]:

@@ -87,11 +87,9 @@ class ProgramContext:
         names = [self._known_agent(racer) for racer in racers]
         kind = output_type(schema)
         wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
-        wish["prompt"] = prompt_json(prompt)
-        if copies != 1:
-            wish["copies"] = copies
-        if schema is not None:
-            wish["output_schema"] = kind.schema
+        more = {"prompt": prompt_json(prompt), "copies": copies, "output_schema": kind.schema}
+        left_out = {"copies": copies == 1, "output_schema": schema is None}
+        wish |= {name: value for name, value in more.items() if not left_out.get(name)}
         answer = await self._ask(TASK, wish)
         return delegated_value(f"the delegation to {', '.join(names)}", kind, answer)
 

@@ -134,18 +134,20 @@ class ProgramLoop(_Base):
 
     def _fire_deadline(self) -> bool:
         """Make the timers of the earliest deadline ready, if it is due."""
-        self._forget_cancelled()
-        if not self._timers or due_ms(self._timers[0][0]) > self._ms:
+        due = self.wake_ms
+        if due is None or due > self._ms:
             return False
         when = self._timers[0][0]
         while self._timers and self._timers[0][0] == when:
-            handle = heapq.heappop(self._timers)[2]
-            handle._scheduled = False  # type: ignore[attr-defined]  # as each loop does: it tells `cancel`
-            if handle.cancelled():
-                self._cancelled_timers -= 1
-            else:
-                self._ready.append(handle)
+            self._fire(heapq.heappop(self._timers)[2])
         return True
+
+    def _fire(self, handle: asyncio.TimerHandle) -> None:
+        handle._scheduled = False  # type: ignore[attr-defined]  # as each loop does: it tells `cancel`
+        if handle.cancelled():
+            self._cancelled_timers -= 1
+        else:
+            self._ready.append(handle)
 
     @property
     def wake_ms(self) -> int | None:

@@ -43,6 +43,12 @@ class _Parked(NamedTuple):
         """Return True if a request goes on where this run stands."""
         return request.length > self.length and bytes(request.message(self.length)).startswith(self.said)
 
+    def answers_in(self, request: ModelRequest) -> tuple[Answer, ...] | None:
+        """Return the answers for the next step of this run; None if the request does not go on with it."""
+        if not self.fits(request):
+            return None
+        return answers_from(self.length + 1, request.length, request.message)
+
 
 class ProgramModel:
     """The model behind a program. agent: its name."""
@@ -111,10 +117,9 @@ class ProgramModel:
         """Return the run that a request goes on with, and the answers for its next step."""
         parked = self._parked.get(request.session_id, {}).pop(request.address, None)
         if parked is not None:
-            if parked.fits(request):
-                answers = answers_from(parked.length + 1, request.length, request.message)
-                if answers is not None:
-                    return parked.run, answers
+            answers = parked.answers_in(request)
+            if answers is not None:
+                return parked.run, answers
             parked.run.stop()
         try:
             recorded = last_run(request.length, request.message)

@@ -52,7 +52,7 @@ def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
 
 def difference(recorded: Step, now: Step) -> tuple[str, str] | None:
     """Return what each of two steps does and the other does not; None if they do the same."""
-    asked, asks = Counter(one.id for one in recorded.asks), Counter(one.id for one in now.asks)
+    asked, asks = _ids(recorded), _ids(now)
     if asked != asks:
         return _asks(recorded.asks, asked - asks), _asks(now.asks, asks - asked)
     given_up, gives_up = set(recorded.head.cancels), set(now.head.cancels)
@@ -61,6 +61,10 @@ def difference(recorded: Step, now: Step) -> tuple[str, str] | None:
     if recorded.ending != now.ending:
         return _end(recorded), _end(now)
     return None
+
+
+def _ids(step: Step) -> Counter[str]:
+    return Counter(one.id for one in step.asks)
 
 
 def _asks(asks: tuple[Ask, ...], only: Counter[str]) -> str:
@@ -73,7 +77,7 @@ def _cancels(ids: set[str]) -> str:
 
 
 def _what(step: Step) -> str:
-    return _end(step) if step.ending else _asks(step.asks, Counter(one.id for one in step.asks))
+    return _end(step) if step.ending else _asks(step.asks, _ids(step))
 
 
 def _end(step: Step) -> str:

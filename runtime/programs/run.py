@@ -85,10 +85,16 @@ class ProgramRun:
         if self._task.done():
             ending = self._end(self._task)
             return Step(self._head(None), (), ending)
-        wake = self._loop.wake_ms
+        wake = self._wake
         if not self._open and wake is None:
             raise self._stuck(self._task)
-        return Step(self._head(None if wake is None else self._began_at + wake), tuple(self._new.values()))
+        return Step(self._head(wake), tuple(self._new.values()))
+
+    @property
+    def _wake(self) -> int | None:
+        """The earliest deadline, in milliseconds since 1970 UTC."""
+        after = self._loop.wake_ms
+        return None if after is None else self._began_at + after
 
     def stop(self) -> None:
         """Cancel the program, let its `finally` clauses run, and run nothing any more.

@@ -99,6 +99,12 @@ class _Tasks(msgspec.Struct, eq=False):
     is_silent: bool = False  # its last reply has no calls
 
 
+def _running_at(tasks: _Tasks, event: int) -> int:
+    """Return the number of tasks that run for the agent when it handles this event."""
+    # For the agent, a task runs as long as its end is further back in its inbox.
+    return sum(start < event for start in tasks.running.values()) + sum(end > event for end in tasks.unheard)
+
+
 class TasksHeard(Invariant):
     """Ends of background tasks."""
 
@@ -134,10 +140,7 @@ class TasksHeard(Invariant):
         tasks, ended = self._of.get(event.sender), self._ends.get(event.cause)
         if tasks is None or ended is None or not tasks.is_silent or body.attempt > 1:
             return
-        # For the agent, a task runs as long as its end is further back in its inbox.
-        left = sum(start < event.cause for start in tasks.running.values())
-        left += sum(end > event.cause for end in tasks.unheard)
-        if left:
+        if left := _running_at(tasks, event.cause):
             self.broken(event.seq, f"{event.sender} is woken by one end, and {left} of its tasks run")
 
     def on_TurnSettled(self, event: Event, body: TurnSettled) -> None:

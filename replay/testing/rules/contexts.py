@@ -33,13 +33,16 @@ class Contexts(Invariant):
         if request is None or sender != wanted.parent or wanted.profile not in request.profiles:
             self.broken(event.seq, f"a context is wanted for event {wanted.request}, which needs none")
             return
-        known = self.facts.profiles.get(wanted.profile)
-        if known is None or not known[0].context:
+        if not self._wants_context(wanted.profile):
             self.broken(event.seq, f"{wanted.profile} wants no context")
         place = (wanted.parent, wanted.delegation)
         self._made.setdefault(place, {})[wanted.profile] = None
         for ordinal in range(wanted.delegation, wanted.delegation + len(request.profiles)):
             self._racers[wanted.parent, ordinal] = place
+
+    def _wants_context(self, profile: str) -> bool:
+        known = self.facts.profiles.get(profile)
+        return known is not None and bool(known[0].context)
 
     def on_ContextMade(self, event: Event, made: ContextMade) -> None:
         """Record a context."""

@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import CallTool
+from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life
@@ -96,9 +97,13 @@ class Isolation(Invariant):
         if delegate is not None and delegate.implicit != NULL:
             return bytes(delegate.implicit)
         known = self.facts.profiles.get(life.profile.name)
-        if life.address == HOST and known is not None and self.facts.host_tools is not None:
-            known = self.facts.with_tools(known[0], self.facts.host_tools)
-        return known[1] if known else b""
+        return self._with_own_tools(life, *known) if known else b""
+
+    def _with_own_tools(self, life: Life, profile: Profile, raw: bytes) -> bytes:
+        """Return the bytes of a profile, of the host with the tools that were set for it alone."""
+        if life.address != HOST or self.facts.host_tools is None:
+            return raw
+        return self.facts.with_tools(profile, self.facts.host_tools)[1]
 
     def _given(self, life: Life) -> tuple[Json | None, Json | None]:
         """Return the prompt and the schema that this life was given; None for what the log does not hold."""

@@ -36,12 +36,12 @@ class Naive:
         key, value = self.keys.get(update.key), msgspec.json.decode(update.value)
         if key is None:
             return f"updates {update.key!r}, which is not declared"
-        if key.reducer == "add" and type(value) is not int:
-            return f"adds {value!r:.40} to {update.key!r}"
+        if key.reducer == "add":
+            return "" if type(value) is int else f"adds {value!r:.40} to {update.key!r}"
         first = msgspec.json.decode(key.first)
-        if key.reducer == "replace" and first is not None and _kind(first) != _kind(value):
-            return f"puts {value!r:.40} into {update.key!r}, which holds values like {first!r:.40}"
-        return ""
+        if key.reducer == "append" or _is_alike(first, value):
+            return ""
+        return f"puts {value!r:.40} into {update.key!r}, which holds values like {first!r:.40}"
 
     def take(self, body: ToolReturned) -> None:
         """Apply the updates of a call that returned ok."""
@@ -63,6 +63,11 @@ class Naive:
     def copy(self) -> dict[str, Any]:
         """Return the values as they are now."""
         return dict(self.values)
+
+
+def _is_alike(first: object, value: object) -> bool:
+    """Return whether a key that began with the first value may hold the other."""
+    return first is None or _kind(first) == _kind(value)
 
 
 def _kind(value: object) -> type:

@@ -1,6 +1,4 @@
-"""Starts, stops and time: no port starts a request for a stopped agent, its descendants stop too, an answer
-fits whether its call had started, and the agent whose time is over ends at once.
-"""
+"""Starts, stops and time: what a stop ends, what an answer claims, and agents whose time is over."""
 
 from collections import Counter
 from collections.abc import Sequence
