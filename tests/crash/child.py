@@ -121,6 +121,7 @@ class _Program:
         self.seen = Notes(Path(job.folder, "seen"), reaper.may_note)
         self.effects = Notes(Path(job.folder, "effects"), reaper.may_note)
         self.watch_from = dict(job.watch_from)
+        self.is_leaving = False
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[Awaitable[object]]:
@@ -132,6 +133,7 @@ class _Program:
             try:
                 yield asyncio.gather(*talks)
             finally:
+                self.is_leaving = True
                 await runtime.aclose(grace_s=0 if self.job.death.is_late else 1)
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
@@ -155,8 +157,15 @@ class _Program:
 
     async def reopened(self, runtime: Runtime, talk: Talk, host: Agent) -> None:
         """Continue a closed session with its last ask, unless that has ended."""
-        if await runtime.outcome(talk.name, f"ask-{talk.asks - 1}", agent=host) is None:
-            await self.drive(await runtime.reopen(talk.name, host), talk, talk.asks)
+        try:
+            if await runtime.outcome(talk.name, f"ask-{talk.asks - 1}", agent=host) is not None:
+                return
+            session = await runtime.reopen(talk.name, host)
+        except MisuseError:  # the runtime is not open any more
+            if not self.is_leaving:
+                raise
+            return
+        await self.drive(session, talk, talk.asks)
 
     async def drive(self, session: Session, talk: Talk, asks: int) -> None:
         """Ask the first asks of a session, also those that have ended, and close it."""
