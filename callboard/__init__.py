@@ -49,6 +49,7 @@ _HOMES = {
         "StoreUnreadable",
         "TellRefused",
         "ToolError",
+        "ToolInterrupted",
         "UnknownName",
         "WrongHead",
         "WrongKey",
@@ -72,6 +73,8 @@ _HOMES = {
     "runtime.log.protocol": ("EventLog", "Head"),
     "runtime.log.session_rows": ("SessionQuery", "SessionRow", "SessionStatus"),
     "runtime.log.sqlite.log": ("SQLiteLog",),
+    "runtime.mcp.options": ("Share",),
+    "runtime.mcp.server": ("MCPServer",),
     "runtime.models.anthropic.model": ("AnthropicModel",),
     "runtime.models.protocol": ("Model", "ModelAnswer", "OnText"),
     "runtime.models.scripted": (

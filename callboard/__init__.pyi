@@ -39,6 +39,7 @@ from callboard.actors.protocol.errors import StoreTooNew as StoreTooNew
 from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
 from callboard.actors.protocol.errors import TellRefused as TellRefused
 from callboard.actors.protocol.errors import ToolError as ToolError
+from callboard.actors.protocol.errors import ToolInterrupted as ToolInterrupted
 from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
@@ -68,6 +69,8 @@ from callboard.runtime.log.session_rows import SessionQuery as SessionQuery
 from callboard.runtime.log.session_rows import SessionRow as SessionRow
 from callboard.runtime.log.session_rows import SessionStatus as SessionStatus
 from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
+from callboard.runtime.mcp.options import Share as Share
+from callboard.runtime.mcp.server import MCPServer as MCPServer
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.protocol import Model as Model
 from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer
@@ -151,6 +154,7 @@ __all__ = [
     "InvalidSchema",
     "InvalidState",
     "Limits",
+    "MCPServer",
     "MemoryLog",
     "MissingDeps",
     "MissingExtra",
@@ -194,6 +198,7 @@ __all__ = [
     "SessionRow",
     "SessionStatus",
     "SessionStream",
+    "Share",
     "SharedKey",
     "Snapshot",
     "Status",
@@ -213,6 +218,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolInterrupted",
     "ToolProgress",
     "UnknownName",
     "Usage",

@@ -3,10 +3,11 @@
 An `Agent` holds no state of a run, so one can serve any number of sessions at once.
 """
 
+import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Final, TypeVar, get_args
+from typing import Final, Self, TypeVar, get_args
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
@@ -18,6 +19,7 @@ from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.tools.shared_state import state_keys
+from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
 T = TypeVar("T", Tool, "Agent")
@@ -32,7 +34,7 @@ class Agent:
     name: letters, digits, `_` and `-`, at most 64; unique among the agents of a session.
     description: the text by which a delegating model chooses it.
     instructions: its system prompt, text or a list of content blocks.
-    tools: made by `@tool`.
+    tools: made by `@tool`, and servers of tools such as `MCPServer`.
     agents: the agents it may delegate to.
     output_schema: of its report, for calls that give none: a JSON schema, a pydantic model, a dataclass, a
         msgspec Struct, or a type such as `list[int]` (docs/typed-reports.md).
@@ -60,7 +62,7 @@ class Agent:
         *,
         description: str = "",
         instructions: str | Sequence[Mapping[str, object]] = "",
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Tool | ToolSource] = (),
         agents: Sequence["Agent"] = (),
         output_schema: object = None,
         limits: Limits | None = None,
@@ -81,7 +83,8 @@ class Agent:
         _check(name, "limits", limits, Limits | None)
         self.name = name
         self.description = clean_text(description)
-        self.tools = _by_name(name, "tool", tools, Tool, "decorate the function with @tool")
+        self.sources, own = _parted(name, tools)
+        self.tools = _by_name(name, "tool", own, Tool, "decorate the function with @tool")
         self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
         if both := self.tools.keys() & self.later_tools.keys():
             raise InvalidAgent(
@@ -125,6 +128,14 @@ class Agent:
             function_name(self.context),
         )
 
+    def with_tools(self, found: Iterable[Tool]) -> Self:
+        """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
+        later, every = self.later_tools.values(), (*self.tools.values(), *found)
+        known = _by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
+        agent = copy.copy(self)
+        agent.tools = {tool.name: known[tool.name] for tool in every}
+        return agent
+
     @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the agent's own calls may use."""
@@ -133,6 +144,16 @@ class Agent:
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist yet at construction, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
+
+
+def _parted(agent: str, tools: object) -> tuple[tuple[ToolSource, ...], object]:
+    """Return the sources among the tools of an agent, and the rest. Raises InvalidAgent."""
+    if not isinstance(tools, Iterable):
+        return (), tools
+    given = tuple(tools)
+    sources = tuple(one for one in given if isinstance(one, ToolSource))
+    refuse_equal_labels(agent, sources)
+    return sources, [one for one in given if not isinstance(one, ToolSource)]
 
 
 def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
@@ -165,7 +186,7 @@ def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
     return tuple(_by_name(name, "agent", agents, Agent, "make it with Agent(...)").values())
 
 
-def _by_name(agent: str, what: str, given: Iterable[T], kind: type[T], advice: str) -> dict[str, T]:
+def _by_name(agent: str, what: str, given: object, kind: type[T], advice: str) -> dict[str, T]:
     """Return the tools or agents of an agent by their names. Raises InvalidAgent."""
     if not isinstance(given, Iterable):
         raise InvalidAgent(f"agent {agent!r}: {what}s is a list of {what}s, not {given!r}")

@@ -181,6 +181,7 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         books = eager.put(_books(state), replace(call, use=use, stage="line"))
         return _start_from_line(replace(state, eager=books))
     status = "denied" if given.verdict == "denied" else "cancelled"
+    status = "interrupted" if given.is_repeat else status  # the effect of the first run stays unknown
     block = program_result(call.use.id, text_json(prompts.not_approved(given)), status, is_error=True)
     return _deliver(state, call, block, seq)
 

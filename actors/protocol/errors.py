@@ -43,6 +43,7 @@
 
     RuleBroken                    a rule broken in an exploration; an AssertionError  (callboard.testing)
     ToolError                     raised by users' tools: the model reads its text unchanged
+      ToolInterrupted             the same, where it is not known whether the call had its effect
 
 Limit endings are outcomes, not exceptions. A message names the event, its place, and the next step.
 """
@@ -231,3 +232,11 @@ class Diverged(CallboardError):
 
 class ToolError(Exception):
     """An error that a tool raises. The model reads its text unchanged, without a class name."""
+
+
+class ToolInterrupted(ToolError):
+    """An error after which it is not known whether the call had its effect.
+
+    The call ends as `interrupted`, as one that a crash cut off. A `read` tool has no effect: its call ends
+    as an error.
+    """

@@ -19,11 +19,19 @@ OnFinish: TypeAlias = Literal["wait", "cancel"]
 """What an agent's last word does while its background delegations run: wait for them, or cancel them."""
 
 
+class ToolOrigin(Part, frozen=True):
+    """The place of a tool that was listed elsewhere. source: its label. name: of the tool there."""
+
+    source: str
+    name: str
+
+
 class ToolSpec(Part, frozen=True):
     """A tool, as the model and the runtime know it.
 
     input_schema: the JSON schema of its arguments. extra: further keys for the model (`strict`, ...).
     approval_timeout_ms: milliseconds that a question about it waits for a person; 0 for the agent's limit.
+    origin: of a tool that was listed by an MCP server; None for a function of the program.
     """
 
     name: str
@@ -33,6 +41,7 @@ class ToolSpec(Part, frozen=True):
     extra: Json = NULL
     approval: Approval = "never"
     approval_timeout_ms: int = 0
+    origin: ToolOrigin | None = None
 
 
 class ToolsChange(Part, frozen=True):

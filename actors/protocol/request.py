@@ -5,13 +5,18 @@ they need it. From request to request of one agent, the sequence tools, system, 
 prompt caching works.
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
+
+StateOf: TypeAlias = Callable[[str], Json]
+"""Returns the value of a key of the shared state as JSON. Raises KeyError for a key that is not declared."""
 
 
 class ModelRequest:
@@ -23,12 +28,13 @@ class ModelRequest:
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
     object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. at: the time by the session's
-    clock, in milliseconds since 1970 UTC.
+    clock, in milliseconds since 1970 UTC. state_of: for a program, returns the shared state's value of a key.
     """
 
     deps: object = None
     session_id: str = ""
     at: int = 0
+    state_of: StateOf | None = None
 
     def __init__(
         self,

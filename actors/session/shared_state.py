@@ -101,6 +101,18 @@ class SharedState(msgspec.Struct, frozen=True):
                 return f"the state key {update.key!r} cannot take this update: {why}"
         return ""
 
+    def cell_of(self, key: str) -> Cell:
+        """Return a key with its value. Raises KeyError for a key that is not declared."""
+        cell = self.cells.get(key)
+        if cell is None:
+            known = ", ".join(self.cells) or "none"
+            raise KeyError(f"the session declares no state key {key!r:.80}; there are: {known}")
+        return cell
+
+    def json_of(self, key: str) -> Json:
+        """Return the value of a key as JSON. Raises KeyError for a key that is not declared."""
+        return self.cell_of(key).json()
+
     def values(self) -> dict[str, object]:
         """Return all values as new Python values, by key."""
         return {name: cell.read() for name, cell in self.cells.items()}

@@ -19,6 +19,7 @@ _SECTIONS: Final = {
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
+        "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": ("tell_command:tell", "Say something to a running agent of a session in another process."),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },

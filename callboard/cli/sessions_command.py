@@ -60,7 +60,7 @@ def sessions(
     rows = found[:wanted]
     following = rows[-1].cursor if rows and len(found) > len(rows) else None
     if as_json:
-        emit_json({"log": log, "sessions": list(map(_row_json, rows)), "next": following})
+        emit_json({"log": log, "sessions": list(map(row_json, rows)), "next": following})
     elif rows:
         _emit(rows, has_more=following is not None)
     elif status or tag or since:
@@ -103,7 +103,8 @@ def _prompt(row: SessionRow) -> str:
     return safe_line(f"{tags} {row.title}".strip(), 200)
 
 
-def _row_json(row: SessionRow) -> dict[str, object]:
+def row_json(row: SessionRow) -> dict[str, object]:
+    """Return a session as JSON."""
     return {
         "session": row.session_id,
         "title": row.title,

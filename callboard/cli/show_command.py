@@ -91,7 +91,7 @@ def tree(session: str, at: int | None, log: str, as_json: bool) -> None:
     if as_json:
         host = grown.nodes.get(HOST)
         upto = recording.head.seq if at is None else at
-        node = _node_json(grown, host) if host else None
+        node = node_json(grown, host) if host else None
         emit_json({"session": recording.session_id, "at": upto, "tree": node})
         return
     console = console_on()
@@ -244,7 +244,8 @@ def _turn_json(turn: Turn) -> dict[str, object]:
     }
 
 
-def _node_json(grown: Tree, node: Node) -> dict[str, object]:
+def node_json(grown: Tree, node: Node) -> dict[str, object]:
+    """Return an agent and those under it as JSON."""
     own = ("prompt", "status", "state", "kind", "detail", "turns", "tools", "retries", "reports")
     return {
         "address": node.address,
@@ -255,5 +256,5 @@ def _node_json(grown: Tree, node: Node) -> dict[str, object]:
         "usage_with_children": usage_json(grown.usage_of(node.address)),
         "started": _utc(node.started_at),
         "ended": _utc(node.ended_at),
-        "children": [_node_json(grown, grown.nodes[child]) for child in node.children],
+        "children": [node_json(grown, grown.nodes[child]) for child in node.children],
     }

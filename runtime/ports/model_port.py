@@ -81,6 +81,8 @@ class ModelPort:
         asked.deps = self._board.deps.current
         asked.session_id = self._board.session_id
         asked.at = self._board.now_ms
+        if asked.model.is_program:
+            asked.state_of = self._board.gate.shared.json_of
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))

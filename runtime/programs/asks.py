@@ -45,12 +45,13 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
         return text_of_blocks(self.content)
 
 
-class Head(msgspec.Struct, frozen=True, gc=False, tag=STEP, tag_field="type"):
+class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=STEP, tag_field="type"):
     """The first block of each step.
 
     run, step: the run, and the number of the step in it, from 1 up. at: the time of the step. wake: the
     program's earliest deadline; None for none. Both are in milliseconds since 1970 UTC. cancels: the ids of
-    open asks that the program gave up. marks: the names that `ctx.since` was first asked about.
+    open asks that the program gave up. marks: the names that `ctx.since` was first asked about. state: the
+    values of the shared state that the step has read.
     """
 
     run: str
@@ -59,6 +60,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, tag=STEP, tag_field="type"):
     wake: int | None
     cancels: tuple[str, ...]
     marks: dict[str, bool]
+    state: dict[str, Json] = {}
 
 
 class TextBlock(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):

@@ -6,6 +6,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, overload
 
+import msgspec
+
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
@@ -37,6 +39,19 @@ class Roster(Protocol):
     later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
     models: "tuple[Model, ...]"
+
+
+class ProgramState:
+    """The shared state as a program reads it. The log keeps what a step has read, for its re-execution."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: ProgramRun) -> None:
+        self._run = run
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
+        return msgspec.json.decode(self._run.state_of(key))
 
 
 class ProgramContext:
@@ -167,6 +182,11 @@ class ProgramContext:
     def random(self) -> Random:
         """Return the run's generator of random numbers, which is the same in each execution."""
         return self._run.random
+
+    @property
+    def state(self) -> "ProgramState":
+        """Return the shared state of the session as of this step, to read by key (docs/shared-state.md)."""
+        return ProgramState(self._run)
 
     def since(self, name: str) -> bool:
         """Return True if this run reaches the name first with code that asks about it.

@@ -103,7 +103,7 @@ class ProgramModel:
 
     def _stepped(self, request: ModelRequest) -> ModelAnswer:
         run, answers = self._next(request)
-        step = run.step(answers, max(request.at, run.at))
+        step = run.step(answers, max(request.at, run.at), None, request.state_of)
         content = step.content()
         if step.ending is None and request.session_id:
             said = b'{"role":"assistant","content":' + _beginning(step)

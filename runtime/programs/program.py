@@ -58,6 +58,12 @@ class Program(Agent, Generic[R_co]):
             later_tools=later_tools,
             model=ProgramModel(name, self._main_of),
         )
+        # The program's context looks tools up by this object, which serves many sessions at once.
+        if self.sources:
+            raise InvalidAgent(
+                f"program {name!r}: tools of {self.sources[0]!r} are known only in a session; "
+                "give them to an agent of the program and delegate to it"
+            )
         self.function = function
         self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)
 

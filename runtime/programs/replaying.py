@@ -41,7 +41,7 @@ def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
     for one in recorded.steps:
         head = one.step.head
         try:
-            found = difference(one.step, made.step(one.answers, head.at, head.marks))
+            found = difference(one.step, made.step(one.answers, head.at, head.marks, head.state.__getitem__))
         except ProgramCrashed as error:
             raise ProgramDiverged(head.step, _what(one.step), f"crashed: {error}") from error
         if found is not None:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.request import StateOf
 from callboard.runtime.failure_text import failure_text, located_text
 from callboard.runtime.programs.asks import (
     Answer,
@@ -68,16 +69,26 @@ class ProgramRun:
         self._marks: dict[str, bool] = {}
         self._recorded_marks: Mapping[str, bool] | None = None
         self._random: Random | None = None
+        self._state_of: StateOf | None = None
+        self._read: dict[str, Json] = {}
 
-    def step(self, answers: Iterable[Answer], at: int, marks: Mapping[str, bool] | None = None) -> Step:
+    def step(
+        self,
+        answers: Iterable[Answer],
+        at: int,
+        marks: Mapping[str, bool] | None = None,
+        state_of: StateOf | None = None,
+    ) -> Step:
         """Run the next step.
 
         answers: in the order of the log. at: the time, in milliseconds since 1970 UTC; never less than that
-        of the step before. marks: of a recorded step; None for a new one. Raises ProgramCrashed.
+        of the step before. marks: of a recorded step; None for a new one. state_of: for reading the shared
+        state; of a recorded step it knows the values that were read then. Raises ProgramCrashed.
         """
         self.steps += 1
         self.at = at
         self._new, self._given_up, self._marks, self._recorded_marks = {}, [], {}, marks
+        self._read, self._state_of = {}, state_of
         if self._task is None:
             self._began_at = at
         self._run(partial(self._begin, answers))
@@ -146,6 +157,14 @@ class ProgramRun:
             self._marks[name] = known
         return known
 
+    def state_of(self, key: str) -> Json:
+        """Return the shared state's value of a key, the same throughout a step. Raises KeyError."""
+        if key not in self._read:
+            if self._state_of is None:
+                raise KeyError(f"no session is here, so nothing shares the state key {key!r:.80}")
+            self._read[key] = self._state_of(key)
+        return self._read[key]
+
     @property
     def random(self) -> Random:
         """Return the run's generator of random numbers."""
@@ -176,7 +195,7 @@ class ProgramRun:
                 future.set_result(answer)
 
     def _head(self, wake: int | None) -> Head:
-        return Head(self.run, self.steps, self.at, wake, tuple(self._given_up), self._marks)
+        return Head(self.run, self.steps, self.at, wake, tuple(self._given_up), self._marks, self._read)
 
     def _end(self, task: "asyncio.Task[object]") -> Ending:
         """Return the end of a program that returned. Raises ProgramCrashed for one that raised."""

@@ -169,7 +169,8 @@ def _opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
 
 def _profile(redactor: Redactor, raw: Json) -> Json:
     profile = _PROFILE.decode(raw)
-    names = (profile.name, *profile.agents, *(tool.name for tool in profile.tools))
+    origins = (tool.origin.name for tool in profile.tools if tool.origin)
+    names = (profile.name, *profile.agents, *(tool.name for tool in profile.tools), *origins)
     refuse(redactor, "the name of an agent or tool", "\n".join(names))
     _refuse_model(redactor, profile.model)
     sent_as_is = (*profile.server_tools, *(tool.extra for tool in profile.tools))

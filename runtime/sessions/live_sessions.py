@@ -1,7 +1,8 @@
 """The sessions that live in this process, by their log: a live owner is never robbed by accident."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -43,20 +44,22 @@ class LiveSessions:
         found = self._sessions.get(session_id) or self._asleep.get(session_id)
         return found if found is not None and found.life is life and not found.has_failed else None
 
-    def add(self, session: Session) -> None:
-        """Give a session its place, until it is released."""
+    def add(self, session: Session, on_leave: Callable[[], object] = lambda: None) -> None:
+        """Give a session its place, until it is released. on_leave: called then, and when it falls asleep."""
         name = session.session_id
         self._sessions[name] = session
         self._asleep.pop(name, None)
-        session.on_release = lambda: self._release(name, session)
-        session.on_sleep = lambda: self._to_sleep(name, session)
+        session.on_release = partial(self._release, name, session, on_leave)
+        session.on_sleep = partial(self._to_sleep, name, session, on_leave)
 
-    def _release(self, name: str, session: Session) -> None:
+    def _release(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
+        on_leave()
         for sessions in (self._sessions, self._asleep):
             if sessions.get(name) is session:
                 del sessions[name]
 
-    def _to_sleep(self, name: str, session: Session) -> None:
+    def _to_sleep(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
+        on_leave()
         if self._sessions.get(name) is session:
             del self._sessions[name]
             self._asleep[name] = session

@@ -123,7 +123,8 @@ async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterato
         start += len(page)
 
 
-async def _read(log: EventLog, session_id: str) -> RecordedSession:
+async def read_session(log: EventLog, session_id: str) -> RecordedSession:
+    """Read a session. Raises SessionNotFound, CorruptLog, StoreError."""
     return recorded_of(session_id, [row async for page in pages_from(log, session_id, 1) for row in page])
 
 
@@ -189,11 +190,11 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
 
     Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, CorruptLog.
     """
-    recorded = await _read(log, session_id)
+    recorded = await read_session(log, session_id)
     check(session_id, recorded, now, rules)  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
-        recorded = await _read(log, session_id)
+        recorded = await read_session(log, session_id)
         check(session_id, recorded, now, rules)
     if head.seq != len(recorded.events):
         found = len(recorded.events)

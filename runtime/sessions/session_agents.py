@@ -13,6 +13,8 @@ from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.shared_state import declared
+from callboard.runtime.tools.sources import ToolSource
+from callboard.runtime.tools.tool import Tool
 
 
 class SessionAgents(NamedTuple):
@@ -33,15 +35,18 @@ def agents_of_session(
     limits: Limits,
     secrets: Secrets,
     capacity: Mapping[str, Capacity],
+    found: Mapping[str, Sequence[Tool]],
 ) -> SessionAgents:
     """Return the agents and models of a session with this host.
 
     default: the model of a host that names none. limits: of the session. capacity: the limits
-        over all sessions, by model name.
+        over all sessions, by model name. found: the tools of sources, by the names of their agents.
 
     Raises InvalidAgent, and MisuseError where a model or its prices are missing.
     """
-    agents = _roster(host)
+    agents = {
+        name: one.with_tools(found[name]) if name in found else one for name, one in _roster(host).items()
+    }
     model = _model_of(host, default)
     models = _by_name([model, *(one for other in agents.values() for one in other.all_models)])
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
@@ -49,7 +54,7 @@ def agents_of_session(
     for one in models.values():
         if isinstance(one, Checkable):
             one.check()
-    secrets.learn_early(models.values())
+    secrets.learn_early([*models.values(), *(one for other in agents.values() for one in other.sources)])
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
     state = declared({name: other.state for name, other in agents.items()})
@@ -60,15 +65,27 @@ def agents_of_session(
     return SessionAgents(agents, models, opened, unpriced)
 
 
+def sources_of(host: Agent) -> dict[str, Sequence[ToolSource]]:
+    """Return the sources of tools of each agent that has some, by its name. Raises InvalidAgent."""
+    return {name: agent.sources for name, agent in _roster(host).items() if agent.sources}
+
+
 def refuse_unasked(host: Agent) -> None:
     """Refuse agents whose tools would wait forever for an approval. Raises InvalidAgent, MisuseError."""
     for other in _roster(host).values():
+        for source in other.sources:
+            if source.asks_first:
+                raise _unasked(f"a tool of {source.label!r}", other)
         for tool in other.tools.values():
             if tool.spec().approval in ("before", "always"):
-                raise MisuseError(
-                    f"tool {tool.name!r} of agent {other.name!r} wants a person asked before it runs: "
-                    "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
-                )
+                raise _unasked(f"tool {tool.name!r}", other)
+
+
+def _unasked(what: str, agent: Agent) -> MisuseError:
+    return MisuseError(
+        f"{what} of agent {agent.name!r} wants a person asked before it runs: "
+        "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
+    )
 
 
 def _roster(host: Agent) -> dict[str, Agent]:

@@ -22,6 +22,7 @@ from callboard.actors.protocol.addresses import (
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
+from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of
@@ -55,17 +56,20 @@ from callboard.runtime.sessions.resuming import (
     continuation,
     downtime_ms,
     extension_ms,
+    read_session,
     recover_session,
     take_over,
 )
 from callboard.runtime.sessions.session import Session
-from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
+from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, sources_of
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.sources import LiveSources, Scope
+from callboard.runtime.tools.tool import Tool
 
 _TITLE_CHARS_MAX: Final = 200
 
@@ -120,6 +124,7 @@ class SessionStarter:
     capacity: SharedCapacity
     models: dict[int, Model] = field(default_factory=dict)
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
+    sources: LiveSources = field(default_factory=LiveSources)
 
     def __post_init__(self) -> None:
         idle_s = self.settings.idle_s
@@ -127,16 +132,10 @@ class SessionStarter:
 
     async def open(self, agent: Agent, new: NewSession) -> Session:
         """Open a session as `Runtime.open` does."""
-        found = self._agents_of(agent, new.limits)
         name = checked_name("session_id", new.session_id) or new_session_id()
         self.secrets.refuse_in("session_id", name)
-        opened = replace(
-            found.opened,
-            tags=checked_tags(new.tags, self.secrets),
-            metadata=metadata_json(new.metadata, self.secrets),
-        )
         if not new.resume:
-            return await self._create(name, found, opened, new)
+            return await self._create(name, agent, new)
         async with self._turn(name):
             if live := self.live.find(name, self.life):
                 live.stay()
@@ -144,7 +143,7 @@ class SessionStarter:
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
                     return await self._resume(name, agent, Continuing(new.limits))
-            return await self._create(name, found, opened, new)
+            return await self._create(name, agent, new)
 
     @contextlib.asynccontextmanager
     async def _turn(self, name: str) -> AsyncIterator[None]:
@@ -158,14 +157,29 @@ class SessionStarter:
             del self.opening[name]
             mine.set()
 
-    async def _create(
-        self, name: str, found: SessionAgents, opened: SessionOpened, new: NewSession
-    ) -> Session:
-        deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
-        epoch = await self.log.create(name, now_ms(), self._title(new.title))
-        session = self._session(name, found, self._types_of(found), deps)
-        self._connect(session, epoch, found, deps).submit_for_client(opened)
-        return session
+    async def _create(self, name: str, agent: Agent, new: NewSession) -> Session:
+        async with self._scope() as scope:
+            found = self._agents_of(agent, new.limits, await self.sources.tools_of(sources_of(agent), scope))
+            opened = replace(
+                found.opened,
+                tags=checked_tags(new.tags, self.secrets),
+                metadata=metadata_json(new.metadata, self.secrets),
+            )
+            deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
+            epoch = await self.log.create(name, now_ms(), self._title(new.title))
+            session = self._session(name, found, self._types_of(found), deps, scope)
+            self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
+            return session
+
+    @contextlib.asynccontextmanager
+    async def _scope(self) -> AsyncIterator[Scope]:
+        """Yield the scope of a session that begins here, released if it does not begin."""
+        scope = Scope()
+        try:
+            yield scope
+        except BaseException:
+            self.sources.release(scope)
+            raise
 
     async def resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
         """Resume a session as `Runtime.resume` does."""
@@ -173,9 +187,14 @@ class SessionStarter:
             return await self._resume(session_id, agent, how)
 
     async def _resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
+        async with self._scope() as scope:
+            return await self._resume_within(session_id, agent, how, scope)
+
+    async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
         settings = self.settings
-        found = self._agents_of(agent, how.limits)
         policy = "accept" if how.accept_changes else settings.on_agents_changed
+        tools = await self._recorded_tools(session_id, agent, scope, takes_new=policy != "refuse")
+        found = self._agents_of(agent, how.limits, tools)
         has_deps = how.deps is not None or settings.deps is not None
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps)
         more_ms = extension_ms(how.extend)
@@ -192,17 +211,29 @@ class SessionStarter:
         first = continuation(
             recorded, found.opened, has_limits=how.limits is not None, extend_ms=more_ms, policy=policy
         )
-        session = self._session(session_id, found, rules.types, deps)
-        self._go_on(session, taken, first, found, deps)
+        session = self._session(session_id, found, rules.types, deps, scope)
+        self._go_on(session, taken, first, found, deps, scope)
         return session
 
-    async def _wake(self, found: SessionAgents, deps: SessionDeps, session: Session) -> None:
+    async def _recorded_tools(
+        self, session_id: str, agent: Agent, scope: Scope, *, takes_new: bool
+    ) -> Mapping[str, Sequence[Tool]]:
+        """Return the tools that the sources of the agents had when they were last recorded."""
+        sources = sources_of(agent)
+        if not sources:
+            return {}
+        recorded = await read_session(self.log, session_id)
+        profiles = (msgspec.json.decode(raw, type=Profile) for raw in recorded.profiles)
+        tools = {profile.name: profile.tools for profile in profiles}
+        return await self.sources.tools_of(sources, scope, tools, takes_new=takes_new)
+
+    async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
         name, ends_at = session.session_id, session.slept.head.seq
         rules = ResumeRules("accept", session.types, found.models, has_deps=True, ends_at=ends_at)
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-        self._go_on(session, taken, continuation(taken.recorded, found.opened), found, deps)
+        self._go_on(session, taken, continuation(taken.recorded, found.opened), found, deps, scope)
 
     def _go_on(
         self,
@@ -211,21 +242,21 @@ class SessionStarter:
         first: Resumed | SessionOpened,
         found: SessionAgents,
         deps: SessionDeps,
+        scope: Scope,
     ) -> None:
         """Connect a session that was taken over, and continue it. first: its first message here."""
         epoch, head, recorded = taken
         recovered = recover_session(session.session_id, recorded, first, PortGate(self.settings.is_strict))
         self.writer.attach(session.session_id, epoch, head)
-        board = self._connect(session, epoch, found, deps)
+        board = self._connect(session, epoch, found, deps, scope)
         supervisor = recovered.states[SUPERVISOR]
         session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
         board.restore(recovered)
 
     async def aclose(self) -> list[BaseException]:
-        """Close the models, the writer, the checker and the tools. Return the errors."""
+        """Close the models, the sources, the writer, the checker and the tools. Return the errors."""
         models, self.models = self.models, {}
-        closers = [model.aclose for model in models.values()]
-        errors = await closed(closers)
+        errors = await closed([*(model.aclose for model in models.values()), self.sources.aclose])
         for held in (self.writer, self.checker, self.tools):
             errors += await closed([held.aclose])
         return errors
@@ -234,18 +265,23 @@ class SessionStarter:
         tags, metadata = (opened.tags, opened.metadata) if opened else ((), msgspec.Raw(b"null"))
         return deps_of(self.settings.deps, session_id, tags, msgspec.json.decode(metadata))
 
-    def _agents_of(self, host: Agent, limits: Limits | None) -> SessionAgents:
+    def _agents_of(
+        self, host: Agent, limits: Limits | None, tools: Mapping[str, Sequence[Tool]]
+    ) -> SessionAgents:
         bounds = narrow(self.settings.limits, limits_of(limits))
-        return agents_of_session(host, self.settings.model, bounds, self.secrets, self.capacity.limits)
+        settings, limited = self.settings, self.capacity.limits
+        return agents_of_session(host, settings.model, bounds, self.secrets, limited, tools)
 
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self.settings.types)
 
-    def _session(self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps) -> Session:
+    def _session(
+        self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps, scope: Scope
+    ) -> Session:
         """Build a session without live parts."""
         session = Session(
             name,
-            Rest(self._rounds, partial(self._wake, found, deps)),
+            Rest(self._rounds, partial(self._wake, found, deps, scope)),
             self.life,
             self.log,
             self.secrets,
@@ -256,7 +292,9 @@ class SessionStarter:
         session.tools = SessionTools(found.agents)
         return session
 
-    def _connect(self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps) -> Board:
+    def _connect(
+        self, session: Session, epoch: int, found: SessionAgents, deps: SessionDeps, scope: Scope
+    ) -> Board:
         """Give a session its live parts, before its first event in this process. Return its board."""
         board = Board(session.session_id, epoch, self.writer, self.settings.is_strict)
         # By identity: sessions may share a model, and it is closed once.
@@ -273,7 +311,7 @@ class SessionStarter:
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         board.ports[CONTEXT] = ContextPort(board, found.agents)
         board.clock = ClockPort(board)
-        self.live.add(session)
+        self.live.add(session, partial(self.sources.release, scope))
         return board
 
     def _title(self, prompt: object) -> str:

@@ -3,6 +3,7 @@
     bad arguments            an error with the correction, at once
     returns                  ok
     raises                   an error with class and message; the traceback goes into the log
+    raises ToolInterrupted   `interrupted`; an error for a read tool
     takes too long           an error; a later result of its thread is dropped
     is cancelled             read tools `cancelled`; others `interrupted`, since their effect is unknown
     is cancelled, not begun  `cancelled`
@@ -23,7 +24,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.errors import InvalidPrompt, ToolError
+from callboard.actors.protocol.errors import InvalidPrompt, ToolError, ToolInterrupted
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -119,6 +120,8 @@ class _Call(NamedTuple):
         try:
             async with limit:
                 return await driven(coroutine, waiting, self.ctx.cancel, self.grace_s)
+        except ToolInterrupted:  # it says more than the timeout
+            raise
         except Exception as error:
             if limit.expired():
                 raise self._timed_out() from error
@@ -205,6 +208,8 @@ class _Call(NamedTuple):
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
         result = failed(describe(error, self.redactor), self.max_chars)
+        if isinstance(error, ToolInterrupted) and self.tool.effect != "read":
+            return ToolOutcome("interrupted", result.output)
         return replace(result, trace=trace_of(error, self.redactor))
 
 

@@ -73,12 +73,9 @@ class SharedValues(Mapping[str, Any]):
         self.read: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
-        cell = self._shared.cells.get(key)
-        if cell is None:
-            known = ", ".join(self._shared.cells) or "none"
-            raise KeyError(f"the session declares no state key {key!r:.80}; there are: {known}")
+        value = self._shared.cell_of(key).read()
         self.read.add(key)
-        return cell.read()
+        return value
 
     def __contains__(self, key: object) -> bool:
         return key in self._shared.cells

@@ -21,7 +21,7 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.profiles import Approval, Effect, ToolSpec
+from callboard.actors.protocol.profiles import Approval, Effect, ToolOrigin, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.sanitize import check_json, clean_text, to_json
 from callboard.runtime.tools.context import ToolContext
@@ -57,6 +57,7 @@ class Tool:
     approval_timeout_s: seconds that the question waits, where that is less than `Limits.approval_timeout_s`.
     extra: further keys of the tool's definition (`{"strict": True}`).
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
+    origin: where the tool was listed, for a `ToolSource`.
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -74,6 +75,7 @@ class Tool:
         approval: Approval = "never",
         approval_timeout_s: float | None = None,
         signature: Signature | None = None,
+        origin: ToolOrigin | None = None,
     ) -> None:
         _check_name(name)
         _check_function(name, function)
@@ -98,7 +100,7 @@ class Tool:
             name, _checked_schema(name, schema), context_parameter(function)
         )
         wait_ms = millis(approval_timeout_s)
-        own = (_extra(name, extra), approval, wait_ms)
+        own = (_extra(name, extra), approval, wait_ms, origin)
         self._spec = ToolSpec(name, self.description, schema, effect, *own)
 
     def __repr__(self) -> str:

@@ -1,9 +1,12 @@
 """The agents of the killed sessions. They use every feature, chosen by a seed.
 
 In every turn of an ask but the last, the host requests some of: workers that delegate further, races,
-reports with a schema, models that fail first, children that run out of time or of budget, and tools of every
-effect, one of which asks a person. The reply of a model is a function of seed, address and turn alone, so a
-process that resumes a session gets the same replies as the process before it.
+reports with a schema, models that fail first, children that run out of time or of budget, programs, work in
+the background that it awaits or cancels, and tools of every effect: one asks a person, one sets the tools.
+Every tool with an effect adds its label to the shared state. In some sessions the host is a program.
+
+The reply of a model is a function of seed, address and turn alone, so a process that resumes a session gets
+the same replies as the process before it.
 """
 
 import asyncio
@@ -12,13 +15,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from callboard import ContextRequest
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import Call, ScriptedModel, Step, call, calls, fail, say
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.shared_state import SharedKey
 from callboard.runtime.tools.tool import Tool, tool
+from tests.crash.programs import program_of
 
 SCHEMA: Final[dict[str, object]] = {
     "type": "object",
@@ -27,6 +33,15 @@ SCHEMA: Final[dict[str, object]] = {
 }
 TURNS: Final = 3
 """Turns of the host in one ask."""
+
+STATE: Final = {"did": SharedKey("append"), "count": SharedKey("add")}
+"""The keys of the shared state: the labels of the calls with an effect, and their number."""
+
+TOOL_SETS: Final = (
+    ["look", "peek", "put", "save", "stamp", "pay", "tune", "extra"],
+    ["look", "peek", "put", "save", "stamp", "tune"],
+)
+"""The tools that agents get while they run, by name."""
 
 Deed = Callable[[str, str, ToolContext], None]
 """Called with the effect and the label of a call when it changes the world."""
@@ -75,15 +90,69 @@ def tools(deed: Deed) -> list[Tool]:
         await asyncio.sleep(ms / 1_000)
         return "paid"
 
-    return [look, peek, put, save, stamp, pay]
+    @tool(effect="idempotent")
+    async def tune(label: str, ms: int, ctx: ToolContext) -> str:
+        """Set the tools of the agent that calls."""
+        deed("idempotent", label, ctx)
+        ctx.set_tools(TOOL_SETS[ms % 2])
+        await asyncio.sleep(ms / 1_000)
+        return "tuned"
+
+    return [look, peek, put, save, stamp, pay, tune]
+
+
+def extra_of(deed: Deed) -> Tool:
+    """Create the tool that agents get later."""
+
+    @tool(effect="write")
+    async def extra(label: str, ms: int, ctx: ToolContext) -> str:
+        """Do something more."""
+        deed("write", label, ctx)
+        await asyncio.sleep(ms / 1_000)
+        return "done"
+
+    return extra
+
+
+def view_of(view: ContextRequest) -> str:
+    """Tell a sub-agent how much was said before, from a thread."""
+    return f"{len(view.conversation)} messages"
+
+
+async def later_view_of(view: ContextRequest) -> str:
+    """Tell a sub-agent how much was said before, after a short sleep."""
+    await asyncio.sleep(0.001)
+    return f"{len(view.conversation)} messages"
+
+
+def is_program(seed: str) -> bool:
+    """Return True if the host of a session is a program."""
+    return Random(f"{seed}/host").random() < 0.2
 
 
 def host_of(seed: str, deed: Deed) -> Agent:
     """Create the host of a session, with its model."""
     every = tools(deed)
-    digger = Agent("digger", description="Digs.", tools=every)
-    worker = Agent("worker", description="Works.", tools=every, agents=[digger])
+    later = [extra_of(deed)]
+    model = ScriptedModel(Script(seed), max_tokens=200, usage=Usage(input_tokens=40, output_tokens=60))
+    digger = Agent("digger", description="Digs.", tools=every, later_tools=later, context=view_of)
+    worker = Agent(
+        "worker",
+        description="Works.",
+        tools=every,
+        later_tools=later,
+        agents=[digger],
+        context=later_view_of,
+        state=STATE,
+        model=model,
+        background=True,
+    )
+    plain = Agent("plain", tools=every, later_tools=later, model=model)
+    program = program_of(every, [worker, plain], model)
+    if is_program(seed):
+        return program
     others = [
+        program,
         Agent("quick", tools=every),
         Agent("slow", tools=every),
         Agent("reporter", tools=every),
@@ -91,8 +160,17 @@ def host_of(seed: str, deed: Deed) -> Agent:
         Agent("late", tools=every, limits=Limits(deadline_s=0.03)),
         Agent("poor", tools=every, limits=Limits(tokens=6_000)),
     ]
-    model = ScriptedModel(Script(seed), max_tokens=200, usage=Usage(input_tokens=40, output_tokens=60))
-    return Agent("host", instructions="You are the host.", tools=every, agents=[worker, *others], model=model)
+    return Agent(
+        "host",
+        instructions="You are the host.",
+        tools=every,
+        later_tools=later,
+        agents=[worker, *others],
+        model=model,
+        state=STATE,
+        background=True,
+        on_finish="cancel" if Random(f"{seed}/finish").random() < 0.3 else "wait",
+    )
 
 
 def limits_of(seed: str) -> Limits:
@@ -142,6 +220,8 @@ class Script:
             owes_report = any(b'"report_back"' in bytes(spec) for spec in request.tools)
             return call("report_back", n=request.turn) if owes_report else say(f"answer {request.turn}")
         asked = chance.sample(_TASKS, chance.randint(1, 3))
+        if chance.random() < 0.4:
+            asked += chance.sample(_BACKGROUND, chance.randint(1, 2))
         return calls(*asked, *_acts(request, chance, chance.randint(1, 3)))
 
 
@@ -153,11 +233,23 @@ _TASKS: Final = [
     call("task", agent="flaky", prompt="try"),
     call("task", agent="late", prompt="hurry"),
     call("task", agent="poor", prompt="spend"),
+    call("task", agent="pipeline", prompt="run"),
+]
+_BACKGROUND: Final = [
+    call("task", agent="worker", prompt="work", background=True),
+    call("task", agent="reporter", prompt="report", output_schema=SCHEMA, background=True),
+    call("task", agent="pipeline", prompt="run", background=True),
+    call("task", agent="late", prompt="hurry", background=True),
+    call("task_wait", any=True),
+    call("task_wait"),
+    *(call("task_cancel", task=f"host.{number}") for number in range(1, 5)),
 ]
 
 
 def _acts(request: ModelRequest, chance: Random, count: int) -> list[Call]:
     """Draw calls of tools, each with its own label."""
-    names = chance.choices(["look", "peek", "put", "save", "stamp", "pay"], [2, 1, 2, 3, 1, 1], k=count)
+    names = chance.choices(
+        ["look", "peek", "put", "save", "stamp", "pay", "tune", "extra"], [2, 1, 2, 3, 1, 1, 1, 1], k=count
+    )
     where = f"{request.address}/{request.turn}"
     return [call(name, label=f"{where}/{at}", ms=chance.randint(0, 5)) for at, name in enumerate(names)]

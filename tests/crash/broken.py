@@ -63,6 +63,12 @@ def _commits_late() -> None:
             yield
 
     patch(SQLiteStore, "_transaction", lazy)
+
+    @contextmanager
+    def as_before(self: SQLiteStore) -> Iterator[None]:  # SQLite keeps its level inside a transaction
+        yield
+
+    patch(SQLiteStore, "_unsynced", as_before)
     patch(SQLiteStore, "_note_written", lambda self, sessions, size: None)
 
 

@@ -95,11 +95,15 @@ class Round:
         self.plan = plan
         self.chance = Random(seed)
         self.talks = tuple(
-            Talk(f"s{number}", f"{seed}/{number}", self.chance.randint(2, 4), self._cancels())
-            for number in range(self.chance.randint(1, 3))
+            self._talk(f"s{number}", f"{seed}/{number}") for number in range(self.chance.randint(1, 3))
         )
         self.idle_s = self.chance.choice([None, 0.001, 0.003, 0.02])
         self.runs = 0
+
+    def _talk(self, name: str, seed: str) -> Talk:
+        asks = self.chance.randint(2, 4)
+        tells = {number: self.chance.uniform(0, 0.03) for number in range(asks) if self.chance.random() < 0.4}
+        return Talk(name, seed, asks, self._cancels(), tells, self.chance.random() < 0.3)
 
     def _cancels(self) -> dict[int, float]:
         is_impatient = self.chance.random() < 0.3

@@ -20,16 +20,26 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.errors import MisuseError, SessionEnded
+from callboard.actors.protocol.errors import MisuseError, SessionEnded, TellRefused
+from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
 from tests.crash import leaving, stacks
-from tests.crash.agents import SCHEMA, host_of, limits_of
+from tests.crash.agents import SCHEMA, TOOL_SETS, host_of, is_program, limits_of
 from tests.crash.broken import BREAKS
-from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome, SeenSleep
+from tests.crash.notes import (
+    Effect,
+    Notes,
+    SeenEvent,
+    SeenHead,
+    SeenOutcome,
+    SeenSleep,
+    SeenState,
+    SeenTell,
+)
 from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
@@ -43,12 +53,17 @@ LEFT: Final = 4
 
 
 class Talk(msgspec.Struct, frozen=True):
-    """A session. seed: for the replies of its models. cancels: seconds until a cancel, by number of ask."""
+    """A session. seed: for the replies of its models. cancels: seconds until a cancel, by number of ask.
+
+    tells: seconds until words for the host, by number of ask. reopens: its last ask comes after a close.
+    """
 
     name: str
     seed: str
     asks: int
     cancels: dict[int, float] = {}
+    tells: dict[int, float] = {}
+    reopens: bool = False
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -106,6 +121,7 @@ class _Program:
         self.seen = Notes(Path(job.folder, "seen"), reaper.may_note)
         self.effects = Notes(Path(job.folder, "effects"), reaper.may_note)
         self.watch_from = dict(job.watch_from)
+        self.is_leaving = False
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[Awaitable[object]]:
@@ -117,30 +133,53 @@ class _Program:
             try:
                 yield asyncio.gather(*talks)
             finally:
+                self.is_leaving = True
                 await runtime.aclose(grace_s=0 if self.job.death.is_late else 1)
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
         """Open or resume one session, ask all its asks and close it."""
         host = host_of(talk.seed, self.deed)
-        bounds = limits_of(talk.seed)
         try:
             if is_known:
                 session = await runtime.resume(talk.name, host)
             else:
-                session = await runtime.open(host, session_id=talk.name, limits=bounds)
+                session = await runtime.open(host, session_id=talk.name, limits=limits_of(talk.seed))
         except SessionEnded:
+            if talk.reopens:
+                await self.reopened(runtime, talk, host)
             return
-        watching = asyncio.create_task(self.watch(session))
         if is_known:
             with contextlib.suppress(MisuseError):  # it was killed before the first ask
                 self.note(talk, await session.outcome)
-        for number in range(talk.asks):
+        await self.drive(session, talk, talk.asks - talk.reopens)
+        if talk.reopens:
+            await self.reopened(runtime, talk, host)
+
+    async def reopened(self, runtime: Runtime, talk: Talk, host: Agent) -> None:
+        """Continue a closed session with its last ask, unless that has ended."""
+        try:
+            if await runtime.outcome(talk.name, f"ask-{talk.asks - 1}", agent=host) is not None:
+                return
+            session = await runtime.reopen(talk.name, host)
+        except MisuseError:  # the runtime is not open any more
+            if not self.is_leaving:
+                raise
+            return
+        await self.drive(session, talk, talk.asks)
+
+    async def drive(self, session: Session, talk: Talk, asks: int) -> None:
+        """Ask the first asks of a session, also those that have ended, and close it."""
+        watching = asyncio.create_task(self.watch(session))
+        for number in range(asks):
             self.note(talk, await self.ask(session, talk, number))
             if self.job.idle_s is not None:
                 await self.slept(session, watching)
                 watching = asyncio.create_task(self.watch(session))  # it wakes the session beside the ask
         head = await session.close()
-        self.seen.write(SeenHead(talk.name, head.seq, head.digest.hex()))
+        did, count = tuple(session.state["did"]), session.state["count"]
+        self.seen.write(
+            SeenHead(talk.name, head.seq, head.digest.hex()), SeenState(talk.name, head.seq, did, count)
+        )
         await watching
 
     async def slept(self, session: Session, watching: "asyncio.Task[None]") -> None:
@@ -164,11 +203,30 @@ class _Program:
         if after_s is not None:
             loop = asyncio.get_running_loop()
             handle = loop.call_later(after_s, lambda: asyncio.ensure_future(session.cancel("enough")))
+        if number % 2 and not is_program(talk.seed):
+            with contextlib.suppress(SessionEnded):  # an earlier process had begun to close it
+                await session.set_tools(TOOL_SETS[number % 4 // 2], agent="worker")
+        telling = asyncio.create_task(self.tell(session, talk, number))
         schema = SCHEMA if number % 3 == 2 else None
         outcome = await session.ask(f"ask {number}", request_id=f"ask-{number}", output_schema=schema)
         if handle is not None:
             handle.cancel()
+        await telling
         return outcome
+
+    async def tell(self, session: Session, talk: Talk, number: int) -> None:
+        """Say something to the host during an ask, and note the answer."""
+        if (after_s := talk.tells.get(number)) is None:
+            return
+        await asyncio.sleep(after_s)
+        name, turn = f"tell-{number}", 0
+        try:
+            turn = await session.tell("host", f"words {number}", request_id=name)
+        except SessionEnded:
+            return
+        except TellRefused:
+            pass
+        self.seen.write(SeenTell(talk.name, name, turn))
 
     async def approve(self, question: Approval) -> bool | str:
         """Allow every call once, and refuse to repeat a call whose effect is unknown."""
@@ -204,7 +262,10 @@ class _Program:
     def deed(self, effect: str, label: str, ctx: ToolContext) -> None:
         """Note the effect of a tool."""
         self.reaper.at("before effect")
-        self.effects.write(Effect(ctx.session_id, label, effect, ctx.idempotency_key, os.getpid()))
+        read = len(ctx.state["did"])
+        ctx.update_state("did", label)
+        ctx.update_state("count", 1)
+        self.effects.write(Effect(ctx.session_id, label, effect, ctx.idempotency_key, os.getpid(), read))
         self.reaper.at("after effect")
 
 

@@ -14,13 +14,18 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Effect(msgspec.Struct, frozen=True, tag_field="note"):
-    """A change that a tool made to the world. label: drawn by the model, the same in each run of a call."""
+    """A change that a tool made to the world.
+
+    label: drawn by the model, the same in each run of a call. read: the number of labels in the shared state
+    that the tool saw.
+    """
 
     session: str
     label: str
     effect: str
     key: str
     process: int
+    read: int = 0
 
 
 class SeenEvent(msgspec.Struct, frozen=True, tag_field="note"):
@@ -60,7 +65,24 @@ class SeenSleep(msgspec.Struct, frozen=True, tag_field="note"):
     session: str
 
 
-Seen = SeenEvent | SeenHead | SeenOutcome | SeenSleep
+class SeenTell(msgspec.Struct, frozen=True, tag_field="note"):
+    """The answer to words for an agent. turn: of the agent that heard them, 0 if they were refused."""
+
+    session: str
+    request_id: str
+    turn: int
+
+
+class SeenState(msgspec.Struct, frozen=True, tag_field="note"):
+    """The shared state at the end of a session. seq: of the end."""
+
+    session: str
+    seq: int
+    did: tuple[str, ...]
+    count: int
+
+
+Seen = SeenEvent | SeenHead | SeenOutcome | SeenSleep | SeenTell | SeenState
 
 
 class Notes:

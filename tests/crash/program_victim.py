@@ -7,6 +7,7 @@ writes each effect to FOLDER/effects, and the text of the outcome to its stdout.
 """
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -126,5 +127,6 @@ original = ProgramRun.step
 
 if __name__ == "__main__":
     ProgramRun.step = stepped  # type: ignore[assignment,method-assign]  # patched to die in a step
+    faulthandler.dump_traceback_later(50, exit=True)  # before the patience of the parent is over
     asyncio.run(main())
     print(passed, file=sys.stderr)

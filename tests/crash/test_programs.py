@@ -1,4 +1,8 @@
-"""Programs whose process is killed at many points: `python -m tests.crash.test_programs` tries them all."""
+"""Programs whose process is killed at many points: `make crash-programs` tries them all.
+
+How many steps a run has depends on how fast its answers come, so a late point may not be reached: such a run
+ends by itself, and is checked as the others. A failure names the point and has what both processes wrote.
+"""
 
 import collections
 import subprocess
@@ -10,6 +14,8 @@ import pytest
 from callboard import Recording
 
 SHAPES = ("sequence", "gather")
+ROUNDS = 8
+"""Rounds of asks in the long version."""
 
 
 def run(folder: Path, shape: str, point: int, rounds: int) -> subprocess.CompletedProcess[str]:
@@ -22,7 +28,7 @@ def run(folder: Path, shape: str, point: int, rounds: int) -> subprocess.Complet
         str(point),
         str(rounds),
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=90)
 
 
 def points(folder: Path, shape: str, rounds: int) -> int:
@@ -32,22 +38,28 @@ def points(folder: Path, shape: str, rounds: int) -> int:
     return int(done.stderr.splitlines()[-1])
 
 
+def cause(shape: str, point: int, *runs: subprocess.CompletedProcess[str]) -> str:
+    """Describe the processes of a point."""
+    told = [f"exit code {one.returncode}\n{one.stdout}\n{one.stderr}" for one in runs]
+    return f"{shape}, point {point}\n" + "\n".join(told)
+
+
 def kill_and_resume(folder: Path, shape: str, point: int, rounds: int) -> int:
     """Kill a run at a point, finish it in another process, and check. Return the unknown effects."""
-    killed = run(folder, shape, point, rounds)
-    if killed.returncode == 0 and shape == "gather":
-        done = killed  # on a busy machine its answers came in fewer steps, and the point was not reached
-    else:
-        assert killed.returncode == -9, killed.stderr
+    killed = done = run(folder, shape, point, rounds)
+    if killed.returncode != 0:
+        assert killed.returncode == -9, cause(shape, point, killed)
         done = run(folder, shape, 0, rounds)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, cause(shape, point, killed, done)
     kind, *words = done.stdout.split()
-    assert kind == "answered", done.stdout
+    assert kind == "answered", cause(shape, point, killed, done)
     unknown = 0
     whole = [word for n in range(rounds) for word in (n, n, n, "did", 100 + n)]
     for word, expected in zip(words, whole, strict=True):
         unknown += word == "?"
-        assert word in (str(expected), "?") or (expected == "did" and word.startswith("did-host.")), words
+        assert word in (str(expected), "?") or (expected == "did" and word.startswith("did-host.")), cause(
+            shape, point, killed, done
+        )
     check_effects(folder / "effects")
     assert Recording.open(folder / "victim.db", "victim").verify().is_ok
     return unknown
@@ -84,11 +96,11 @@ def main() -> None:
     for shape in sys.argv[1:] or SHAPES:
         with tempfile.TemporaryDirectory() as name:
             (Path(name) / "whole").mkdir()
-            count = points(Path(name) / "whole", shape, 8)
+            count = points(Path(name) / "whole", shape, ROUNDS)
             for point in range(1, count + 1):
                 folder = Path(name) / str(point)
                 folder.mkdir()
-                found = kill_and_resume(folder, shape, point, 8)
+                found = kill_and_resume(folder, shape, point, ROUNDS)
                 tried, unknown = tried + 1, unknown + bool(found)
         print(f"{shape}: {count} points")
     print(f"{tried} kills, {unknown} with an unknown effect, no rule broken")

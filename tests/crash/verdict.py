@@ -34,6 +34,7 @@ from tests.crash.notes import (
     read_effects,
     read_seen,
 )
+from tests.crash.told import wrong_programs, wrong_state, wrong_tells
 
 
 def wrong_after_kill(folder: Path) -> list[str]:
@@ -118,6 +119,9 @@ def _wrong_in_session(
     yield from _lost_events(rows, seen)
     yield from _contradicted(events, seen)
     yield from _effects(events, name, effects)
+    yield from wrong_tells(events, seen, is_over=asks is not None)
+    yield from wrong_state(events, name, effects, seen)
+    yield from wrong_programs(events)
     if asks is not None:
         yield from _at_end(recording, events, asks)
 

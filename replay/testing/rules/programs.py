@@ -74,14 +74,20 @@ class LiveCopies(_OfPrograms):
     name = "live-copies"
     rule = "A program has no more live copies than max_children, and they begin in the order of its asks."
     _live: Counter[str] = field(default_factory=Counter)
-    _waiting: dict[str, dict[Call, int]] = {}  # delegations without a schema that have not begun
+    _waiting: dict[str, dict[Call, int]] = {}  # delegations that no port holds up, and that have not begun
     _counted: set[str] = set()
 
     def on_Delegate(self, event: Event, body: Delegate) -> None:
         """Record a delegation."""
-        if self.program(event.sender) is not None and self._schema_of(body) == NULL:
+        if self.program(event.sender) is not None and not self._is_held_up(body):
             waiting = self._waiting.setdefault(event.sender, {})
             waiting[event.sender, body.turn, body.call] = event.seq
+
+    def _is_held_up(self, body: Delegate) -> bool:
+        """Return whether a port is asked for a delegation before it begins, so that a later one may pass."""
+        known = (self.facts.profiles.get(name) for name in body.profiles)
+        has_context = any(one is not None and one[0].context for one in known)
+        return has_context or self._schema_of(body) != NULL
 
     def _schema_of(self, body: Delegate) -> bytes:
         known = self.facts.profiles.get(body.profiles[0]) if body.profiles else None

@@ -193,9 +193,9 @@ class Board:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
         asked = (self.memory.request if self.memory else request_of)(state)
-        if state.model.is_program:  # a step has a time, and equal requests of other runs another one
+        if state.model.is_program:  # a step has a time and a state of its own
             asked = copy.copy(asked)
-            asked.at = self.now
+            asked.at, asked.state_of = self.now, self.gate.shared.json_of
         self.asked[request.seq] = asked
 
     def close_request(self, request: Request) -> None:

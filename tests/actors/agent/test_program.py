@@ -234,6 +234,15 @@ def test_a_refusal_is_an_answer(verdict: str) -> None:
     assert heard(agent) == [("p", verdict)]
 
 
+@pytest.mark.parametrize("verdict", ["denied", "cancelled"])
+def test_a_refused_repeat_is_still_interrupted(verdict: str) -> None:
+    agent = started(PAY, B)
+    agent.hears(ApprovalGiven(1, 0, "approved"))
+    agent.hears(returned(0, status="interrupted"))
+    agent.hears(ApprovalGiven(1, 0, verdict, is_repeat=True))  # type: ignore[arg-type]  # from above
+    assert heard(agent) == [("p", "interrupted")]
+
+
 # --- deadlines --------------------------------------------------------------------
 
 

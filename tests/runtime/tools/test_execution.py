@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from callboard.actors.protocol.errors import ToolInterrupted
+from callboard.actors.protocol.profiles import Effect
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
@@ -648,3 +650,33 @@ def test_partials_of_async_functions_run_on_the_loop() -> None:
         return a * by
 
     assert outcome_of(tool(name="double")(functools.partial(scale, by=2)), '{"a": 4}') == ("ok", "8")
+
+
+@pytest.mark.parametrize(
+    ("effect", "status"), [("write", "interrupted"), ("idempotent", "interrupted"), ("read", "error")]
+)
+def test_a_tool_may_say_that_its_effect_is_not_known(effect: Effect, status: str) -> None:
+    @tool(effect=effect)
+    async def send() -> str:
+        """Send."""
+        raise ToolInterrupted("the line went dead")
+
+    @tool(effect=effect)
+    def send_on_a_thread() -> str:
+        """Send."""
+        raise ToolInterrupted("the line went dead")
+
+    assert outcome_of(send) == outcome_of(send_on_a_thread) == (status, "the line went dead")
+
+
+def test_a_tool_that_is_timed_out_may_say_more_than_that() -> None:
+    @tool
+    async def send() -> str:
+        """Send."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ToolInterrupted("half of it was sent") from None
+        return "sent"
+
+    assert outcome_of(send, timeout_s=0.01) == ("interrupted", "half of it was sent")

@@ -20,9 +20,13 @@ from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.rules import programs
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.programs import delegate
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.campaign import without_faults
-from tests.mutants.scenarios_programs import PROGRAMS
+from tests.mutants.scenarios_programs import PROGRAMS, Running, cast, everything
+from tests.mutants.scenarios_state import last_words
+from tests.mutants.scripts import DONE
 from tests.replay.testing.edited_logs import Log, appended, edited, find, limited, of_kind
 
 
@@ -90,6 +94,19 @@ def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
 def test_good_logs_break_no_rule_and_neither_does_any_prefix_of_them(log: Log) -> None:
     assert check_log(log, is_at_rest=True) == []
     assert [one for length in range(len(log)) for one in check_log(log[:length])] == []
+
+
+def test_a_delegation_that_waits_for_its_context_lets_a_later_one_pass() -> None:
+    def host(prompt: object) -> Running:
+        got = yield from everything(delegate("a", "slow"), delegate("b", "quick"))
+        return got
+
+    people = [program_profile("host", ["slow", "quick"]), profile("slow", context="c"), profile("quick")]
+    policy = cast({"host": host}, slow=[DONE], quick=[DONE])
+    log = SessionWorld(Scenario(people, policy, [ask()], context=last_words)).run(in_random_order(1)).log
+    begun = [event.recipient for event in log if isinstance(event.body, Begin)]
+    assert begun == ["host", "host.2", "host.1"]
+    assert check_log(log, is_at_rest=True) == []
 
 
 def test_the_sessions_have_what_the_rules_are_about() -> None:

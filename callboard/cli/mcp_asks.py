@@ -1,0 +1,169 @@
+"""The tools by which an MCP client asks an agent: `ask`, `wait` and `cancel`.
+
+An ask that takes longer than its client waits goes on, and `wait` has its answer later. A client that gives
+up before `ask` has answered is a cancelled caller of the session, with the same consequences.
+"""
+
+import asyncio
+import hashlib
+import shlex
+from typing import Any, Final
+
+import msgspec
+from mcp.server import MCPServer
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.cli.mcp_errors import told
+from callboard.runtime.agent import Agent
+from callboard.runtime.approvals import Approval
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.call_options import OnCancel
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
+
+RESULT_CHARS: Final = 75_000  # characters of a text, about 25,000 tokens
+WAIT_S: Final = 50.0  # seconds: less than the minute after which many clients give up
+_WAIT_S_MAX: Final = 3_600.0
+
+Answer = dict[str, Any]
+
+
+class Asks:
+    """The tools.
+
+    log: its path, for hints. on_disconnect: "cancel" ends the ask of a client that gives up.
+    """
+
+    def __init__(self, runtime: Runtime, agent: Agent, log: str, on_disconnect: OnCancel) -> None:
+        self._runtime = runtime
+        self._agent = agent
+        self._log = log
+        self._on_disconnect: OnCancel = on_disconnect
+        self._sessions: dict[str, Session] = {}
+        self._asks: set[asyncio.Task[Outcome]] = set()  # of clients that do not wait any more, too
+
+    def add_to(self, server: MCPServer) -> None:
+        """Give the tools to a server."""
+        about = f" The agent: {self._agent.description}" if self._agent.description else ""
+        described = f"{' '.join((self.ask.__doc__ or '').split())}{about}"
+        server.add_tool(told(self.ask), description=described)
+        server.add_tool(told(self.wait))
+        server.add_tool(told(self.cancel))
+
+    async def ask(
+        self, prompt: str, session_id: str = "", request_id: str = "", wait_s: float = WAIT_S
+    ) -> Answer:
+        """Give the agent a task and wait for its answer.
+
+        session_id: of an earlier answer, to go on with its conversation; empty for a new one.
+        request_id: a name that you choose for this task: the same name again asks nothing twice and returns
+        the same answer. wait_s: seconds to wait; a longer task answers `running` and goes on.
+        """
+        session = await self._session(session_id or _name_of(request_id), prompt)
+        work = session.ask(prompt, request_id=request_id or None, on_cancel=self._on_disconnect)
+        running = asyncio.create_task(work)
+        self._asks.add(running)
+        running.add_done_callback(self._ended)
+        try:
+            return await self._waited(session, running, wait_s)
+        except asyncio.CancelledError:
+            if self._on_disconnect == "cancel":
+                running.cancel()  # a cancelled caller of the session
+            raise
+
+    async def wait(self, session_id: str, seconds: float = WAIT_S, start: int = 0) -> Answer:
+        """Wait for the answer of a task that answered `running` or `needs_approval`.
+
+        start: the character of the text to begin with, for one that was cut.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            outcome = await self._runtime.outcome(session_id, agent=self._agent)
+            if outcome is not None:
+                return _answer(outcome, start)
+            session = self._sessions[session_id] = await self._runtime.resume(session_id, self._agent)
+        return await self._waited(session, session.outcome, seconds, start)
+
+    async def cancel(self, session_id: str) -> Answer:
+        """Stop the running task of a session, with everything under it."""
+        session = self._sessions.get(session_id)
+        outcome = await session.cancel("cancelled by the client") if session else None
+        if outcome is None:
+            raise MisuseError(f"no task of session {session_id!r:.100} runs here")
+        return _answer(outcome)
+
+    async def _session(self, name: str, prompt: str) -> Session:
+        if name:
+            session = await self._runtime.open(self._agent, session_id=name, resume=True, title=prompt)
+        else:
+            session = await self._runtime.open(self._agent, title=prompt)
+        self._sessions[session.session_id] = session
+        return session
+
+    def _ended(self, task: "asyncio.Task[Outcome]") -> None:
+        self._asks.discard(task)
+        _seen(task)
+
+    async def _waited(
+        self, session: Session, running: "asyncio.Future[Outcome]", seconds: float, start: int = 0
+    ) -> Answer:
+        """Wait for an ask, for a question to a person, or for so long."""
+        asked = asyncio.create_task(_question(session))
+        asked.add_done_callback(_seen)
+        try:
+            limit_s = min(max(seconds, 0.0), _WAIT_S_MAX)
+            both: list[asyncio.Future[Any]] = [running, asked]
+            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+        if running.done():
+            return _answer(await running, start)
+        if asked.done() and not asked.cancelled() and (question := asked.result()):
+            return self._needs_approval(question)
+        hint = "it goes on; call wait with this session_id"
+        return {"status": "running", "session_id": session.session_id, "hint": hint}
+
+    def _needs_approval(self, question: Approval) -> Answer:
+        command = f"callboard approvals --log {shlex.quote(self._log)} --yes {shlex.quote(question.id)}"
+        return {
+            "status": "needs_approval",
+            "session_id": question.session_id,
+            "tool": question.tool,
+            "arguments": question.arguments_json[:4_000],
+            "hint": f"a person decides, in a terminal: {command} (or --no); then call wait",
+        }
+
+
+def _seen(task: "asyncio.Task[Any]") -> None:
+    """Mark an error as seen: the client that would hear of it may have left."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _question(session: Session) -> Approval | None:
+    """Return the first open question of a session to a person, once there is one."""
+    async for question in session.approvals():
+        return question
+    return None
+
+
+def _name_of(request_id: str) -> str:
+    """Return the session of a request that names none: the same for the same request, in every process."""
+    if not request_id:
+        return ""
+    return f"mcp-{hashlib.blake2b(request_id.encode(), digest_size=10).hexdigest()}"
+
+
+def _answer(outcome: Outcome, start: int = 0) -> Answer:
+    text = outcome.text if outcome.report is None else msgspec.json.encode(outcome.report).decode()
+    kept = text[start : start + RESULT_CHARS]
+    following = start + len(kept)
+    hint = f"the text is cut; call wait with start={following}" if following < len(text) else ""
+    return {
+        "status": outcome.status,
+        "kind": outcome.kind,
+        "session_id": outcome.session_id,
+        "text": kept,
+        **({"detail": outcome.detail} if outcome.detail else {}),
+        **({"hint": hint} if hint else {}),
+    }

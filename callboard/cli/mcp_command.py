@@ -1,0 +1,124 @@
+"""`callboard mcp`: an agent, or the recordings of a log, as tools of an MCP client."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from callboard.cli.errors import Failure, refuse_if
+from callboard.cli.foreground import parse_limits
+from callboard.cli.loading import choose_model, load_agent
+from callboard.cli.options import log_option, model_option
+from callboard.cli.recordings import key_options, keyed_log, log_keys
+from callboard.runtime import event_loop
+from callboard.runtime.log import reading
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.refs import SecretRef
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+_IDLE_S = 600.0  # seconds after which an unused session leaves memory
+
+
+@click.command("mcp")
+@click.argument("agent", default="", required=False, metavar="[MODULE:AGENT]")
+@model_option
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Limit each session, as `run` does.",
+)
+@click.option(
+    "--secret",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Keep the value of the environment variable NAME out of logs; tools get it by ctx.secret(NAME).",
+)
+@click.option(
+    "--on-disconnect",
+    type=click.Choice(["cancel", "detach"]),
+    default="cancel",
+    show_default=True,
+    help="For a client that gives up: cancel its ask, or let it go on.",
+)
+@click.option(
+    "--http", "port", type=click.IntRange(0, 65_535), help="Serve on a port of loopback; 0 for any."
+)
+@log_option
+@key_options
+def mcp(
+    agent: str,
+    model: str,
+    limits: tuple[str, ...],
+    names: tuple[str, ...],
+    on_disconnect: Literal["cancel", "detach"],
+    port: int | None,
+    log: str,
+) -> int:
+    """Serve an agent, or the recordings of a log, to an MCP client.
+
+    With MODULE:AGENT the client gets the tools ask, wait and cancel: it gives the agent tasks, which are
+    recorded in the log. A call that needs a person is answered by `callboard approvals`.
+
+    With --log FILE the client gets read-only tools over the recordings in that file: sessions, tree, events,
+    state, request, verify. A coding assistant can look into a recording so. Both may be given.
+
+    The client starts the command and talks on its stdin and stdout. With --http the server listens on
+    loopback, and prints its address and a random token on stderr.
+
+    \b
+    Examples:
+      callboard mcp survey:host
+      callboard mcp --log callboard.db
+      callboard mcp survey:host --http 8765 --on-disconnect detach
+    """
+    source = click.get_current_context().get_parameter_source("log")
+    is_named = source is click.core.ParameterSource.COMMANDLINE
+    refuse_if(not agent and not is_named, "name an agent, or a log with --log FILE, or both")
+    try:
+        from mcp.server import MCPServer
+
+        from callboard.cli.mcp_recordings import Recordings
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"
+        ) from None
+    server = MCPServer("callboard")
+    if is_named:
+        key, encryption_key = log_keys()
+        Recordings(partial(reading.open_reader, log, key, encryption_key)).add_to(server)
+    if not agent:
+        event_loop.run_until_signal(_serve(server, port))
+        return 0
+    found, own = choose_model(load_agent(agent), model)
+
+    async def work() -> None:
+        from callboard.cli.mcp_asks import Asks
+
+        runtime = Runtime(
+            keyed_log(log),
+            model=own,
+            limits=parse_limits(limits),
+            secrets=[SecretRef(name) for name in names],
+            idle_s=_IDLE_S,
+        )
+        async with runtime:
+            Asks(runtime, found, log, on_disconnect).add_to(server)
+            await _serve(server, port)
+
+    event_loop.run_until_signal(work())
+    return 0
+
+
+async def _serve(server: "MCPServer", port: int | None) -> None:
+    """Serve until the client leaves or the process is told to end."""
+    if port is None:
+        await server.run_stdio_async()
+        return
+    from callboard.cli.mcp_http import serve_http
+
+    await serve_http(server, port)

@@ -1,0 +1,1 @@
+"""Tools of MCP servers. The official SDK is imported when a server is first used."""

@@ -1,0 +1,78 @@
+"""A server behind HTTP: the SDK's transport with a client that notes how far a request came.
+
+A failure of the network is turned into an answer, so that it ends its own call only, not the connection of
+all. An answer has a limit, since it is held in memory.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from callboard.runtime.mcp.sending import CURRENT, Sending
+
+ANSWER_BYTES_MAX: Final = 32 * 2**20  # bytes of one answer: twice what one value of the log may have
+_CONNECT_S: Final = 30.0
+_NOT_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+
+
+def http_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """Return a client for one server. The time of an answer is bounded by the call, not here."""
+    return _Client(headers=dict(headers), timeout=httpx2.Timeout(_CONNECT_S, read=None))
+
+
+@contextlib.asynccontextmanager
+async def http_server(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+    """Yield the streams of the messages of a server."""
+    async with (
+        http_client(headers) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=ANSWER_BYTES_MAX) as streams,
+    ):
+        yield streams
+
+
+class _Client(httpx2.AsyncClient):
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, and note in its `Sending` whether it may have left and how it failed."""
+        sending = CURRENT.get() or Sending()
+        sending.has_left = True  # until the opposite is known
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError as error:
+            sending.has_left = not isinstance(error, _NOT_SENT)
+            sending.failure = f"{type(error).__name__}: {error}"
+            return httpx2.Response(503, request=request)
+        sending.status = response.status_code
+        if not response.is_stream_consumed:
+            response.stream = _Bounded(response.stream, sending)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer, which ends early where the connection fails or the limit is passed."""
+
+    def __init__(self, body: Any, sending: Sending) -> None:
+        self._body = body
+        self._sending = sending
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._body:
+                size += len(chunk)
+                if size > ANSWER_BYTES_MAX:
+                    self._sending.failure = f"its answer is above {ANSWER_BYTES_MAX:,} bytes"
+                    return
+                yield chunk
+        except httpx2.TransportError as error:
+            self._sending.failure = f"{type(error).__name__}: {error}"
+
+    async def aclose(self) -> None:
+        await self._body.aclose()

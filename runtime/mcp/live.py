@@ -1,0 +1,166 @@
+"""An MCP server in one runtime: its connections, started when they are needed, and its tools."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.profiles import ToolSpec
+from callboard.runtime.mcp.calls import Caller, Place
+from callboard.runtime.mcp.connection import Connection, NotConnected
+from callboard.runtime.mcp.options import ServerOptions
+from callboard.runtime.mcp.specs import again, logger, specs_of
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.sources import LiveSource, Scope
+from callboard.runtime.tools.tool import Tool
+
+_DELAYS_S: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the next start, after so many failures
+_WAIT_S: Final = 2.0  # seconds that a call waits for such a start
+
+
+class _Line:
+    """The connections of one place, one after the other.
+
+    failures: in a row. not_before: time of the loop before which no other starts.
+    """
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class LiveServer(LiveSource):
+    """The connections and tools of one server in one runtime."""
+
+    def __init__(self, server: ServerOptions) -> None:
+        self.server = server
+        self.label = server.label
+        self._lines: dict[Place, _Line] = {}
+        self._leaving: set[Connection] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        """Take the list of tools for a new session. Raises InvalidAgent."""
+        server = self.server
+        place = self._place(scope, "")
+        try:
+            connection = await self.connection(place)
+            await connection.current("")
+        except NotConnected as error:
+            if server.is_optional:
+                logger.warning("MCP server %r is left out: %s", server.label, error)
+                return ()
+            raise InvalidAgent(
+                f"MCP server {server.label!r} cannot be used: {error}\n"
+                "Start it, or correct it; optional=True opens sessions without its tools"
+            ) from error
+        specs = specs_of(server, connection.listed)
+        if server.share == "agent":  # each agent gets its own
+            self._end([place])
+        return self._tools(specs, scope)
+
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        """Return the tools of a recorded list. The server starts with their first call."""
+        return self._tools(again(self.server, specs), scope)
+
+    def _tools(self, specs: Iterable[ToolSpec], scope: Scope) -> list[Tool]:
+        return [self._tool(spec, scope) for spec in specs]
+
+    def _tool(self, spec: ToolSpec, scope: Scope) -> Tool:
+        assert spec.origin is not None
+        caller = Caller(self, spec, scope)
+
+        async def call(arguments: dict[str, Any], ctx: ToolContext) -> object:
+            return await caller.call(arguments, ctx)
+
+        return Tool(
+            spec.name,
+            spec.description,
+            spec.input_schema,
+            call,
+            spec.effect,
+            approval=spec.approval,
+            origin=spec.origin,
+        )
+
+    # --- connections --------------------------------------------------------------
+
+    def place_of(self, scope: Scope, ctx: ToolContext) -> Place:
+        """Return the place whose connection a call uses."""
+        return self._place(scope, ctx.address)
+
+    def _place(self, scope: Scope, address: str) -> Place:
+        share = self.server.share
+        return (None if share == "runtime" else scope, address if share == "agent" else "")
+
+    async def connection(self, place: Place) -> Connection:
+        """Return the connection of a place, started if there is none. Raises NotConnected."""
+        line = self._lines.setdefault(place, _Line())
+        if line.connection is None or line.connection.is_over:
+            await self._may_start(line)
+        if line.connection is None or line.connection.is_over:  # another call may have started it meanwhile
+            self._forget(line)
+            line.connection = Connection(self.server)
+        connection = line.connection
+        try:
+            await connection.ready()
+        except NotConnected:
+            self.failed(place, connection)
+            raise
+        return connection
+
+    async def _may_start(self, line: _Line) -> None:
+        left_s = line.not_before - asyncio.get_running_loop().time()
+        if left_s > _WAIT_S:
+            raise NotConnected(
+                f"it failed {line.failures} times in a row and is tried again in {left_s:.0f} s"
+            )
+        if left_s > 0:
+            await asyncio.sleep(left_s)
+
+    def answered(self, place: Place) -> None:
+        """Note that the server of a place works."""
+        if line := self._lines.get(place):
+            line.failures, line.not_before = 0, 0.0
+
+    def failed(self, place: Place, connection: Connection) -> None:
+        """Give a connection up. The next call of its place starts another, some time later."""
+        line = self._lines.get(place)
+        if line is None or line.connection is not connection:
+            return
+        self._forget(line)
+        delay_s = _DELAYS_S[min(line.failures, len(_DELAYS_S) - 1)]
+        line.failures += 1
+        line.not_before = asyncio.get_running_loop().time() + delay_s
+
+    def _forget(self, line: _Line) -> None:
+        """Begin to end the connection of a line, when its calls are answered."""
+        connection, line.connection = line.connection, None
+        if connection is not None:
+            connection.close()
+            self._leaving.add(connection)
+            connection.owner.add_done_callback(lambda _: self._leaving.discard(connection))
+
+    def release(self, scope: Scope) -> None:
+        """Begin to end the connections of a session."""
+        self._end([place for place in self._lines if place[0] is scope])
+
+    def _end(self, places: Iterable[Place]) -> None:
+        for place in list(places):
+            line = self._lines.pop(place)
+            if line.connection is not None:
+                self._end_one(line.connection)
+
+    def _end_one(self, connection: Connection) -> None:
+        task = asyncio.get_running_loop().create_task(connection.ended())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def aclose(self) -> None:
+        """End all connections, and wait for that."""
+        self._end(self._lines)
+        for connection in list(self._leaving):
+            self._end_one(connection)
+        if self._ending:
+            await asyncio.wait(self._ending)

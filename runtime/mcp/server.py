@@ -1,0 +1,44 @@
+"""The description of an MCP server among the tools of an agent. It imports the SDK when it is first used."""
+
+from callboard.actors.protocol.errors import MissingExtra
+from callboard.runtime.mcp.options import ServerOptions
+from callboard.runtime.tools.sources import LiveSource
+
+
+class MCPServer(ServerOptions):
+    """The tools of an MCP server, for `Agent(tools=[...])`.
+
+    server: a URL, a command as a list of words, or a server object of the SDK in this process.
+    tools: names or globs (`"read_*"`) of the tools that the agent gets, as the server names them; None for
+        all.
+    approval, effects: by name or glob, an exact name first. A tool that neither names has effect "write" and
+        no approval. A key that fits no tool is refused.
+    trust_hints: True takes the effect from the server's own hints where `effects` says nothing. They are
+        claims of the server.
+    prefix: put before the name of each tool; it also names the server in the log.
+    headers: of each HTTP request. env: environment variables of a command, beside a few of this process, such
+        as PATH and HOME. Values of at least 8 characters are secrets of the runtime: it never writes them.
+    cwd: folder of a command.
+    share: the users of one connection; by default "session" for a command and for a URL with headers, else
+        "runtime".
+    start_timeout_s: seconds that the server may take to start and to list its tools.
+    optional: True leaves out the tools of a server that cannot be reached when a session opens, and logs a
+        warning.
+
+    The list of tools is taken when a session opens, and recorded. Raises InvalidAgent.
+
+        files = MCPServer(["uvx", "mcp-server-git"], tools=["git_log", "git_diff"], effects={"git_*": "read"})
+        Agent("reader", tools=[files])
+    """
+
+    def live(self) -> LiveSource:
+        """Return the server for one runtime. Raises MissingExtra without the SDK."""
+        try:
+            from callboard.runtime.mcp.live import LiveServer
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio"):
+                raise
+            raise MissingExtra(
+                f"MCP server {self.label!r} needs the SDK of MCP: pip install 'callboard[mcp]'"
+            ) from error
+        return LiveServer(self)

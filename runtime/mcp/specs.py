@@ -1,0 +1,129 @@
+"""The tools that a server lists, as specs: legal names, effects and approvals that the program chose."""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import mcp.types as types
+import msgspec
+
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import Effect, ToolOrigin, ToolSpec
+from callboard.runtime.mcp.naming import legal_name
+from callboard.runtime.mcp.options import ServerOptions, chosen
+from callboard.runtime.sanitize import clean_text, to_json
+
+TOOLS_MAX: Final = 2_000  # of one server and agent: a model's request holds every description
+_DESCRIPTION_CHARS: Final = 16_000
+logger = logging.getLogger("callboard.mcp")
+
+
+class Listed(NamedTuple):
+    """A tool as a server lists it now. schema: that of its arguments, as models get it."""
+
+    name: str
+    description: str
+    schema: Json
+    effect: Effect  # by the server's own hints
+
+
+def specs_of(server: ServerOptions, tools: Iterable[types.Tool]) -> list[ToolSpec]:
+    """Return the specs of the tools that the agent takes. Raises InvalidAgent for a list that cannot work."""
+    given = list(tools)
+    names = [tool.name for tool in given]
+    _refuse_misfits(server, names)
+    found = _taken(server, given)
+    if not found:
+        raise InvalidAgent(
+            f"MCP server {server.label!r} has no tool for the agent; it lists {_some(names)}: change tools="
+        )
+    if len(found) > TOOLS_MAX:
+        raise InvalidAgent(
+            f"MCP server {server.label!r} lists {len(found):,} tools, and an agent takes at most "
+            f"{TOOLS_MAX:,} of a server; choose with tools=[...]"
+        )
+    return [_spec(server, tool) for tool in found]
+
+
+def _taken(server: ServerOptions, tools: Iterable[types.Tool]) -> list[Listed]:
+    """Return the tools that the agent takes, one of each name. Raises InvalidAgent for two of one name."""
+    found: dict[str, Listed] = {}
+    for tool in (listed(one) for one in tools if server.takes(one.name)):
+        if tool is not None and found.setdefault(tool.name, tool) != tool:
+            raise InvalidAgent(
+                f"MCP server {server.label!r} lists two different tools named {tool.name!r:.100}; "
+                "leave the name out with tools=[...]"
+            )
+    return list(found.values())
+
+
+def again(server: ServerOptions, specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:
+    """Return recorded specs with the program's choices of today."""
+    for spec in specs:
+        assert spec.origin is not None
+        name = spec.origin.name
+        if server.takes(name):
+            # Hints are not recorded, but the effect that they gave is.
+            hinted = spec.effect if server.trust_hints else "write"
+            yield _spec(server, Listed(name, spec.description, spec.input_schema, hinted))
+
+
+def _spec(server: ServerOptions, tool: Listed) -> ToolSpec:
+    hinted: Effect = tool.effect if server.trust_hints else "write"
+    return ToolSpec(
+        legal_name(server.prefix, tool.name),
+        tool.description,
+        tool.schema,
+        chosen(server.effects, tool.name) or hinted,
+        approval=chosen(server.approval, tool.name) or "never",
+        origin=ToolOrigin(server.label, tool.name),
+    )
+
+
+def listed(tool: types.Tool) -> Listed | None:
+    """Return a listed tool; None, with a warning, for one that no model can call."""
+    try:
+        schema = dict(tool.input_schema)
+        kind = schema.setdefault("type", "object")
+        if kind != "object":  # arguments are always an object
+            if not (isinstance(kind, list) and "object" in kind):
+                raise ValueError("its schema is not that of an object")
+            schema["type"] = "object"
+        tool.name.encode()  # a lone surrogate could not be recorded
+        text = clean_text(tool.description or tool.title or "")[:_DESCRIPTION_CHARS]
+        return Listed(tool.name, text, to_json(schema), _hinted(tool.annotations))
+    except (ValueError, TypeError, RecursionError) as error:
+        logger.warning("the tool %.100r of an MCP server is left out: %.300s", tool.name, error)
+        return None
+
+
+def _hinted(hints: types.ToolAnnotations | None) -> Effect:
+    if hints is not None and hints.read_only_hint is True:
+        return "read"
+    return "idempotent" if hints is not None and hints.idempotent_hint is True else "write"
+
+
+def _refuse_misfits(server: ServerOptions, names: Sequence[str]) -> None:
+    """Refuse a choice for a name that the server does not list: a slip would leave a tool unguarded."""
+    for what, keys in (("approval", server.approval), ("effects", server.effects), ("tools", server.tools)):
+        for key in keys or ():
+            if not any(chosen({key: True}, name) for name in names):
+                raise InvalidAgent(
+                    f"MCP server {server.label!r}: {what}= names {key!r}, and it lists {_some(names)}"
+                )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(clean_text(name)[:64] for name in names[:10])
+    return (shown + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")) or "no tool"
+
+
+def same_schema(one: Json, other: Json) -> bool:
+    """Return whether two schemas are the same value; the order of keys does not matter."""
+    return bytes(one) == bytes(other) or _sorted(one) == _sorted(other)
+
+
+def _sorted(schema: Json) -> str:
+    return json.dumps(msgspec.json.decode(schema), sort_keys=True)

@@ -1,0 +1,127 @@
+"""Tools that are known only once something was asked for them, such as those of an MCP server.
+
+An agent names a `ToolSource` among its tools. A runtime makes one `LiveSource` of it. A new session gets the
+tools that the source lists then. A resumed session gets the recorded tools, and nothing is asked.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.profiles import ToolSpec
+from callboard.runtime.tools.tool import Tool
+
+
+class Scope:
+    """One session in one process: what lives for it ends with it."""
+
+
+class LiveSource(ABC):
+    """A source in one runtime."""
+
+    @abstractmethod
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        """Ask for the tools. Raises InvalidAgent if they cannot be had."""
+
+    @abstractmethod
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        """Return the tools of a recorded list, without asking. specs: those with this source's label."""
+
+    @abstractmethod
+    def release(self, scope: Scope) -> None:
+        """Begin to end what lives for a session. It may be used again."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End all that lives, and wait for it."""
+
+
+class ToolSource(ABC):
+    """A description of tools that are listed when a session opens.
+
+    label: names the source in the log; one of its own among the sources of an agent. is_optional: a source
+    that cannot be reached is left out. asks_first: a person may be asked before one of its tools runs.
+    """
+
+    label: str
+    is_optional: bool = False
+    asks_first: bool = False
+
+    @abstractmethod
+    def live(self) -> LiveSource:
+        """Return the source for one runtime. Raises MissingExtra."""
+
+    @abstractmethod
+    def secrets(self) -> Mapping[str, str]:
+        """Return the source's secrets by name, which the runtime never writes."""
+
+
+Recorded = Mapping[str, Sequence[ToolSpec]]
+"""The recorded tools of a session, by the names of its agents."""
+
+
+class LiveSources:
+    """The sources of one runtime."""
+
+    def __init__(self) -> None:
+        self._live: Final[dict[int, tuple[ToolSource, LiveSource]]] = {}
+
+    async def tools_of(
+        self,
+        sources: Mapping[str, Sequence[ToolSource]],
+        scope: Scope,
+        recorded: Recorded | None = None,
+        *,
+        takes_new: bool = False,
+    ) -> dict[str, list[Tool]]:
+        """Return the tools of each agent's sources.
+
+        sources: by the names of the agents. recorded: of a session that goes on. takes_new: also of optional
+        sources that the record does not have. Raises InvalidAgent for a source that cannot be reached.
+        """
+        return {
+            agent: [
+                tool
+                for source in each
+                for tool in await self._tools(source, scope, _specs(agent, source, recorded), takes_new)
+            ]
+            for agent, each in sources.items()
+        }
+
+    async def _tools(
+        self, source: ToolSource, scope: Scope, specs: Sequence[ToolSpec] | None, takes_new: bool
+    ) -> Sequence[Tool]:
+        if id(source) not in self._live:
+            self._live[id(source)] = (source, source.live())
+        _, live = self._live[id(source)]
+        if specs:
+            return live.recorded(specs, scope)
+        if specs is not None and source.is_optional and not takes_new:
+            return ()  # it was left out when the session was opened
+        return await live.listed(scope)
+
+    def release(self, scope: Scope) -> None:
+        """Begin to end what lives for a session."""
+        for _, live in self._live.values():
+            live.release(scope)
+
+    async def aclose(self) -> None:
+        """End all sources, and wait for it."""
+        live = [one for _, one in self._live.values()]
+        self._live.clear()
+        await asyncio.gather(*(one.aclose() for one in live))
+
+
+def _specs(agent: str, source: ToolSource, recorded: Recorded | None) -> Sequence[ToolSpec] | None:
+    if recorded is None:
+        return None
+    return [spec for spec in recorded.get(agent, ()) if spec.origin and spec.origin.source == source.label]
+
+
+def refuse_equal_labels(agent: str, sources: Sequence[ToolSource]) -> None:
+    """Refuse two sources of an agent that the log could not tell apart. Raises InvalidAgent."""
+    labels = [source.label for source in sources]
+    if two := next((label for label in labels if labels.count(label) > 1), ""):
+        raise InvalidAgent(f"agent {agent!r} has two tool sources named {two!r}; give one a prefix=")

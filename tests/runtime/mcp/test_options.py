@@ -1,0 +1,77 @@
+"""The parameters of a server: checked when it is described, and never a secret in its name."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from callboard import Agent, InvalidAgent, MCPServer, MissingExtra
+
+
+@pytest.mark.parametrize(
+    ("server", "label"),
+    [
+        ("https://tools.example/s/tok3n/mcp?key=abc", "https://tools.example"),
+        ("http://user:word@localhost:8080/mcp", "http://localhost:8080"),
+        (["uvx", "mcp-server-git", "--token", "abc"], "uvx mcp-server-git"),
+        (["/usr/bin/python", "/srv/files.py"], "python files.py"),
+        (["server", "--token=abc"], "server"),
+    ],
+)
+def test_a_server_is_named_without_what_may_be_secret(server: Any, label: str) -> None:
+    assert MCPServer(server).label == label
+    assert repr(MCPServer(server, prefix="mine_")) == "MCPServer('mine_')"
+
+
+def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> None:
+    assert MCPServer("https://tools.example/mcp").share == "runtime"
+    assert MCPServer("https://tools.example/mcp", headers={"x": "y"}).share == "session"
+    assert MCPServer(["server"]).share == "session"
+    assert MCPServer(["server"], share="agent").share == "agent"
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "words"),
+    [
+        ("uvx mcp-server-git", {}, "as a list of words"),
+        ("ftp://host/x", {}, "is a URL"),
+        ([], {}, "list of words"),
+        ([1], {}, "list of texts"),
+        (object(), {}, "is no MCP server"),
+        (["server"], {"headers": {"a": "b"}}, "headers are for a URL"),
+        ("https://a.example", {"env": {"a": "b"}}, "are for a command"),
+        (["server"], {"effects": {"a": "reed"}}, "effects\\['a'\\] is one of read, idempotent, write"),
+        (["server"], {"approval": {"a": "yes"}}, "approval\\['a'\\] is one of never"),
+        (["server"], {"tools": "a"}, "tools is a list of texts"),
+        (["server"], {"prefix": "a.b"}, "letters, digits"),
+        (["server"], {"share": "all"}, "share is one of"),
+        (["server"], {"start_timeout_s": 0}, "positive number"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(server: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidAgent, match=words):
+        MCPServer(server, **options)
+
+
+def test_a_name_is_taken_as_it_is_before_it_is_a_glob() -> None:
+    server = MCPServer(["server"], tools=["a[b]", "read_*"])
+    assert [name for name in ("a[b]", "ab", "read_x", "write_x") if server.takes(name)] == [
+        "a[b]",
+        "ab",
+        "read_x",
+    ]
+
+
+def test_values_of_eight_characters_are_secrets_and_short_ones_are_words() -> None:
+    server = MCPServer("https://a.example", headers={"authorization": "Bearer swordfish-42", "x": "1"})
+    assert server.secrets() == {"authorization": "swordfish-42"}
+
+
+def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("callboard.runtime.mcp.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    server = MCPServer(["server"])
+    Agent("host", tools=[server])  # describing one needs no SDK
+    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[mcp\]'"):
+        server.live()

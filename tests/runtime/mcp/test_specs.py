@@ -1,0 +1,196 @@
+"""Any list of tools becomes legal specs, and every call comes back as the call that it was."""
+
+import asyncio
+import json
+from typing import Any
+
+import mcp.types as types
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.server import Server
+
+from callboard import InvalidAgent, MCPServer, ToolContext
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.mcp.live import LiveServer
+from callboard.runtime.mcp.specs import again, same_schema, specs_of
+from callboard.runtime.tools.sources import Scope
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text("abc\u00e9$", max_size=4), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+subschemas: st.SearchStrategy[Any] = st.deferred(lambda: st.booleans() | schemas)
+several = st.lists(subschemas, min_size=1, max_size=2)
+named = st.dictionaries(st.text("ab\u00e9"), subschemas, max_size=2)
+KEYWORDS: dict[str, st.SearchStrategy[Any]] = {
+    "$anchor": st.just("here"), "$comment": st.text("ab"), "$ref": st.sampled_from(["#", "#here"]),
+    "$dynamicRef": st.just("#here"), "$defs": named,
+    "allOf": several, "anyOf": several,
+    "oneOf": several, "not": subschemas, "if": subschemas,
+    "then": subschemas, "else": subschemas, "dependentSchemas": named,
+    "prefixItems": several, "items": subschemas, "contains": subschemas,
+    "properties": named,
+    "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), subschemas, max_size=2),
+    "additionalProperties": subschemas, "propertyNames": subschemas, "unevaluatedItems": subschemas,
+    "unevaluatedProperties": subschemas, "const": plain, "enum": st.lists(plain, max_size=2),
+    "multipleOf": st.integers(1, 9), "maximum": st.integers(), "exclusiveMaximum": st.integers(),
+    "minimum": st.floats(-9, 9), "exclusiveMinimum": st.integers(), "maxLength": st.integers(0, 9),
+    "minLength": st.integers(0, 9), "pattern": st.sampled_from(["^a+$", "["]), "maxItems": st.integers(0, 9),
+    "minItems": st.integers(0, 9), "uniqueItems": st.booleans(), "maxContains": st.integers(0, 9),
+    "minContains": st.integers(0, 9), "maxProperties": st.integers(0, 9), "minProperties": st.integers(0, 9),
+    "required": st.lists(st.text("ab"), max_size=2, unique=True),
+    "dependentRequired": st.dictionaries(st.text("ab"), st.lists(st.text("ab"), max_size=2), max_size=2),
+    "format": st.just("date"), "contentEncoding": st.just("base64"), "contentMediaType": st.just("text/html"),
+    "title": st.text(), "description": st.text(), "default": plain, "deprecated": st.booleans(),
+    "readOnly": st.booleans(), "examples": st.lists(plain, max_size=2), "x-mine": plain,
+}  # fmt: skip
+schemas: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(list(KEYWORDS)), st.none(), max_size=4
+).flatmap(lambda chosen: st.fixed_dictionaries({key: KEYWORDS[key] for key in chosen}))
+hints = st.builds(
+    types.ToolAnnotations,
+    read_only_hint=st.none() | st.booleans(),
+    idempotent_hint=st.none() | st.booleans(),
+    destructive_hint=st.none() | st.booleans(),
+)
+# Without what the bind at the top of the schema would refuse: those calls are never sent.
+lenient = schemas.map(
+    lambda schema: {k: v for k, v in schema.items() if k not in ("required", "additionalProperties")}
+)
+
+
+def listed_tool(
+    name: str, description: str | None, schema: dict[str, Any], annotations: types.ToolAnnotations | None
+) -> types.Tool:
+    schema = {**schema, "type": "object"}
+    return types.Tool(name=name, description=description, input_schema=schema, annotations=annotations)
+
+
+tools = st.builds(
+    listed_tool,
+    name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=70)
+    | st.from_regex(r"[a-z./]{1,9}", fullmatch=True),
+    description=st.none() | st.text(),
+    schema=lenient,
+    annotations=st.none() | hints,
+)
+lists = st.lists(tools, min_size=1, max_size=5, unique_by=lambda tool: tool.name)
+arguments = st.dictionaries(st.text("ab\u00e9 ", max_size=3), plain, max_size=4)
+
+
+def echoing(listed: list[types.Tool], page: int = 2) -> Server[Any]:
+    """Return a server that lists these tools in pages and answers each call with what it got."""
+
+    async def on_list(_: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        start = int((params and params.cursor) or 0)
+        more = str(start + page) if start + page < len(listed) else None
+        return types.ListToolsResult(tools=listed[start : start + page], next_cursor=more)
+
+    async def on_call(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        said = json.dumps([params.name, params.arguments])
+        return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
+
+    return Server("echo", on_list_tools=on_list, on_call_tool=on_call)
+
+
+@settings(max_examples=60)
+@given(lists, st.data())
+def test_any_list_becomes_legal_tools_and_each_call_comes_back_as_it_was(
+    listed: list[types.Tool], data: st.DataObject
+) -> None:
+    async def main() -> None:
+        live, scope = LiveServer(MCPServer(echoing(listed))), Scope()
+        found = await live.listed(scope)
+        assert [tool.spec().origin.name for tool in found] == [tool.name for tool in listed]  # type: ignore[union-attr]
+        assert len({tool.name for tool in found}) == len(found)
+        for tool, given_tool in zip(found, listed, strict=True):
+            assert msgspec.json.decode(tool.input_schema) == msgspec.json.decode(
+                msgspec.json.encode(given_tool.input_schema)
+            )
+            sent = data.draw(arguments)
+            bound = tool.bind(Json(msgspec.json.encode(sent)), ToolContext())
+            assert json.loads(await bound()) == [given_tool.name, sent]  # type: ignore[misc]
+        specs = [tool.spec() for tool in found]
+        assert list(again(live.server, specs)) == specs
+        await live.aclose()
+
+    asyncio.run(main())
+
+
+def of(name: str = "one", **more: Any) -> types.Tool:
+    return types.Tool(name=name, input_schema=more.pop("schema", {"type": "object"}), **more)
+
+
+def test_a_schema_without_a_type_gets_one_and_a_wider_one_is_narrowed_to_objects() -> None:
+    listed = [of("a", schema={}), of("b", schema={"type": ["object", "null"]})]
+    specs = specs_of(MCPServer(echoing(listed)), listed)
+    assert [bytes(spec.input_schema) for spec in specs] == [b'{"type":"object"}'] * 2
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"type": ["string"]}, {"type": 3}])
+def test_a_tool_that_takes_no_object_is_left_out(
+    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = [of("bad", schema=schema), of("good")]
+    assert [spec.name for spec in specs_of(MCPServer(echoing(listed)), listed)] == ["good"]
+    assert "'bad' of an MCP server is left out" in caplog.text
+
+
+def test_a_reference_into_the_network_is_never_followed() -> None:
+    outside = {"type": "object", "$ref": "http://127.0.0.1:9/schema.json"}
+    (spec,) = specs_of(MCPServer(echoing([])), [of(schema=outside)])
+    assert msgspec.json.decode(spec.input_schema) == outside  # sent to the model as it is, and no more
+
+
+def test_control_characters_leave_the_name_and_stay_in_what_the_server_is_called_with() -> None:
+    (spec,) = specs_of(MCPServer(echoing([])), [of("rm\x1b[2J\u202e", description="a\x00b")])
+    assert spec.name.startswith("rm__2J__")
+    assert spec.origin is not None
+    assert spec.origin.name == "rm\x1b[2J\u202e"
+    assert "\x00" not in spec.description
+
+
+def test_the_same_tool_twice_is_one_and_two_of_one_name_are_refused() -> None:
+    server = MCPServer(echoing([]))
+    assert len(specs_of(server, [of("a"), of("a")])) == 1
+    with pytest.raises(InvalidAgent, match="two different tools named 'a'"):
+        specs_of(server, [of("a"), of("a", description="other")])
+    without = MCPServer(echoing([]), tools=["b"])
+    assert [spec.name for spec in specs_of(without, [of("a"), of("a", description="x"), of("b")])] == ["b"]
+
+
+def test_an_exact_choice_comes_before_a_glob() -> None:
+    server = MCPServer(
+        echoing([]), effects={"read_*": "read", "read_all": "idempotent"}, approval={"*": "always"}
+    )
+    listed = [of("read_all"), of("read_one"), of("drop")]
+    specs = specs_of(server, listed)
+    assert [spec.effect for spec in specs] == ["idempotent", "read", "write"]
+    assert {spec.approval for spec in specs} == {"always"}
+
+
+def test_schemas_are_compared_as_values() -> None:
+    one, other = Json(b'{"a":1,"b":[true]}'), Json(b'{"b":[true],"a":1}')
+    assert same_schema(one, other)
+    assert not same_schema(one, Json(b'{"b":[1],"a":1}'))
+
+
+def test_the_sdks_own_client_lists_the_same_names() -> None:
+    listed = [of(f"tool{n}") for n in range(5)]
+
+    async def main() -> None:
+        async with Client(echoing(listed)) as client:
+            first = await client.session.list_tools()
+            assert first.next_cursor == "2"
+        live = LiveServer(MCPServer(echoing(listed)))
+        assert [tool.name for tool in await live.listed(Scope())] == [tool.name for tool in listed]
+        await live.aclose()
+
+    asyncio.run(main())
