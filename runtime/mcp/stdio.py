@@ -207,12 +207,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             break
     _signal(process, "SIGKILL")  # the rest of its group
     # Else a grandchild that holds a pipe keeps the transport open. The SDK closes it in the same way.
-    process._transport.close()  # type: ignore[attr-defined]
+    process._transport.close()  # type: ignore[attr-defined]  # asyncio has no public name for it
 
 
 async def _exited(process: asyncio.subprocess.Process) -> None:
     # Not `wait`: it also waits for the end of the pipes, which a grandchild may hold.
-    while process.returncode is None:  # noqa: ASYNC110 - a process has no event of its end alone
+    while process.returncode is None:  # noqa: ASYNC110  # a process has no event of its end alone
         await asyncio.sleep(0.01)
 
 

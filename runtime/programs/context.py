@@ -99,8 +99,7 @@ class ProgramContext:
         ask; without one the result is text, of a report its JSON. copies: how many race.
         Raises DelegationFailed, whose `kind` is the end of the delegation; MisuseError for another agent.
         """
-        racers = [*agent] if isinstance(agent, Sequence) and not isinstance(agent, str) else [agent]
-        names = [self._known_agent(racer) for racer in racers]
+        names = self._known_agents(agent)
         kind = output_type(schema)
         wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
         more = {"prompt": prompt_json(prompt), "copies": copies, "output_schema": kind.schema}
@@ -206,6 +205,11 @@ class ProgramContext:
         finally:
             self._run.release(ask)
 
+    def _known_agents(self, agent: object) -> list[str]:
+        # A str is a sequence too; as one racer it is named whole in the error.
+        racers = [*agent] if isinstance(agent, Sequence) and not isinstance(agent, str) else [agent]
+        return [self._known_agent(racer) for racer in racers]
+
     def _known_agent(self, agent: object) -> str:
         if not isinstance(agent, Agent) or agent not in self._agent.agents:
             raise MisuseError(
@@ -216,7 +220,7 @@ class ProgramContext:
 
     def _known_tool(self, tool: Tool | str) -> Tool:
         name = tool if isinstance(tool, str) else getattr(tool, "name", "")
-        found = self._agent.tools.get(name) or self._agent.later_tools.get(name)
+        found = {**self._agent.later_tools, **self._agent.tools}.get(name)
         if found is None or (not isinstance(tool, str) and found is not tool):
             raise MisuseError(
                 f"program {self._agent.name!r} has no tool {tool!r}: list it in @program(tools=[...])"

@@ -86,7 +86,7 @@ async def said(client: Client, tool: str, **arguments: object) -> Any:
 
 async def text_of(client: Client, tool: str, **arguments: object) -> str:
     result = await client.session.call_tool(tool, arguments)
-    return str(result.content[0].text)  # type: ignore[union-attr]
+    return str(result.content[0].text)  # type: ignore[union-attr]  # these tools return text
 
 
 def test_a_client_asks_the_agent_and_goes_on_with_the_conversation(place: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_session_is_a_name_and_never_a_path(recorded: Path) -> None:
         for name in ("../kept.db", "/etc/passwd", str(recorded / "kept.db"), "none"):
             result = await client.session.call_tool("tree", {"session": name})
             assert result.is_error
-            assert "there is no session" in result.content[0].text  # type: ignore[union-attr]
+            assert "there is no session" in result.content[0].text  # type: ignore[union-attr]  # an error is text
 
     served(recorded, "--log", "kept.db")(scene)
 

@@ -91,7 +91,7 @@ async def serving(app: Asgi, port: int = 0) -> AsyncIterator[int]:
     held = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on", ws="none"))
     task = asyncio.create_task(server.serve(sockets=[held]))
-    while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
+    while not server.started:  # noqa: ASYNC110  # uvicorn has no event of its start
         await asyncio.sleep(0.01)
     try:
         yield int(held.getsockname()[1])

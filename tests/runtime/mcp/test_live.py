@@ -75,7 +75,7 @@ def calculator() -> SdkServer:
 
 
 async def profile_of(log: MemoryLog) -> Profile:
-    while not await log.read(NAME, 1, 1):  # noqa: ASYNC110 - the log tells nobody
+    while not await log.read(NAME, 1, 1):  # noqa: ASYNC110  # a log has no event of an append
         await asyncio.sleep(0)
     opened = (await events_of(log))[0].body
     assert isinstance(opened, SessionOpened)
@@ -367,7 +367,7 @@ def test_values_of_headers_and_variables_never_reach_the_log(tmp_path: Path) -> 
 def test_a_program_is_told_to_delegate_to_an_agent_with_the_server() -> None:
     with pytest.raises(InvalidAgent, match="delegate to it"):
 
-        @program(tools=[MCPServer(calculator())])  # type: ignore[list-item]
+        @program(tools=[MCPServer(calculator())])  # type: ignore[list-item]  # the subject of this test
         async def work(ctx: ProgramContext, prompt: str) -> str:
             """Work."""
             return prompt
