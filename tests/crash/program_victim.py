@@ -25,6 +25,7 @@ from callboard import (
     program,
     tool,
 )
+from callboard.actors.protocol.request import StateOf
 from callboard.runtime.programs.asks import Answer, Step
 from callboard.runtime.programs.run import ProgramRun
 
@@ -113,12 +114,16 @@ async def main() -> None:
 
 
 def stepped(
-    run: ProgramRun, answers: Sequence[Answer], at: int, marks: dict[str, bool] | None = None
+    run: ProgramRun,
+    answers: Sequence[Answer],
+    at: int,
+    marks: dict[str, bool] | None = None,
+    state_of: StateOf | None = None,
 ) -> Step:
     if marks is not None:  # executed again
-        return original(run, answers, at, marks)
+        return original(run, answers, at, marks, state_of)
     pass_point()
-    made = original(run, answers, at)
+    made = original(run, answers, at, None, state_of)
     pass_point()
     return made
 

@@ -24,7 +24,7 @@ NOTICED: dict[str, str | tuple[str, ...]] = {
     "new keys": "the log does not know of it",
     "forgets outcomes": "ended 2 times",
     "gives back": "a lost call is said to have used",
-    "drops an event": ("hung", "no longer does what the log says"),
+    "drops an event": ("hung", "no longer does what the log says", "a run raised"),
 }
 
 
