@@ -122,6 +122,27 @@ def _give_up(asks: tuple[Asked, ...], answers: Answers, turn: int) -> Running:
     return None
 
 
+def asked_later() -> Scenario:
+    """Build a delegation that would fit, asked for while a race stands in line before it."""
+
+    def host(prompt: object) -> Running:
+        look, kids = tool("look", "look"), (delegate("k0", "kid"), delegate("k1", "kid", copies=2))
+        answers: Answers = yield Step((look, *kids))
+        got = dict(answers)
+        while look.id not in got:
+            got.update((yield Step()))
+        late = delegate("k2", "kid")
+        got.update((yield Step((late,))))
+        while len(got) < 4:
+            got.update((yield Step()))
+        return "done"
+
+    policy = cast({"host": host}, kid=[calls(LOOK), DONE])
+    limits = Limits(max_children=2, max_parallel_tools=2)
+    people = [program_profile("host", ["kid"], ["look"], limits=limits), profile("kid", [], ["look"])]
+    return Scenario(people, policy, [ask()], faults=faults("crash", "detach", fault_mixes=7, seed=13))
+
+
 def timeouts() -> Scenario:
     """Build calls with deadlines that are set, moved, dropped and met, while other calls are open."""
 
@@ -257,6 +278,7 @@ def nested() -> Scenario:
 
 
 PROGRAMS: Final = {
-    one.__name__: one() for one in (gather, first_of_many, timeouts, stopped, returns, broke, nested)
+    one.__name__: one()
+    for one in (gather, first_of_many, asked_later, timeouts, stopped, returns, broke, nested)
 }
 """By name, in the order in which runs are made."""
