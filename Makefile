@@ -51,6 +51,7 @@ conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 
 mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
+	CAMPAIGN=1 $(BIN)/python -m pytest -q -n 2 tests/mutants/test_programs.py tests/mutants/test_background.py
 
 docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs
