@@ -55,6 +55,11 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
         "clock",
     ): "not a decider: it tells the clock port when a timer is due",
     (
+        "session/recorded_answers.py",
+        "RecordedAnswers._answer",
+        "clock",
+    ): "not a decider: it tells the driver of a fork when an answer came",
+    (
         "session/permissions.py",
         "expires_at",
         "clock",

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from callboard.actors.protocol.client_messages import Ask, Cancel, Close, Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Ask, Cancel, Close, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.messages import (
     DeciderFailed,
     Delegate,
@@ -111,8 +111,8 @@ SESSION_MOVES: Final[Moves] = MappingProxyType(
         ("ending", "straggling"): frozenset({TimerFired}),
         ("straggling", "open"): _GONE,
         ("straggling", "closed"): frozenset({Close}),
-        ("closed", "open"): frozenset({Resumed}),
-        ("closed", "straggling"): frozenset({Resumed}),
+        ("closed", "open"): frozenset({Resumed, Forked}),
+        ("closed", "straggling"): frozenset({Resumed, Forked}),
     }
 )
 

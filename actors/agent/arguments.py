@@ -77,24 +77,26 @@ def read_task(arguments: Json) -> Task | None:
     """Read the arguments of a `task` call; return None if they are unusable or lack a prompt."""
     try:
         task = _TASK.decode(arguments)
-        prompt = _PROMPT.decode(task.prompt)
+        return task if _has_words(task.prompt) else None
     except (msgspec.DecodeError, RecursionError):
         return None
-    has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
-    return task if has_prompt else None
 
 
 def read_question(arguments: Json) -> Question | None:
     """Read the arguments of an `ask_model` call; return None if they are unusable or lack a prompt."""
     try:
         question = _QUESTION.decode(arguments)
-        prompt = _PROMPT.decode(question.prompt)
         if question.system != NULL:
             _PROMPT.decode(question.system)
+        return question if _has_words(question.prompt) else None
     except (msgspec.DecodeError, RecursionError):
         return None
-    has_prompt = prompt.strip() if isinstance(prompt, str) else prompt
-    return question if has_prompt else None
+
+
+def _has_words(raw: Json) -> bool:
+    """Return True for a text that is not blank, or for some blocks. Raises DecodeError for anything else."""
+    prompt = _PROMPT.decode(raw)
+    return bool(prompt.strip() if isinstance(prompt, str) else prompt)
 
 
 def read_task_wait(arguments: Json) -> TaskWait | None:
@@ -106,7 +108,7 @@ def read_task_wait(arguments: Json) -> TaskWait | None:
 
 
 def read_task_cancel(arguments: Json) -> str | None:
-    """Read the address that a `task_cancel` call names; return None if there is none."""
+    """Read the address that a `task_cancel` call names; return None if it names no address."""
     try:
         return _TASK_CANCEL.decode(arguments).task
     except (msgspec.DecodeError, RecursionError):

@@ -16,7 +16,14 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
-from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, turns_left
+from callboard.actors.agent.state import (
+    AgentState,
+    Answer,
+    closing_need,
+    has_turns_left,
+    prefix_of,
+    turns_left,
+)
 from callboard.actors.agent.tasks import Task, Word
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish
 from callboard.actors.agent.waiting import answer_waits
@@ -106,5 +113,5 @@ def _wait(state: AgentState, settled: Settled) -> Decision:
         return finish(state, "no_report" if prefix_of(state).reports else "iteration_cap", settled)
     if not state.background.tasks.size or _can_hear_now(state):
         return ask_new_turn(state, settled)
-    end = TurnSettled(settled.usage, settled.text, need_of(state))
+    end = TurnSettled(settled.usage, settled.text, closing_need(state, state.context_tokens))
     return replace(state, phase="parked"), (Post(SUPERVISOR, end),)

@@ -17,12 +17,13 @@ from callboard.actors.agent.state import (
     NO_ANSWERS,
     AgentState,
     Answer,
+    closing_need,
     has_turns_left,
     prefix_of,
     refusals,
 )
 from callboard.actors.agent.tasks import NO_CALLS
-from callboard.actors.agent.turns import Decision, ask_new_turn, finish_without_turns
+from callboard.actors.agent.turns import Decision, ask_new_turn, finish, finish_without_turns
 from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
@@ -35,7 +36,7 @@ from callboard.actors.protocol.limits import Limits, millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.actors.protocol.profiles import Profile, ToolSpec
-from callboard.actors.protocol.usage import NOTHING, Need, bound
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Settled
 
 _NO_TEXT: Final = text_json("")
@@ -56,12 +57,13 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         elif post.recipient == APPROVALS:
             questions = questions.put(call, True)
         posts.append(post)
+    delegations = _delegating(posts)
     background, cancels, answers = open_waits(state, uses, own, posts, answers)
     posts += cancels
     state = replace(
         state,
         phase="acting",
-        uses=uses[:most],
+        uses=_kept(uses[:most], delegations),
         refused=uses[most:],
         answers=answers,
         unanswered=len(requests) + background.waits.size,
@@ -73,20 +75,40 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         background=background,
     )
     return (
-        (state, settled_in(state, _with_reserve(state, posts), settled))
+        (state, settled_in(state, _with_reserve(state, posts, delegations), settled))
         if state.unanswered
         else all_answered(state, settled)
     )
 
 
-def _with_reserve(state: AgentState, posts: list[Post]) -> list[Post]:
-    """Let each delegation of a reply state the need of the next turn, as far as it is known now."""
-    calls = [post.body.call for post in posts if isinstance(post.body, Delegate)]
-    if not calls:
+def _delegating(posts: list[Post]) -> list[int]:
+    """Return the calls that became a `Delegate`."""
+    return [post.body.call for post in posts if isinstance(post.body, Delegate)]
+
+
+def _kept(uses: tuple[ToolUse, ...], delegations: list[int]) -> tuple[ToolUse, ...]:
+    """Return the calls of a reply as its agent keeps them. delegations: those that delegate."""
+    if not delegations:
+        return uses
+    kept = list(uses)
+    for call in delegations:
+        kept[call] = delegated(uses[call])
+    return tuple(kept)
+
+
+def delegated(use: ToolUse) -> ToolUse:
+    """Return a call that delegates without its arguments: its `Delegate` has them."""
+    # They would keep the whole reply alive, 0.2 KiB for each of ten thousand agents at work.
+    return ToolUse(use.id, prompts.TASK if use.name == prompts.TASK else prompts.ASK_MODEL, NULL)
+
+
+def _with_reserve(state: AgentState, posts: list[Post], delegations: list[int]) -> list[Post]:
+    """Let each of these delegations state the need of the next turn, as far as it is known now."""
+    if not delegations:
         return posts
-    closing = _closing(state, calls)
+    closing = _closing(state, delegations)
     return [
-        Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(calls)))
+        Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(delegations)))
         if isinstance(post.body, Delegate)
         else post
         for post in posts
@@ -100,7 +122,7 @@ def _closing(state: AgentState, calls: Sequence[int]) -> Need:
     """
     known = state.context_tokens + sum(map(len, results(state)[0])) + waits_size(state)
     known += sum(len(tool_result(state.uses[call].id, _NO_TEXT, is_error=True)) for call in calls)
-    return bound(known, state.model.max_tokens, state.model.prices)
+    return closing_need(state, known)
 
 
 def _sort_calls(
@@ -116,13 +138,14 @@ def _sort_calls(
     own: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
-        if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
+        fault = prompts.TRUNCATED if call == cut else _fault_of(use)
+        if not fault and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
-        if call != cut and prefix.background and use.name in OWN_CALLS:
+        if not fault and prefix.background and use.name in OWN_CALLS:
             own.append(call)
             continue
-        request = prompts.TRUNCATED if call == cut else request_for(state, prefix, call, use)
+        request = fault or request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
@@ -130,18 +153,27 @@ def _sort_calls(
     return requests, tuple(reports), own, answers
 
 
+def _fault_of(use: ToolUse) -> str:
+    """Return the error that answers a call whose arguments cannot be read, or an empty text."""
+    written = use.unread
+    return "" if written is None else prompts.unread_arguments(written)
+
+
 def with_specs(state: AgentState, uses: tuple[ToolUse, ...]) -> tuple[ToolUse, ...]:
     """Return calls with their tools as these are now."""
     # The tools of an agent may change while a call waits: it keeps the effect and the approval it has now.
     specs = prefix_of(state).specs
-    return tuple(replace(use, spec=specs[use.name]) if use.name in specs else use for use in uses)
+    return tuple(
+        use if (spec := specs.get(use.name)) is None else ToolUse(use.id, spec.name, use.input, spec)
+        for use in uses
+    )
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
     if use.spec is not None:
         if use.spec.approval in ("before", "always"):
-            return _question(state, call, use)
+            return question_about(state, call, use)
         return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
@@ -153,7 +185,7 @@ def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUs
 def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
     """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
     effect = _spec_of(use).effect
-    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id))
+    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id, use.given))
 
 
 def _spec_of(use: ToolUse) -> ToolSpec:
@@ -172,17 +204,9 @@ def start_next_tool(state: AgentState) -> Decision:
     return state, (call_tool(state, call, state.uses[call]),)
 
 
-def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
-    """Return the question if an interrupted call may run again; None if its tool wants no such question.
-
-    turn: of the call, 0 for the last.
-    """
-    if use.spec is None or use.spec.approval not in ("interrupted", "always"):
-        return None
-    return _question(state, call, use, turn, is_repeat=True)
-
-
-def _question(state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_repeat: bool = False) -> Post:
+def question_about(
+    state: AgentState, call: int, use: ToolUse, turn: int = 0, *, is_repeat: bool = False
+) -> Post:
     """Return the question to a person about a call."""
     spec, limit = _spec_of(use), millis(state.limits.approval_timeout_s)
     own = spec.approval_timeout_ms
@@ -255,6 +279,10 @@ def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     """Continue after the last result: report, ask for the next turn, or end."""
+    if state.needs_effect:
+        blocks, seqs = results(state)
+        state = replace(state, carry=blocks, fresh=state.fresh + seqs)
+        return finish(state, "needs_effect", settled, state.needs_effect)
     if state.reports:
         return _report(state, settled)
     blocks, seqs = results(state)

@@ -10,15 +10,29 @@ import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ToolSpec
+from callboard.actors.protocol.value_types import InputAsked, InputGiven
 
 
 class ToolUse(msgspec.Struct, frozen=True, gc=False):
-    """One tool call of a reply. spec: the tool as it was when the call was started; None if it is no tool."""
+    """One tool call of a reply.
+
+    input: its arguments: a JSON object, or a JSON string with arguments that are not one, as the model wrote
+        them; null once a `Delegate` has them.
+    spec: the tool as it was when the call was started; None if it is no tool.
+    asked, given: the input that it has asked for last, and was given for its next round; None for none.
+    """
 
     id: str
     name: str
     input: Json
     spec: ToolSpec | None = None
+    asked: InputAsked | None = None
+    given: InputGiven | None = None
+
+    @property
+    def unread(self) -> str | None:
+        """Return the arguments as written if they are not a JSON object, else None."""
+        return _TEXT.decode(self.input) if bytes(self.input).startswith(b'"') else None
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):
@@ -45,6 +59,7 @@ _BLOCKS: Final = msgspec.json.Decoder(tuple[_Block, ...])
 _RAW_BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _TYPE: Final = msgspec.json.Decoder(_Typed)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
+_TEXT: Final = msgspec.json.Decoder(str)
 _READ: Final = frozenset({"text", "tool_use"})
 
 
@@ -67,7 +82,7 @@ def read(content: Json) -> Said | None:
             continue
         is_text_only = False
         if block.type == "tool_use":
-            if not block.name or not bytes(block.input).startswith(b"{"):
+            if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None
             uses.append(ToolUse(block.id, block.name, block.input))
     text = "\n".join(texts)

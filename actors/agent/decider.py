@@ -34,16 +34,25 @@ from callboard.actors.agent.background import (
     take_told,
     wake_if_due,
 )
-from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
+from callboard.actors.agent.calls import all_answered, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
+from callboard.actors.agent.continued_calls import (
+    note_effect,
+    question_after,
+    with_arguments,
+    with_input,
+    with_use,
+)
 from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.failed_calls import ask_next_model, kinds_of, take_failure
+from callboard.actors.agent.fallback import first_of
+from callboard.actors.agent.input_bound import after_reply, begin_bound
 from callboard.actors.agent.phases import AGENT, PROGRAM
 from callboard.actors.agent.program import OF_PROGRAMS, end, take_step
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
-from callboard.actors.agent.retry import backoff_ms, end_of
-from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
-from callboard.actors.agent.tasks import Background
+from callboard.actors.agent.state import AgentState, Answer, has_turns_left, prefix_of, with_model
+from callboard.actors.agent.tasks import begun, ordinal_of
 from callboard.actors.agent.tool_changes import begin_with, keep_change, set_tools
 from callboard.actors.agent.turns import (
     Decision,
@@ -59,7 +68,9 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.makers import mark, with_reply
 from callboard.actors.protocol.messages import (
     AgentInput,
     Begin,
@@ -70,10 +81,8 @@ from callboard.actors.protocol.messages import (
     Stopped,
     Told,
     ToolsGiven,
-    TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
-    CUT_OFF,
     ApprovalGiven,
     ModelReplied,
     ToolReturned,
@@ -82,14 +91,13 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import ModelFailure, Settled
 
-_UNUSABLE: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
-    {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
+_UNUSABLE: Final[Mapping[str, tuple[OutcomeKind, FailureKind]]] = MappingProxyType(
+    {
+        "refusal": ("model_refused", "refusal"),
+        "model_context_window_exceeded": ("context_full", "context_full"),
+    }
 )
-"""The end of an agent whose reply stopped for such a reason."""
-
-_GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
-_CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
-_UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
+"""The end of an agent whose reply stopped for such a reason, and the kind of failure that the reply is."""
 
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
@@ -101,7 +109,10 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     prefix, carry = prefix_for(begin), state.carry
-    state = begin_with(replace(state, model=begin.model), prefix)
+    model, fallback = first_of(begin.model)
+    before = state
+    state = begin_with(replace(with_model(state, model), fallback=fallback), prefix)
+    state = begin_bound(before, state)
     state = replace(
         state,
         limits=begin.limits,
@@ -114,7 +125,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_accepted=False,
         carry=(),
         eager=EMPTY if prefix.profile.is_eager else None,
-        background=Background(words=state.background.words),
+        background=begun(state.background),
     )
     return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
 
@@ -131,16 +142,27 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     said = read(reply.content) if reply.status == "ok" else None
     settled = Settled(usage, said.text if said else "")
     if said is None:
-        return _on_failure(state, reply, settled)
+        return take_failure(state, reply, settled)
     if reply.stop_reason in _UNUSABLE:
-        state = replace(state, text=said.text or state.text, is_forced=False)
-        return end(state, _UNUSABLE[reply.stop_reason], settled)
+        return _on_unusable(state, reply.stop_reason, said, settled)
     if state.eager is not None:
         step = read_step(reply.content)
         if step is None:
-            return _on_failure(state, reply, settled)
+            return take_failure(state, reply, settled)
         return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
+
+
+def _on_unusable(state: AgentState, stop_reason: str, said: Said, settled: Settled) -> Decision:
+    """Ask another model after a refusal or an unreadable reply, if the fallback lists it; else end."""
+    kind, failure = _UNUSABLE[stop_reason]
+    if failure in kinds_of(state):
+        # Without its text: the next model answers in its place.
+        again = ask_next_model(state, ModelFailure(failure), Settled(settled.usage))
+        if again is not None:
+            return again
+    state = replace(state, text=said.text or state.text, is_forced=False)
+    return end(state, kind, settled)
 
 
 def _on_owed(state: AgentState, settled: Settled) -> Decision:
@@ -151,44 +173,22 @@ def _on_owed(state: AgentState, settled: Settled) -> Decision:
     return drain(state) if state.phase == "stopping" else (state, ())
 
 
-def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
-    """Ask again after a call without an answer, at once or after a wait, or end the agent."""
-    if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
-        return _ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
-    failure = _GARBAGE if reply.status == "ok" else reply.failure
-    failure = failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
-    made = state.attempt - state.cut_attempts
-    wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
-    if wait is not None:
-        return _ask_again(state, settled, wait)
-    kind, detail = end_of(failure)
-    return end(state, kind, settled, detail)
-
-
-def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
-    state = replace(state, attempt=state.attempt + 1)
-    again = TurnRequested(
-        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
-    )
-    return state, (Post(SUPERVISOR, again),)
-
-
 def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
     """Append the reply to the conversation."""
-    tokens = reply.usage.tokens if reply.usage is not None else 0
-    bound = tokens or state.context_tokens + len(reply.content)
-    text = said.text or state.text
+    bound, books = after_reply(state, reply)
+    state = replace(
+        state, context_tokens=bound, fallback=books, text=said.text or state.text, is_forced=False
+    )
     if said.is_blank:  # services refuse a blank message in a conversation
-        return replace(state, context_tokens=bound, fresh=(), text=text, is_forced=False)
+        return replace(state, fresh=())
     said_so = message("assistant", reply.content)
+    marks = () if reply.origin is None else (mark(reply.origin),)
     return replace(
         state,
         history=state.history.append(said_so),
-        digest=rolled(state.digest, said_so),
-        context_tokens=bound,
+        origins=with_reply(state.origins, state.history.size, reply.origin or state.model.made_by),
+        digest=rolled(state.digest, said_so, *marks),
         fresh=(seq,),
-        text=text,
-        is_forced=False,
     )
 
 
@@ -243,12 +243,13 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
         return state, ()
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
-    if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, call, state.uses[call])
-        if question is not None:
-            state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
-            state, posts = start_next_tool(state)
-            return state, (question, *posts)
+    asked = question_after(state, returned, state.uses[call]) if state.phase == "acting" else None
+    if asked is not None:
+        use, question = asked
+        state = replace(with_use(state, call, use), questions=questions.put(call, True))
+        state, posts = start_next_tool(replace(state, tools_out=state.tools_out - 1))
+        return state, (question, *posts)
+    state = note_effect(state, returned, state.uses[call].name)
     state, told = set_tools(state, returned) if state.phase == "acting" else (state, ())
     state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
     return state, told + posts
@@ -265,15 +266,10 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
         if given.arguments != NULL:
-            state = _with_arguments(state, given.call, given.arguments)
+            state = with_arguments(state, given.call, given.arguments)
+        state = with_use(state, given.call, with_input(state.uses[given.call], given))
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
     return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
-
-
-def _with_arguments(state: AgentState, call: int, arguments: Json) -> AgentState:
-    """Change the arguments of a call. The model's own words stay in the conversation."""
-    uses = (*state.uses[:call], replace(state.uses[call], input=arguments), *state.uses[call + 1 :])
-    return replace(state, uses=uses, changed=state.changed.put(call, True))
 
 
 def _from_port(
@@ -304,7 +300,8 @@ def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decisio
 
 
 def _on_delegated(state: AgentState, seq: int, start: Delegated) -> Decision:
-    if not _is_open(state, start.turn, start.call):
+    is_child = ordinal_of(state.address, start.address) >= 0
+    if not is_child or not _is_open(state, start.turn, start.call):
         return state, ()
     return _go_on(take_start(state, seq, start))
 

@@ -22,7 +22,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 
 Stage: TypeAlias = Literal["line", "tool", "question", "task"]
-"""Where a call is: in line for a tool, at a tool, with a person, or with the supervisor."""
+"""The place of a call: in line for a tool, at a tool, with a person, or with the supervisor."""
 
 
 class OpenCall(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +81,7 @@ _NONE: Final[IntMap[OpenCall]] = IntMap()
 
 
 def find(books: Eager, turn: int, call: int) -> OpenCall | None:
-    """Return an open call; None if there is none, or its answer is there."""
+    """Return an open call; None if no call has this place, or its answer has come."""
     calls = books.open.get(turn)
     return calls.get(call) if calls is not None else None
 

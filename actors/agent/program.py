@@ -23,8 +23,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from callboard.actors.agent import eager
-from callboard.actors.agent.calls import ask_to_repeat, call_tool, request_for, settled_in, with_specs
+from callboard.actors.agent.calls import call_tool, delegated, request_for, settled_in, with_specs
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.continued_calls import note_effect, question_after, with_input
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
@@ -65,6 +66,8 @@ def _books(state: AgentState) -> Eager:
 
 def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], settled: Settled) -> Decision:
     """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline."""
+    if state.needs_effect:
+        return end(state, "needs_effect", settled, state.needs_effect)
     if step.is_last:
         return end(state, "answered", settled, last=step)
     if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
@@ -110,6 +113,7 @@ def _start(state: AgentState, index: int, use: ToolUse, posts: list[Post]) -> Ag
             tools_out += 1
     if stage != "line":
         posts.append(request)
+    use = delegated(use) if stage == "task" else use
     call = OpenCall(state.turn, index, use, books.next_ticket, stage)
     return replace(state, eager=eager.put(books, call), tools_out=tools_out, questions=questions)
 
@@ -136,6 +140,8 @@ def _cancel(call: OpenCall) -> Post:
 
 def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
     """Ask for the next step, with the answers that are there."""
+    if state.needs_effect:
+        return end(state, "needs_effect", settled, state.needs_effect)
     heard = tuple(_books(state).heard.values())
     state = replace(state, eager=replace(_books(state), heard=eager.EMPTY.heard))
     blocks = tuple(one.block for one in heard)
@@ -158,14 +164,16 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if call is None or call.stage != "tool":
         return state, ()
     state = replace(state, tools_out=state.tools_out - 1)
-    if returned.status == "interrupted" and _is_wanted(state, call):
-        question = ask_to_repeat(state, call.call, call.use, call.turn)
-        if question is not None:
-            books = eager.put(_books(state), replace(call, stage="question"))
-            state = replace(state, eager=books, questions=state.questions.put(call.ticket, True))
-            state, posts = _start_from_line(state)
-            return state, (question, *posts)
-    block = program_result(call.use.id, returned.output, returned.status, is_error=returned.status != "ok")
+    asked = question_after(state, returned, call.use, call.turn) if _is_wanted(state, call) else None
+    if asked is not None:
+        use, question = asked
+        books = eager.put(_books(state), replace(call, use=use, stage="question"))
+        state = replace(state, eager=books, questions=state.questions.put(call.ticket, True))
+        state, posts = _start_from_line(state)
+        return state, (question, *posts)
+    state = note_effect(state, returned, call.use.name)
+    status = "error" if returned.status == "input_required" else returned.status
+    block = program_result(call.use.id, returned.output, status, is_error=status != "ok")
     state, told = set_tools(state, returned) if _is_wanted(state, call) else (state, ())
     state, posts = _deliver(state, call, block, seq)
     return state, told + posts
@@ -178,7 +186,7 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     state = replace(state, questions=state.questions.drop(call.ticket))
     if given.verdict == "approved" and _is_wanted(state, call):
         use = call.use if given.arguments == NULL else replace(call.use, input=given.arguments)
-        books = eager.put(_books(state), replace(call, use=use, stage="line"))
+        books = eager.put(_books(state), replace(call, use=with_input(use, given), stage="line"))
         return _start_from_line(replace(state, eager=books))
     status = "denied" if given.verdict == "denied" else "cancelled"
     status = "interrupted" if given.is_repeat else status  # the effect of the first run stays unknown

@@ -16,8 +16,8 @@ class ProgramStep(msgspec.Struct, frozen=True, gc=False):
     """One step.
 
     cancels: the ids of the open asks that it gave up. wake: its earliest deadline, in milliseconds since 1970
-    UTC; None for none. is_last: True if the program has returned. report: what it returned, a text as a JSON
-    string. value: the same, null for a text.
+    UTC; None for none. is_last: True if the program has returned. report: its return
+    value as JSON, a text as a string. value: the same, null for a text.
     """
 
     cancels: tuple[str, ...] = ()

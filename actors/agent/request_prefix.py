@@ -25,7 +25,8 @@ Anthropic documents 159 to 804 tokens, by model and tool choice.
 class RequestPrefix(msgspec.Struct, frozen=True):
     """The beginning of every request of an agent.
 
-    tools, digest: as they are sent. tokens: an upper bound; a token has at least one byte.
+    tools, digest: as they are sent. start: the digest of a request without messages.
+    tokens: an upper bound; a token has at least one byte.
     specs: the agent's own tools as they are now, by name. own: their definitions, as the model knows them
         from `tools` and from messages that changed them. others: the definitions of all other tools.
     is_changed: True if the conversation holds a message that changed the tools.
@@ -42,6 +43,7 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     specs: dict[str, ToolSpec] = {}
     own: dict[str, Json] = {}
     digest: str = ""
+    start: str = ""
     tokens: int = 0
     is_changed: bool = False
 
@@ -80,13 +82,15 @@ def with_tools(prefix: RequestPrefix, tools: tuple[ToolSpec, ...]) -> RequestPre
     own = {spec.name: described(spec) for spec in tools}
     sent = (*own.values(), *prefix.others)
     size = len(prefix.system) + sum(map(len, sent))
+    digest = rolled("", prefix.system, *sent)
     return replace(
         prefix,
         profile=replace(prefix.profile, tools=tools),
         tools=sent,
         specs={spec.name: spec for spec in tools},
         own=own,
-        digest=rolled("", prefix.system, *sent),
+        digest=digest,
+        start=rolled(digest),
         tokens=size + (TOOL_OVERHEAD_TOKENS if sent else 0),
         is_changed=False,
     )

@@ -1,4 +1,4 @@
-"""Retries of model calls: the wait before each, and the end where there is none.
+"""Retries of model calls: the wait before each, and the end after the last.
 
 The wait doubles from half a second up to half a minute. A service may ask for another wait, up to five
 minutes. A digest of agent and attempt spreads waits over a tenth of their length: a hundred agents that were
@@ -28,8 +28,17 @@ def backoff_ms(failure: ModelFailure, attempt: int, max_attempts: int, who: str)
     """Return the milliseconds to wait before the next attempt; None if there is no next one."""
     if not failure.is_retryable or attempt >= max_attempts:
         return None
-    wait = min(LONGEST_MS, FIRST_MS << min(attempt - 1, 16))
+    return spread_ms(wait_ms(failure, attempt), attempt, who)
+
+
+def wait_ms(failure: ModelFailure, attempt: int) -> int:
+    """Return the milliseconds to wait after so many attempts, before they are spread; at least 1."""
     if failure.retry_after_ms is not None:
-        wait = min(max(failure.retry_after_ms, 1), LONGEST_ASKED_MS)
+        return min(max(failure.retry_after_ms, 1), LONGEST_ASKED_MS)
+    return min(LONGEST_MS, FIRST_MS << min(attempt - 1, 16))
+
+
+def spread_ms(wait: int, attempt: int, who: str) -> int:
+    """Return a wait that is up to a tenth longer, by agent and attempt."""
     spread = int(rolled(f"{who}/{attempt}")[:4], 16)
     return wait + wait * spread // (10 * 0xFFFF)

@@ -3,20 +3,23 @@
 from typing import Final, final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.eager import Eager
+from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, NO_WORDS, Background, Word
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import text_json, tool_result
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, without_system
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import NOTHING, Need, bound
+from callboard.actors.protocol.usage import NOTHING, Need, bound, bound_of_any
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
 
 
@@ -27,12 +30,22 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
 
 
+class NextTools(msgspec.Struct, frozen=True, gc=False):
+    """Tools that an agent has from its next new request on.
+
+    seq: of the event that brought them, 0 if that is named anyway.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    seq: int = 0
+
+
 class Unsent(msgspec.Struct, frozen=True, gc=False):
     """The conversation without the message of a turn, to return to if that turn is never granted.
 
     fresh: the seqs of the events whose content no request holds then.
     carry, words: the results and the words in the message.
-    prefix, is_anew: as they were before a change of the tools that came with the message.
+    prefix, is_anew, origins, fallback: as they were before the message and a change of the tools with it.
     """
 
     history: IntMap[Json]
@@ -43,6 +56,8 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     words: IntMap[Word] = NO_WORDS
     prefix: RequestPrefix | None = None
     is_anew: bool = False
+    origins: Origins = NO_ORIGINS
+    fallback: Fallback | None = None
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
@@ -54,6 +69,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
     history, digest, context_tokens: its conversation, the digest of its next request, and an upper bound on
         the input of that request.
+    origins: the makers of the assistant messages in the conversation, in runs.
     report_problems: of the last report that was judged invalid.
     fresh: the seqs of the events whose content no request holds yet.
     turn, attempt: of its latest request. turn counts over its life, turns_used and report_attempts over one
@@ -73,10 +89,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     eager: the books of an agent with eager turns, in place of uses, refused, answers, unanswered, waiting,
         changed and reports; None for any other agent. Its questions are known by their tickets.
     background: its background tasks, the calls that wait for them, and the words it has not heard.
-    next_tools, next_tools_seq: the tools from the next new request on, None for no change; the event that
-        brought them, 0 if that is named anyway.
+    next_tools: the tools from the next new request on, None for no change.
     is_anew: True if the next request does not begin with the one before.
     unsent: the conversation before the latest turn.
+    fallback: the models to ask in turn, of which `model` is the one that is asked now, and the bound on the
+        input for any of them; None if it is the only one, and its own counts bound the input.
+    needs_effect: the call that a fork does not run, in words; empty without one.
     """
 
     address: str
@@ -87,6 +105,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     history: IntMap[Json] = IntMap()
     digest: str = ""
     context_tokens: int = 0
+    origins: Origins = NO_ORIGINS
     fresh: tuple[int, ...] = ()
     turn: int = 0
     attempt: int = 0
@@ -112,10 +131,11 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     carry: tuple[Json, ...] = ()
     eager: Eager | None = None
     background: Background = NO_BACKGROUND
-    next_tools: tuple[ToolSpec, ...] | None = None
-    next_tools_seq: int = 0
+    next_tools: NextTools | None = None
     is_anew: bool = False
     unsent: Unsent | None = None
+    fallback: Fallback | None = None
+    needs_effect: str = ""
 
 
 def initial_agent(address: str) -> AgentState:
@@ -128,6 +148,17 @@ def prefix_of(state: AgentState) -> RequestPrefix:
     if state.prefix is None:
         raise ValueError(f"{state.address} has not begun")
     return state.prefix
+
+
+def with_model(state: AgentState, model: ModelSpec) -> AgentState:
+    """Return the state of an agent whose next request goes to this model.
+
+    Another origin is sent the conversation in another form. So the digest counts the change, and the request
+    does not begin with the one before. Its bound is that of `input_bound.at_bytes`.
+    """
+    if not state.turn or model.made_by == state.model.made_by:
+        return replace(state, model=model)
+    return replace(state, model=model, digest=rolled(state.digest, mark(model.made_by)), is_anew=True)
 
 
 def turns_left(state: AgentState) -> int:
@@ -149,6 +180,16 @@ def need_of(state: AgentState) -> Need:
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 
 
+def closing_need(state: AgentState, input_tokens: int) -> Need:
+    """Return the most that a later call with so much input can use, whichever model is asked then."""
+    books = state.fallback
+    if books is None:
+        return bound_of_any(input_tokens, (state.model,))
+    if len({spec.made_by for spec in books.specs}) > 1:  # the next one counts its tokens in its own way
+        input_tokens += max(0, books.input_bytes - state.context_tokens)
+    return bound_of_any(input_tokens, books.specs)
+
+
 def refusals(state: AgentState) -> list[Json]:
     """Return the results of the calls beyond max_tool_calls."""
     if not state.refused:
@@ -159,16 +200,22 @@ def refusals(state: AgentState) -> list[Json]:
 
 def request_of(state: AgentState) -> ModelRequest:
     """Return the whole request of the turn that the agent last asked for."""
-    prefix = prefix_of(state)
+    prefix, model = prefix_of(state), state.model
+    tools, history, origins = prefix.tools, state.history, state.origins
+    if prefix.is_changed and not model.inline_tools:  # it cannot read the messages that have changed them
+        tools = (*prefix.own.values(), *prefix.others)
+        history, origins = without_system(history, origins)
     return ModelRequest(
         address=state.address,
         profile=prefix.profile.name,
-        model=state.model,
+        model=model,
         turn=state.turn,
         attempt=state.attempt,
         system=prefix.system,
-        tools=prefix.tools,
-        history=state.history,
+        tools=tools,
+        history=history,
         force_tool="report_back" if state.is_forced else "",
         digest=state.digest,
+        origins=origins,
+        is_lossy=prefix.profile.lossy,
     )

@@ -147,6 +147,11 @@ def at_rest(background: Background) -> Background:
     return Background(tasks=background.tasks, words=words_of(background.words))
 
 
+def begun(background: Background) -> Background:
+    """Return what an agent that begins keeps: its unheard words."""
+    return Background(words=background.words) if background.words.size else NO_BACKGROUND
+
+
 def words_of(*parts: IntMap[Word]) -> IntMap[Word]:
     """Return the ends of tasks among these words, in order. Words of a client are dropped."""
     kept = NO_WORDS

@@ -6,9 +6,9 @@
 
 Rules
   - A change that makes no difference to the definitions the model knows sends nothing.
-  - A retry, and the continuation of a paused turn, send what was sent before: no change joins them.
-  - If another schema or model comes with an ask, so that what was sent cannot stay, the request begins
-    again, and earlier messages about tools leave the conversation.
+  - A retry, and the continuation of a paused turn, repeat the earlier request: no change joins them.
+  - If another schema or model comes with an ask, so that the earlier messages cannot stay, the request
+    begins again, and earlier messages about tools leave the conversation.
 """
 
 from typing import NamedTuple
@@ -17,19 +17,19 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
-from callboard.actors.agent.state import AgentState, prefix_of
+from callboard.actors.agent.state import AgentState, NextTools, prefix_of
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import ToolsChanged
-from callboard.actors.protocol.conversation import SYSTEM_START, rolled, system_message
+from callboard.actors.protocol.conversation import rolled, system_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.makers import mark, without_system
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 
 
 class Sent(NamedTuple):
-    """What a change adds to a request: a message, or None, and the seqs of the events that it came with."""
+    """The parts that a change adds to a request: a message, or None, and the seqs of the events with it."""
 
     message: Json | None = None
     seqs: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ NOTHING_SENT = Sent()
 
 def keep_change(state: AgentState, seq: int, tools: tuple[ToolSpec, ...]) -> AgentState:
     """Keep a change for the next new request. seq: of its event; 0 if the request names that anyway."""
-    return replace(state, next_tools=tools, next_tools_seq=seq)
+    return replace(state, next_tools=NextTools(tools, seq))
 
 
 def set_tools(state: AgentState, returned: ToolReturned) -> tuple[AgentState, tuple[Post, ...]]:
@@ -55,11 +55,11 @@ def set_tools(state: AgentState, returned: ToolReturned) -> tuple[AgentState, tu
 
 
 def take_change(state: AgentState) -> tuple[AgentState, Sent]:
-    """Apply the change that is kept, if there is one. Return what it adds to the request."""
-    tools, seq = state.next_tools, state.next_tools_seq
-    if tools is None:
+    """Apply the change that is kept, if there is one. Return its parts of the request."""
+    if state.next_tools is None:
         return state, NOTHING_SENT
-    state = replace(state, next_tools=None, next_tools_seq=0)
+    tools, seq = state.next_tools.tools, state.next_tools.seq
+    state = replace(state, next_tools=None)
     before, wanted = prefix_of(state), with_tools(prefix_of(state), tools)
     blocks = _differences(before.own, wanted.own)
     seqs = (seq,) if seq and blocks else ()
@@ -73,7 +73,7 @@ def take_change(state: AgentState) -> tuple[AgentState, Sent]:
 
 def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Return the state of an agent that begins with this prefix, after its earlier conversation."""
-    before, state = state.prefix, replace(state, next_tools=None, next_tools_seq=0)
+    before, state = state.prefix, replace(state, next_tools=None)
     if before is None or not _may_stay(before, prefix, state.model):
         return _anew(state, prefix)
     if before.profile.tools == prefix.profile.tools:
@@ -84,34 +84,33 @@ def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
 
 
 def _may_stay(before: RequestPrefix, now: RequestPrefix, model: ModelSpec) -> bool:
-    """Return True if what was sent stays: only the tools differ, and the model reads what changed them."""
+    """Return True if earlier messages may stay: only tools differ, and the model reads changes of them."""
     is_readable = model.inline_tools or not before.is_changed
     return is_readable and (before.system, before.others) == (now.system, now.others)
 
 
 def _anew(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Let the requests begin with another prefix, and the conversation without messages about tools."""
-    before, history = state.prefix, state.history
+    before, history, origins = state.prefix, state.history, state.origins
     if before is not None and before.digest == prefix.digest and not before.is_changed:
         return replace(state, prefix=prefix)
     if before is not None and before.is_changed:
-        history = _without_changes(history)
+        history, origins = without_system(history, origins)
     return replace(
         state,
         prefix=prefix,
         history=history,
-        digest=rolled(prefix.digest, *history.values()),
+        origins=origins,
+        digest=rolled(prefix.digest, *history.values(), *_marks(state)) if history.size else prefix.start,
         context_tokens=state.context_tokens + prefix.tokens,
         is_anew=state.turn > 0,
     )
 
 
-def _without_changes(history: IntMap[Json]) -> IntMap[Json]:
-    kept: IntMap[Json] = IntMap()
-    for message in history.values():
-        if not bytes(message).startswith(SYSTEM_START):
-            kept = kept.append(message)
-    return kept
+def _marks(state: AgentState) -> list[Json]:
+    """Return the parts of the digest for the makers of a conversation, if it is not all the model's own."""
+    makers = [*state.origins.values()]
+    return [] if makers in ([], [state.model.made_by]) else [mark(maker) for maker in makers]
 
 
 class _Reference(msgspec.Struct, frozen=True, tag="tool_reference", tag_field="type"):

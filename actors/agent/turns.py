@@ -4,6 +4,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.fallback import at_new_turn
+from callboard.actors.agent.input_bound import with_bytes, with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
@@ -48,21 +50,26 @@ def ask_turn(
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
     history, digest, tokens = state.history, state.digest, state.context_tokens
+    fallback = at_new_turn(state.fallback)
     if new is None:  # it continues a paused turn, which a change of the tools must not join
-        unsent = Unsent(history, digest, tokens, state.fresh, prefix=state.prefix, is_anew=state.is_anew)
+        unsent = _unsent(state, state.fresh)
         names, told, ends = state.fresh, 0, 0
     else:
         fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
-        unsent = Unsent(history, digest, tokens, fresh, new.results, new.words, state.prefix, state.is_anew)
+        unsent = _unsent(state, fresh, new.results, new.words)
         state, change = take_change(state)
         history, digest = state.history.append(new.said), rolled(state.digest, new.said)
+        fallback, media_tokens = with_message(replace(state, fallback=fallback), new.said)
         tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
         if change.message is not None:
             history, digest = history.append(change.message), rolled(digest, change.message)
             tokens += len(change.message)
+        fallback = with_bytes(fallback, tokens - unsent.context_tokens)
+        tokens += media_tokens
     turn, model, heard = state.turn + 1, state.model, (told, ends, otherwise)
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, breaks_cache=state.is_anew)
+    asked = ("", False) if fallback is None else (fallback.name, fallback.is_open)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, state.is_anew, *asked)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -82,8 +89,20 @@ def ask_turn(
         reports=(),
         is_anew=False,
         unsent=unsent,
+        fallback=fallback,
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def _unsent(
+    state: AgentState,
+    fresh: tuple[int, ...],
+    carry: tuple[Json, ...] = (),
+    words: IntMap[Word] = NO_WORDS,
+) -> Unsent:
+    """Return the conversation as it is before a turn's message."""
+    said = (state.history, state.digest, state.context_tokens)
+    return Unsent(*said, fresh, carry, words, state.prefix, state.is_anew, state.origins, state.fallback)
 
 
 def ask_new_turn(
@@ -141,6 +160,8 @@ def take_back(state: AgentState) -> AgentState:
         background=background,
         prefix=unsent.prefix,
         is_anew=unsent.is_anew,
+        origins=unsent.origins,
+        fallback=unsent.fallback,
         unsent=None,
     )
 
@@ -198,6 +219,7 @@ def _at_rest(state: AgentState) -> AgentState:
         reports=(),
         owed=None,
         eager=None,
+        needs_effect="",
         background=at_rest(state.background),
         unsent=None,
     )

@@ -64,12 +64,13 @@ def place_of(address: str) -> tuple[str, int]:
 
 
 @lru_cache(maxsize=8_192)
-def _shared(address: str) -> str:
-    """Return one object for all equal addresses, so that the paths of an agent's children hold it once."""
-    return address
+def _step(address: str) -> tuple[str, int]:
+    """Return an agent with its ordinal: one object for the paths of all agents below it."""
+    return address, place_of(address)[1]
 
 
-@lru_cache(maxsize=65_536)
+# An entry takes 230 bytes. With more agents than entries at work, a path takes 1 us to make again.
+@lru_cache(maxsize=2_048)
 def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     """Return the agents from the host's child down to this one, each with its ordinal; None for no agent.
 
@@ -78,11 +79,13 @@ def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
     """
     if not is_agent(address):
         return None
-    steps: list[tuple[str, int]] = []
-    while address != HOST:
-        parent, ordinal = place_of(address)
-        steps.append((address, ordinal))
-        address = _shared(parent)
+    if address == HOST:
+        return ()
+    above, ordinal = place_of(address)
+    steps = [(address, ordinal)]
+    while above != HOST:
+        steps.append(_step(above))
+        above = parent_of(above)
     return tuple(reversed(steps))
 
 

@@ -8,6 +8,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import ZERO, Need, Usage
+from callboard.actors.protocol.value_types import ForkChange
 
 RULES = 1
 """The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
@@ -57,6 +58,29 @@ class Resumed(RichMessage, frozen=True):
     capacity: tuple[str, ...] | None = None
     reopens: bool = False
     state: tuple[StateKey, ...] = ()
+
+
+@final
+class Forked(RichMessage, frozen=True):
+    """A session begins as a fork of another one, after the events before this one, which both share.
+
+    origin, at, digest: the session that was forked, the seq of the last shared event, and its digest in hex.
+    resumed: the agents and limits from now on, as of a process that resumes the session.
+    effects: the choice for tools with an effect that have no recorded result: a `recorded` fork runs none.
+    changes: the answers that differ from the recorded ones.
+    """
+
+    origin: str
+    at: int
+    digest: str
+    resumed: Resumed
+    effects: Literal["recorded", "live"] = "recorded"
+    changes: tuple[ForkChange, ...] = ()
+
+
+def resumed_in(body: object) -> Resumed | None:
+    """Return the changes with which a process continues a session; None for any other message."""
+    return body.resumed if isinstance(body, Forked) else body if isinstance(body, Resumed) else None
 
 
 @final

@@ -1,5 +1,6 @@
 """Messages of a conversation, as JSON in the shape of the Messages API. None of them ever changes."""
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, Literal
 
@@ -37,6 +38,11 @@ def message(role: Literal["user", "assistant"], content: Json) -> Json:
     return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
 
+def decoded(messages: Iterable[Json]) -> list[dict[str, object]]:
+    """Decode a conversation into Python values, which belong to the caller."""
+    return [msgspec.json.decode(one, type=dict[str, object]) for one in messages]
+
+
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
     """Build the block that answers a tool call."""
     return Json(encode(_ToolResult(use_id, output, is_error)))
@@ -71,13 +77,17 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
-SYSTEM_START: Final = b'{"role":"system"'
-"""The beginning of each message that `system_message` builds, and of no other."""
-
-
 def system_message(blocks: tuple[Json, ...]) -> Json:
     """Build a message about the conversation itself, such as one that changes the tools."""
-    return Json(b"".join((SYSTEM_START, b',"content":[', b",".join(blocks), b"]}")))
+    return Json(b"".join((b'{"role":"system","content":[', b",".join(blocks), b"]}")))
+
+
+_START: Final = {role: f'{{"role":"{role}"'.encode() for role in ("user", "assistant", "system")}
+
+
+def is_by(role: Literal["user", "assistant", "system"], said: Json) -> bool:
+    """Return True if a message that this module has built is of this role."""
+    return bytes(memoryview(said)[: len(_START[role])]) == _START[role]
 
 
 _BLOCKS: Final = msgspec.json.Decoder(tuple[Json, ...])

@@ -17,6 +17,7 @@ OutcomeKind: TypeAlias = Literal[
     "crashed",
     "unavailable",
     "denied",
+    "needs_effect",
     "cancelled",
     "lost_race",
 ]
@@ -37,6 +38,7 @@ STATUS: Final = MappingProxyType[OutcomeKind, Status](
         "crashed": "failed",
         "unavailable": "failed",
         "denied": "failed",
+        "needs_effect": "failed",
         "cancelled": "cancelled",
         "lost_race": "cancelled",
     }
@@ -57,6 +59,7 @@ EXPLAINED: Final = MappingProxyType[OutcomeKind, str](
         "crashed": "its actor failed",
         "unavailable": "could not be started",
         "denied": "was not allowed to start",
+        "needs_effect": "called a tool with an effect, which a fork does not run",
         "cancelled": "was cancelled",
         "lost_race": "another one was faster",
     }

@@ -12,6 +12,7 @@
         UnknownName               a missing agent, tool, model or session
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
+        HasForks                  a session whose first events others share
         TellRefused               words that their agent did not hear
         InsideLoop                a blocking call inside a running event loop
         MissingExtra              a library that an extra of callboard installs
@@ -99,6 +100,10 @@ class UnknownName(MisuseError, LookupError):
 
 class SessionBusy(MisuseError):
     """A second ask while one runs."""
+
+
+class HasForks(MisuseError):
+    """A session that cannot be deleted, since its forks share its first events."""
 
 
 class SessionEnded(MisuseError):

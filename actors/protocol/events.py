@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Resumed, SessionClosed
+from callboard.actors.protocol.client_messages import SessionClosed, resumed_in
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
@@ -47,7 +47,8 @@ def is_closed_after(body: AnyMessage, *, was_closed: bool) -> bool:
     # A session ends with its `SessionClosed` even if events follow: late answers of ports are logged.
     if isinstance(body, SessionClosed):
         return True
-    return was_closed and not (isinstance(body, Resumed) and body.reopens)
+    resumed = resumed_in(body) if was_closed else None
+    return was_closed and not (resumed is not None and resumed.reopens)
 
 
 def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:

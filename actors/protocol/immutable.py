@@ -52,10 +52,14 @@ def _why_mutable_part(cls: type[msgspec.Struct]) -> str:
 
 
 def _fields(cls: type) -> list[tuple[str, Any]]:
+    # The class itself is not known by its name yet. A field of its own type is as immutable as the rest.
+    hints = typing.get_type_hints(cls, localns={cls.__name__: cls})
     return [
         (name, hint)
-        for name, hint in typing.get_type_hints(cls).items()
-        if not name.startswith("__") and typing.get_origin(hint) is not typing.ClassVar
+        for name, hint in hints.items()
+        if not name.startswith("__")
+        and typing.get_origin(hint) is not typing.ClassVar
+        and hint != tuple[cls, ...]  # type: ignore[valid-type]  # a class is made here, not named
     ]
 
 

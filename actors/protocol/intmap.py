@@ -7,7 +7,7 @@ agents changes in O(log n).
 Uses: a map (children by ordinal), a sequence (a conversation), a queue (tickets that grow).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -103,6 +103,32 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
                 return key, node[at]
             node, shift = node[at], shift - _BITS
 
+    def last(self) -> V:
+        """Return the value under the highest key. Raises IndexError for an empty map."""
+        node = self.root
+        for _ in range(0, self.shift, _BITS):
+            node = node[-1]
+        value: V = node[-1]
+        return value
+
+    def last_until(self, is_past: Callable[[V], bool]) -> V | None:
+        """Return the last value that is not past a place; None if all are.
+
+        is_past: false for some values at the lowest keys, and true for the values at all further keys. It is
+        called for O(log n) values.
+        """
+        node, shift = self.root, self.shift
+        while True:
+            found = None
+            for below in node:
+                if below is not None:
+                    if is_past(_first_value(below, shift)):
+                        break
+                    found = below
+            if found is None or not shift:
+                return found
+            node, shift = found, shift - _BITS
+
     def items(self) -> Iterator[tuple[int, V]]:
         """Return keys and values, in the order of the keys."""
         found: list[tuple[int, V]] = []
@@ -131,6 +157,14 @@ def _leaf(node: Node, shift: int, key: int) -> Node:
         node = (node[at] if at < len(node) else None) or ()
         shift -= _BITS
     return node
+
+
+def _first_value(entry: Any, shift: int) -> Any:
+    """Return the value at the lowest key of an entry. shift: of the node that holds it."""
+    while shift:
+        entry = next(below for below in entry if below is not None)
+        shift -= _BITS
+    return entry
 
 
 def _put(node: Node, shift: int, key: int, value: Any) -> Node:

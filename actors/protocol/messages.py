@@ -1,7 +1,7 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Tell  Cancel  RevokePermission  ToolsChanged
-                               Close
+    client     -> supervisor   SessionOpened  Resumed  Forked  Ask  Tell  Cancel  RevokePermission
+                               ToolsChanged  Close
     supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven  Woken
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
                                ReportBack  Finished  Stopped
@@ -28,6 +28,7 @@ from callboard.actors.protocol.client_messages import (
     AskEnded,
     Cancel,
     Close,
+    Forked,
     Resumed,
     RevokePermission,
     SessionClosed,
@@ -158,8 +159,10 @@ class TurnRequested(RichMessage, frozen=True):
     told: the number of the last `Told` in this request that was in none before; 0 for none.
     ends: the number of ends of background delegations in it that were in none before.
     otherwise: `answered` if the agent has answered already, and ends so if the budget refuses this turn.
-    breaks_cache: the request does not begin with the one before it, since its tools or its schema have
-        changed.
+    breaks_cache: the request does not begin with the one before it, since its tools, its schema or the
+        origin that reads it have changed.
+    model: the name of the model that is asked; empty for the first one of `Begin.model`.
+    is_unbounded: need is no upper bound, since nothing is known of the size of an image or a file.
     """
 
     turn: int
@@ -173,9 +176,11 @@ class TurnRequested(RichMessage, frozen=True):
     ends: int = 0
     otherwise: Literal["", "answered"] = ""
     breaks_cache: bool = False
+    model: str = ""
+    is_unbounded: bool = False
 
     def __post_init__(self) -> None:
-        if self.need == NOTHING:
+        if self.need is not NOTHING and self.need == NOTHING:
             keep_default(self, "need", NOTHING)
 
 
@@ -193,7 +198,7 @@ class TurnSettled(RichMessage, frozen=True):
     closing: Need = NOTHING
 
     def __post_init__(self) -> None:
-        if self.closing == NOTHING:
+        if self.closing is not NOTHING and self.closing == NOTHING:
             keep_default(self, "closing", NOTHING)
 
     @property
@@ -293,7 +298,7 @@ class DeciderFailed(Message, frozen=True):
 
 
 ClientInput: TypeAlias = (
-    SessionOpened | Resumed | Ask | Tell | Cancel | RevokePermission | ToolsChanged | Close
+    SessionOpened | Resumed | Forked | Ask | Tell | Cancel | RevokePermission | ToolsChanged | Close
 )
 AgentInput: TypeAlias = (
     Begin

@@ -7,15 +7,16 @@ messages, and the picture of all of them, are in messages.py.
 from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import Effect, ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
-from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+from callboard.actors.protocol.value_types import InputAsked, InputGiven, ModelFailure, SchemaProblem, Sent
 
 CUT_OFF: Final = frozenset({"lost", "detached"})
 """The statuses of a model call that the end of a process cut off. Its agent asks again."""
 
-ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
+ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted", "input_required", "needs_effect"]
 """The result of a tool call, in a word."""
 
 
@@ -37,6 +38,9 @@ class ModelReplied(RichMessage, frozen=True):
     usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
     process was ended politely before; `usage` is what the model had reported by then.
     model: the name of the model that answered; empty if it is the one that was asked, or not known.
+    sent: the request as it was sent, if the model tells.
+    origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
+    reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
     """
 
     turn: int
@@ -47,6 +51,9 @@ class ModelReplied(RichMessage, frozen=True):
     usage: Usage | None = None
     failure: ModelFailure | None = None
     model: str = ""
+    origin: Origin | None = None
+    sent: Sent | None = None
+    reused: int = 0
 
     def __post_init__(self) -> None:
         if self.content == NULL:
@@ -55,7 +62,10 @@ class ModelReplied(RichMessage, frozen=True):
 
 @final
 class CallTool(Message, frozen=True):
-    """A tool call. arguments: in the model's own bytes; the port checks them."""
+    """A tool call. arguments: in the model's own bytes; the port checks them.
+
+    given: in a later round of the call, the input that it had asked for; None in the first.
+    """
 
     turn: int
     call: int
@@ -63,6 +73,7 @@ class CallTool(Message, frozen=True):
     effect: Effect
     arguments: Json
     id: str = ""
+    given: InputGiven | None = None
 
 
 @final
@@ -81,6 +92,10 @@ class ToolReturned(RichMessage, frozen=True):
     traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
     state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
     tools: the tools that it sets, None for no change.
+    asked: the input that it wants, where the status is `input_required`; the call goes on with another
+    `CallTool`, its next round. `output` then says so in words.
+    reused: as in `ModelReplied`. `needs_effect` means that the call has no recorded result, and that a fork
+    does not run this tool: it has an effect.
     """
 
     turn: int
@@ -91,6 +106,8 @@ class ToolReturned(RichMessage, frozen=True):
     state_update: tuple[StateUpdate, ...] = ()
     state_read: tuple[str, ...] = ()
     tools: ToolsChange | None = None
+    asked: InputAsked | None = None
+    reused: int = 0
 
     def __post_init__(self) -> None:
         if self.output == NULL:
@@ -98,8 +115,10 @@ class ToolReturned(RichMessage, frozen=True):
 
 
 @final
-class RequestApproval(Message, frozen=True):
+class RequestApproval(RichMessage, frozen=True):
     """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown.
+
+    round: from 1 up, of a call that asks for input; 0 for any other. form: its forms, null for none.
 
     profile: of the agent that makes the call. timeout_ms: the question expires this many milliseconds after
     this event; 0 for never.
@@ -113,6 +132,8 @@ class RequestApproval(Message, frozen=True):
     is_repeat: bool = False
     profile: str = ""
     timeout_ms: int = 0
+    round: int = 0
+    form: Json = NULL
 
 
 @final
@@ -123,6 +144,7 @@ class ApprovalGiven(RichMessage, frozen=True):
     person saw it; empty if no person saw it. by: the person. arguments: to run the call with instead of the
     requested ones; null for those. is_always: a permission for later calls of this tool by agents of this
     profile. permission: the seq of the answer whose permission covers this call; 0 if it was asked about.
+    round: of the question. values: for each of its forms, by name; null without any.
     """
 
     turn: int
@@ -135,9 +157,8 @@ class ApprovalGiven(RichMessage, frozen=True):
     arguments: Json = NULL
     is_always: bool = False
     permission: int = 0
-
-    def __post_init__(self) -> None:
-        keep_default(self, "arguments", NULL)
+    round: int = 0
+    values: Json = NULL
 
 
 @final

@@ -1,12 +1,15 @@
 """The pure description of an agent, as the log holds it. Nothing in it can be called."""
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.limits import Dollars, Limits
+from callboard.actors.protocol.origin import Origin, named
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """The effect of a tool on the world: none, one that may be repeated under a key, or one that may not."""
@@ -16,7 +19,7 @@ Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
 
 OnFinish: TypeAlias = Literal["wait", "cancel"]
-"""What an agent's last word does while its background delegations run: wait for them, or cancel them."""
+"""The effect of an agent's last word on its running background delegations: wait for them, or cancel them."""
 
 
 class ToolOrigin(Part, frozen=True):
@@ -32,6 +35,7 @@ class ToolSpec(Part, frozen=True):
     input_schema: the JSON schema of its arguments. extra: further keys for the model (`strict`, ...).
     approval_timeout_ms: milliseconds that a question about it waits for a person; 0 for the agent's limit.
     origin: of a tool that was listed by an MCP server; None for a function of the program.
+    capabilities: that a call needs, such as `network`. labels: of the tool's results, such as `untrusted`.
     """
 
     name: str
@@ -42,6 +46,8 @@ class ToolSpec(Part, frozen=True):
     approval: Approval = "never"
     approval_timeout_ms: int = 0
     origin: ToolOrigin | None = None
+    capabilities: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 class ToolsChange(Part, frozen=True):
@@ -58,7 +64,7 @@ class ToolsChange(Part, frozen=True):
 FREE: Final = Dollars()
 
 
-class Prices(Value, frozen=True):
+class Rates(Value, frozen=True):
     """US dollars per million tokens. Raises ValueError for a price below 0 or not a finite number."""
 
     input_usd: Dollars
@@ -67,13 +73,56 @@ class Prices(Value, frozen=True):
     cache_write_usd: Dollars = FREE
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in Rates.__struct_fields__:
             value = getattr(self, name)
             is_number = isinstance(value, int | Dollars) and not isinstance(value, bool)
             if not is_number or not 0 <= value < 1_000_000:
                 raise ValueError(f"Prices.{name} is US dollars per million tokens, not {value!r}")
             # The encoder leaves out a default by its identity.
             msgspec.structs.force_setattr(self, name, Dollars(value) or FREE)
+
+
+class PriceTier(Rates, frozen=True, kw_only=True):
+    """Other prices for long prompts: for all tokens of a call whose prompt has more tokens than this.
+
+    Raises ValueError for a price or a number of tokens below 0.
+    """
+
+    above_tokens: int
+
+    def __post_init__(self) -> None:
+        if type(self.above_tokens) is not int or self.above_tokens < 0:
+            raise ValueError(f"PriceTier.above_tokens is a number of tokens, not {self.above_tokens!r}")
+        super().__post_init__()
+
+
+class Prices(Rates, frozen=True):
+    """US dollars per million tokens. tiers: other prices for long prompts, the shortest first.
+
+    A prompt counts with its cached tokens. Raises ValueError for a price below 0 or not a finite number, and
+    for tiers in another order.
+
+    >>> Prices(3, 15, tiers=(PriceTier(6, 22.5, above_tokens=200_000),)).rates_at(200_001).input_usd
+    6.0
+    """
+
+    tiers: tuple[PriceTier, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tiers, tuple) or not all(isinstance(one, PriceTier) for one in self.tiers):
+            raise ValueError(f"Prices.tiers is a tuple of PriceTier, not {self.tiers!r:.80}")
+        starts = [one.above_tokens for one in self.tiers]
+        if any(one >= other for one, other in pairwise(starts)):
+            raise ValueError(f"each PriceTier begins above more tokens than the last, not above {starts}")
+
+    def rates_at(self, prompt_tokens: int) -> Rates:
+        """Return the prices of a call whose prompt has so many tokens."""
+        return self.reached(prompt_tokens)[-1] if self.tiers else self
+
+    def reached(self, prompt_tokens: int) -> tuple[Rates, ...]:
+        """Return the prices that a call with a prompt of at most so many tokens can have."""
+        return (self, *(one for one in self.tiers if one.above_tokens < prompt_tokens))
 
 
 class ModelSpec(Part, frozen=True):
@@ -84,6 +133,12 @@ class ModelSpec(Part, frozen=True):
     if a conversation may hold messages that change the tools.
     kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents inherit the
     model that it would have inherited itself.
+    origin: of the messages that it answers with, None for a model that its name tells from all others.
+    checks_usage: True if the service's count of a prompt is used only if it is plausible. overhead_tokens:
+    the most that it adds to each prompt. image_tokens, file_tokens: the most of one image or file, 0 if that
+    is not known.
+    fallback: the models to ask, in this order, after a failure of this one; none of them has a fallback.
+    fallback_on: the kinds of failures after which the next one is asked.
     """
 
     name: str
@@ -92,11 +147,39 @@ class ModelSpec(Part, frozen=True):
     prices: Prices | None = None
     inline_tools: bool = False
     kind: Literal["service", "program"] = "service"
+    origin: Origin | None = None
+    checks_usage: bool = False
+    overhead_tokens: int = 0
+    image_tokens: int = 0
+    file_tokens: int = 0
+    fallback: "tuple[ModelSpec, ...]" = ()
+    fallback_on: tuple[FailureKind, ...] = ()
+
+    @property
+    def all_specs(self) -> "tuple[ModelSpec, ...]":
+        """Return this model and those that it falls back to."""
+        return (self, *self.fallback)
+
+    @property
+    def unpriced(self) -> str:
+        """Return the name of the first of these models without known prices; empty if all have some."""
+        if self.is_program:
+            return ""
+        return next((one.name for one in self.all_specs if one.prices is None), "")
+
+    def spec_named(self, name: str) -> "ModelSpec":
+        """Return the one of these models with this name; the first one for an empty name."""
+        return next((one for one in self.fallback if one.name == name), self)
 
     @property
     def is_program(self) -> bool:
         """Return True if the answers are the steps of a program, which cost nothing."""
         return self.kind == "program"
+
+    @property
+    def made_by(self) -> Origin:
+        """Return the origin of its messages, unless an answer says otherwise."""
+        return self.origin or named(self.name)
 
 
 class Profile(Part, frozen=True):
@@ -111,6 +194,7 @@ class Profile(Part, frozen=True):
     waits for the ends of that work, `cancel` if it ends that work.
     turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
     models: the models that a program may ask by name, beside the one that it inherits.
+    lossy: True if a block that a model's service cannot take is replaced by a text; False if the call fails.
     """
 
     name: str
@@ -128,6 +212,7 @@ class Profile(Part, frozen=True):
     context: str = ""
     turns: Literal["all", "any"] = "all"
     models: tuple[ModelSpec, ...] = ()
+    lossy: bool = False
 
     @property
     def is_eager(self) -> bool:

@@ -37,6 +37,11 @@ REPORT_NOTE: Final = (
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
+UNREAD_ARGUMENTS: Final = (
+    "Not run: the arguments of this call are not a JSON object. Call again with one. "
+    "The arguments as written: "
+)
+UNREAD_CHARS_MAX: Final = 2_000
 CONTEXT_UNWANTED: Final = "the delegation has ended"
 TRUNCATED: Final = (
     "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
@@ -76,6 +81,11 @@ def too_many_calls(most: int) -> str:
 def unknown_tool(name: str, known: tuple[str, ...]) -> str:
     """Return the answer to a call of a missing tool."""
     return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
+
+
+def unread_arguments(text: str) -> str:
+    """Return the answer to a call whose arguments are not a JSON object. text: the arguments as written."""
+    return f"{UNREAD_ARGUMENTS}{text[:UNREAD_CHARS_MAX]}"
 
 
 def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) -> Json:
@@ -275,9 +285,13 @@ def _failed_delegation(end: DelegationEnded) -> str:
     return "\n".join(lines)
 
 
+NO_INPUT: Final = "It asked a person for input before it went on, and did not get it"
+
+
 def not_approved(given: ApprovalGiven) -> str:
     """Return the result, for the model, of a call that a person did not approve."""
-    said = "It was not allowed to run" if given.verdict == "denied" else CANCELLED.rstrip(".")
+    refused = NO_INPUT if given.round else "It was not allowed to run"
+    said = refused if given.verdict == "denied" else CANCELLED.rstrip(".")
     if given.is_repeat:
         said += " again; it was interrupted before, and whether it took effect is not known"
     return f"{said}: {given.note}" if given.note else f"{said}."

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins
 from callboard.actors.protocol.profiles import ModelSpec
 
 StateOf: TypeAlias = Callable[[str], Json]
@@ -24,15 +26,18 @@ class ModelRequest:
 
     address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
-    model allows that.
+    model allows that. origins: the makers of the assistant messages, in runs. is_lossy: a block that its
+    service cannot take is replaced by a text; else the call fails.
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
-    object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. at: the time by the session's
-    clock, in milliseconds since 1970 UTC. state_of: for a program, returns the shared state's value of a key.
+    object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. seq: of the event that granted
+    it. at: the time by the session's clock, in milliseconds since 1970 UTC. state_of: for a program, returns
+    the shared state's value of a key.
     """
 
     deps: object = None
     session_id: str = ""
+    seq: int = 0
     at: int = 0
     state_of: StateOf | None = None
 
@@ -49,6 +54,8 @@ class ModelRequest:
         history: IntMap[Json],
         force_tool: str = "",
         digest: str = "",
+        origins: Origins = NO_ORIGINS,
+        is_lossy: bool = False,
     ) -> None:
         self.address = address
         self.profile = profile
@@ -59,6 +66,8 @@ class ModelRequest:
         self.tools = tools
         self.force_tool = force_tool
         self.digest = digest
+        self.origins = origins
+        self.is_lossy = is_lossy
         self._history = history
 
     @cached_property
@@ -69,7 +78,7 @@ class ModelRequest:
     @cached_property
     def conversation(self) -> list[dict[str, object]]:
         """Decode the conversation into Python values, which belong to the caller."""
-        return [msgspec.json.decode(message, type=dict[str, object]) for message in self.messages]
+        return decoded(self.messages)
 
     @property
     def length(self) -> int:
@@ -84,17 +93,19 @@ class ModelRequest:
         return found
 
     def body(self) -> Json:
-        """Return the request as one JSON object, without cache marks. `callboard request` shows it."""
-        return Json(
-            msgspec.json.encode(
-                {
-                    "model": self.model.name,
-                    "max_tokens": self.model.max_tokens,
-                    "params": self.model.params,
-                    "tools": self.tools,
-                    "system": self.system,
-                    "messages": self.messages,
-                    "force_tool": self.force_tool,
-                }
-            )
-        )
+        """Return the request as one JSON object, without cache marks. `callboard request` shows it.
+
+        With messages of several models it holds `origins`: who made the assistant messages from a place on.
+        """
+        body: dict[str, object] = {
+            "model": self.model.name,
+            "max_tokens": self.model.max_tokens,
+            "params": self.model.params,
+            "tools": self.tools,
+            "system": self.system,
+            "messages": self.messages,
+            "force_tool": self.force_tool,
+        }
+        if [*self.origins.values()] not in ([], [self.model.made_by]):
+            body["origins"] = [{"from": at, "origin": maker} for at, maker in self.origins.items()]
+        return Json(msgspec.json.encode(body))

@@ -16,7 +16,7 @@ import msgspec
 from callboard.actors.protocol.immutable import NULL, Json, Part
 
 Reducer: TypeAlias = Literal["replace", "append", "add"]
-"""How an update changes the value of a key."""
+"""The way in which an update changes the value of a key."""
 
 NUMBER_MAX: Final = 2**53
 """Updates of an `add` key are below this, also as negative numbers."""

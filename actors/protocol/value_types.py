@@ -1,8 +1,13 @@
 """Values inside messages that are more than a number, a text or foreign JSON."""
 
+from typing import Final
+
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.usage import Usage
+
+INPUT_ROUNDS_MAX: Final = 10
+"""The most times that one call may ask a person for input."""
 
 
 class Settled(Value, frozen=True):
@@ -10,6 +15,13 @@ class Settled(Value, frozen=True):
 
     usage: Usage | None = None
     text: str = ""
+
+
+class Sent(Value, frozen=True):
+    """The request as it was sent. digest: SHA-256 of its body. made_by: the libraries that made the body."""
+
+    digest: str
+    made_by: str
 
 
 class SchemaProblem(Value, frozen=True):
@@ -30,6 +42,18 @@ class Reason(Value, frozen=True):
     detail: str = ""
 
 
+class ForkChange(Value, frozen=True):
+    """An answer of a fork that differs from the recorded one. replaces: the seq of the recorded answer.
+
+    call: the index of the tool call in its turn; -1 for the reply of the model itself.
+    """
+
+    agent: str
+    turn: int
+    call: int
+    replaces: int
+
+
 class ModelFailure(Value, frozen=True):
     """The reason why a model call has no answer.
 
@@ -41,3 +65,22 @@ class ModelFailure(Value, frozen=True):
     message: str = ""
     is_retryable: bool = False
     retry_after_ms: int | None = None
+
+
+class InputAsked(Part, frozen=True):
+    """The input that a call asks a person for, before it goes on.
+
+    forms: a JSON object; each form has a name, a `message`, and a `schema` of its values or a `url` to visit.
+    kept: the tool's own note of the call so far, which it gets back; no model reads it.
+    """
+
+    forms: Json
+    kept: str = ""
+
+
+class InputGiven(Part, frozen=True):
+    """The input that a person gave a call. round: from 1 up. values: of each form, by its name."""
+
+    round: int
+    values: Json = NULL
+    kept: str = ""

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import MakeContext
@@ -50,7 +51,7 @@ class ContextRequest:
     @cached_property
     def conversation(self) -> list[dict[str, object]]:
         """Decode the conversation into Python values, which belong to the caller."""
-        return [msgspec.json.decode(message, type=dict[str, object]) for message in self.messages]
+        return decoded(self.messages)
 
 
 def view_of(

@@ -5,12 +5,15 @@ and names the seq of the permission.
 
 Rules
   - A permission covers later calls of the same tool by agents of the same profile, in the same session.
-  - An interrupted call is never covered: its effect is unknown, so a person has to look.
+  - An interrupted call is never covered: its effect is unknown, so a person has to look. Nor is a call that
+    asks for input, which only a person has.
   - A permission holds until a `RevokePermission` names its seq. Calls that were approved before that stay so.
 """
 
 from collections.abc import Iterator
 from typing import Final
+
+from msgspec.structs import replace
 
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Value
@@ -42,7 +45,7 @@ class Permissions:
         """Take in the answer to a question, which may be a permission."""
         given = answer.body
         assert isinstance(given, ApprovalGiven)
-        if given.is_always and given.verdict == "approved" and not question.is_repeat:
+        if given.is_always and given.verdict == "approved" and not (question.is_repeat or question.round):
             place = question.profile, question.tool
             self._held.setdefault(place, Permission(answer.seq, *place, given.by))  # an older one still holds
 
@@ -52,7 +55,11 @@ class Permissions:
 
     def covering(self, question: RequestApproval) -> Permission | None:
         """Return the permission that covers a call; None if a person has to be asked."""
-        return None if question.is_repeat else self._held.get((question.profile, question.tool))
+        return (
+            None
+            if question.is_repeat or question.round
+            else self._held.get((question.profile, question.tool))
+        )
 
 
 def expires_at(request: Event) -> int | None:
@@ -78,4 +85,4 @@ def without_person(request: Event, now_ms: int, permissions: Permissions) -> Pos
     if due is None or now_ms < due:
         return None
     given = ApprovalGiven(asked.turn, asked.call, "denied", EXPIRED, is_repeat=asked.is_repeat)
-    return Post(request.sender, given)
+    return Post(request.sender, replace(given, round=asked.round) if asked.round else given)

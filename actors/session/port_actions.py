@@ -1,4 +1,4 @@
-"""What the port gate decides: the actions that a driver performs at the ports and the clock."""
+"""The decisions of the port gate: actions that a driver performs at the ports and the clock."""
 
 from typing import NamedTuple, TypeAlias
 

@@ -14,6 +14,8 @@ exactly one answer in: the port's own, or the one that the gate or recovery post
 
 Rules
   - Once a `Stop` for an agent is posted, nothing starts for that agent, until it has drained or begins again.
+    A request that is open at the `Stop` never starts after it.
+  - Nothing starts for an agent that drained without a `Stop`, because its decider failed twice.
   - Each request is answered exactly once.
   - A request that its agent gave up is aborted like one of a stopped agent.
   - `cancelled` claims that a request certainly did not start. A call that an earlier process may have started
@@ -30,7 +32,7 @@ from collections.abc import Iterable
 import msgspec
 
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.client_messages import Resumed, RevokePermission, SessionOpened
+from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
@@ -62,9 +64,10 @@ class OpenRequest(msgspec.Struct, gc=False):
     wish: the request for the turn that a `CallModel` grants.
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
-    is_unwanted: True if its agent was stopped after it.
+    is_unwanted: True if its agent was stopped, before it or after it. It stays True when the agent has
+        drained, since an agent drains without the answer to a `RequestCapacity`.
     shared: of a tool call, the shared state as of its event.
-    is_given_up: True if its agent gave it up by a `CancelCall`.
+    is_given_up: True if its agent gave it up by a `CancelCall`, or has forgotten it.
     """
 
     event: Event
@@ -103,6 +106,7 @@ class PortGate:
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
+        self._forgotten: set[str] = set()
         self._wanted: dict[str, Event] = {}
         self._interrupted: set[tuple[str, int, int]] = set()
 
@@ -170,21 +174,17 @@ class PortGate:
         return self.without_false_claim(request.event, answer) if request.is_repeated else answer
 
     def may_start(self, request: Event) -> bool:
-        """Return True if a port may act: the request has no answer and its agent is not stopped."""
+        """Return True if a port may act: the request has no answer and is wanted."""
         opened = None if self.is_closed else self.open.get(request.seq)
         return opened is not None and not opened.is_answered and not self._is_ended(opened)
 
     def _is_ended(self, opened: OpenRequest) -> bool:
-        return opened.is_given_up or opened.owner in self._stopped
+        return opened.is_given_up or opened.is_unwanted
 
     def is_wanted(self, seq: int) -> bool:
-        """Return False for an open request that was given up, or whose agent is stopped."""
+        """Return False for an open request that was given up, or whose agent was stopped."""
         opened = self.open.get(seq)
         return opened is None or not self._is_ended(opened)
-
-    def is_stopped(self, agent: str) -> bool:
-        """Return True if an agent got a `Stop` and has not drained."""
-        return agent in self._stopped
 
     def repeat(self, request: Event) -> Start:
         """Return how to start a request again that an earlier process may already have started."""
@@ -223,7 +223,9 @@ class PortGate:
             opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
         if self.shared.cells and type(body) is CallTool:
             opened.shared = self.shared
-        if owner in self._stopped:
+        opened.is_given_up = owner in self._forgotten
+        opened.is_unwanted = owner in self._stopped
+        if opened.is_given_up or owner in self._stopped:
             answer = self.without_false_claim(event, self.cancelled(event))
             actions.append(Refuse(event, event.recipient, answer))
             return
@@ -250,7 +252,7 @@ class PortGate:
                 del self._of[request.owner]
             else:
                 self._of[request.owner] = tuple(seq for seq in seqs if seq != cause)
-        if type(body) is ToolReturned and body.status == "interrupted":
+        if type(body) is ToolReturned and _may_have_acted(body, request):
             self._interrupted.add((event.recipient, body.turn, body.call))
         elif self.places and type(body) is ModelReplied and event.recipient in self.places:
             self.places.remove(event.recipient)
@@ -310,8 +312,12 @@ class PortGate:
 
     def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)
+        self._forgotten.discard(event.recipient)
 
     def _drained(self, event: Event, actions: list[Action]) -> None:
+        # The supervisor may grant the agent's last request before it reads that the agent has failed.
+        if event.sender not in self._stopped:
+            self._forgotten.add(event.sender)
         self._stopped.discard(event.sender)
 
     def _arm(self, event: Event, actions: list[Action]) -> None:
@@ -336,6 +342,14 @@ class PortGate:
         actions.append(Disarm(body.timer))
 
 
+def _may_have_acted(returned: ToolReturned, request: OpenRequest | None) -> bool:
+    """Return True if a call that may go on has perhaps had an effect: then it is never `cancelled`."""
+    if returned.status != "input_required":
+        return returned.status == "interrupted"
+    call = request.event.body if request is not None else None
+    return isinstance(call, CallTool) and call.effect != "read"
+
+
 _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
@@ -343,6 +357,7 @@ _HANDLERS = {
     ToolReturned: PortGate._returned,
     SessionOpened: PortGate._declare,
     Resumed: PortGate._declare,
+    Forked: PortGate._declare,
     ApprovalGiven: PortGate._approval,
     RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,

@@ -145,8 +145,9 @@ def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> 
 
 
 def _approval_cancelled(request: Event, repeated: Repeated) -> Post:
-    turn, call, is_repeat = repeated
-    return Post(request.sender, ApprovalGiven(turn, call, "cancelled", is_repeat=is_repeat))
+    turn, call, is_repeat, number = repeated
+    given = ApprovalGiven(turn, call, "cancelled", is_repeat=is_repeat, round=number)
+    return Post(request.sender, given)
 
 
 def _approval_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
@@ -190,7 +191,7 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
     RequestApproval: PortRequest(
         APPROVALS,
         ApprovalGiven,
-        repeats=("turn", "call", "is_repeat"),
+        repeats=("turn", "call", "is_repeat", "round"),
         waits=lambda body: True,
         cancelled=_approval_cancelled,
         given_up=_approval_given_up,

@@ -22,17 +22,19 @@ Rules
   - A request in the log may have started. A request that steps 2 to 4 posted has not.
   - A timer runs from the event that set it. The time between the two processes counts.
   - A place of the capacity port ends with its process. A call that starts now first takes a new one.
+  - A fork begins in the same way, from a prefix of another session. No process of it has crashed: its model
+    calls are made again and nothing is charged, and a request that has a recorded answer keeps it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
-from callboard.actors.protocol.port_messages import ToolStarted
+from callboard.actors.protocol.port_messages import CallModel, ToolStarted
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_actions import Arm, Refuse, Start
@@ -66,18 +68,25 @@ class Recovered(NamedTuple):
         return self.core.gate
 
 
-def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate | None = None) -> Recovered:
+def recover(
+    events: Sequence[Event],
+    first: AnyMessage,
+    at: int,
+    gate: PortGate | None = None,
+    recorded: Container[int] | None = None,
+) -> Recovered:
     """Continue a session from a prefix of its events, which may be empty.
 
     first: the client's message to post once the last decision is complete: `Resumed`, or `SessionOpened` if
         there are no events.
     at: the time of the new events, in milliseconds since 1970 UTC.
     gate: a gate without requests.
+    recorded: for a fork, the logged requests that have a recorded answer; None for a process that crashed.
 
     Raises Diverged if the deciders do not post the outputs that the log holds: the code has changed, and a
     continuation would contradict the record. Raises the exception of the supervisor's decider.
     """
-    recovery = _Recovery(events, at, gate or PortGate())
+    recovery = _Recovery(events, at, gate or PortGate(), recorded)
     recovery.repeat()
     recovery.post(CLIENT, 0, (Post(SUPERVISOR, first),))
     recovery.settle()
@@ -89,7 +98,9 @@ def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate 
 class _Recovery:
     """One recovery in progress. As a port driver, it holds starts back."""
 
-    def __init__(self, events: Sequence[Event], at: int, gate: PortGate) -> None:
+    def __init__(
+        self, events: Sequence[Event], at: int, gate: PortGate, recorded: Container[int] | None = None
+    ) -> None:
         self.events = events
         self.at = max(
             at, events[-1].at if events else 0
@@ -102,6 +113,7 @@ class _Recovery:
         self.refused: dict[int, Post] = {}
         self.started: set[int] = set()
         self.answers_aborted = False
+        self.recorded = recorded
 
     # --- 1 and 2: the logged decisions ----------------------------------------------
 
@@ -204,12 +216,21 @@ class _Recovery:
             request = opened.event
             if request.seq in self.held:
                 continue
+            if self._is_kept_open(request):
+                continue
             if not self.gate.is_wanted(request.seq):
                 self.post(request.recipient, request.seq, (self._given_up(request),))
             elif answer := self._left_by_crash(request):
                 self.post(request.recipient, request.seq, (answer,))
             else:
                 self.held[request.seq] = self.gate.repeat(request)
+
+    def _is_kept_open(self, request: Event) -> bool:
+        """Return True if the driver of a fork gives this logged request its recorded answer."""
+        if self.recorded is None or request.seq not in self.recorded:
+            return False
+        # Others start: the driver finds the recorded answer then, after the announcement of the start.
+        return not self.gate.is_wanted(request.seq) or request.seq in self.started
 
     def _given_up(self, request: Event) -> Post:
         """Return the answer to a request of an agent that is stopped, or that gave it up."""
@@ -224,6 +245,8 @@ class _Recovery:
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """Return the answer to a request of a living agent; None if the port is asked again."""
+        if self.recorded is not None and isinstance(request.body, CallModel):
+            return None  # of a fork: its call runs in the other session, and nothing was lost
         repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
         return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)
 

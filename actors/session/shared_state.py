@@ -1,8 +1,8 @@
 """The shared state of a session: the fold of its log over the updates of its tools. No I/O.
 
 Deciders fold their own inboxes. This fold is of the board itself: it takes every `ToolReturned` with status
-`ok`, in the order of the log, whoever its agent is and whether that agent lives. Deciders do not see it. The
-port gate keeps it, so that live sessions, recovery and simulation have the same one.
+`ok`, in the order of the log, of every agent, also of one that has ended. Deciders do not see it. The port
+gate keeps it, so that live sessions, recovery and simulation have the same one.
 
 Rules
   - A tool is given the state as of its `CallTool`, on every run of that call.
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
@@ -63,6 +63,10 @@ class Cell(msgspec.Struct, frozen=True):
         return self.total if self.key.reducer == "add" else msgspec.json.decode(self.json())
 
 
+STATE_KINDS: Final = frozenset({SessionOpened, Resumed, Forked, ToolReturned})
+"""The kinds of messages that can change the shared state."""
+
+
 class SharedState(msgspec.Struct, frozen=True):
     """The shared state at one point of a log. cells: by key; the mapping never changes."""
 
@@ -79,8 +83,10 @@ class SharedState(msgspec.Struct, frozen=True):
     def after(self, event: Event) -> "SharedState":
         """Return the state after an event."""
         body = event.body
-        if isinstance(body, SessionOpened | Resumed):
+        if isinstance(body, SessionOpened):
             return self.declaring(body.state)
+        if (resumed := resumed_in(body)) is not None:
+            return self.declaring(resumed.state)
         if not isinstance(body, ToolReturned) or body.status != "ok" or not body.state_update:
             return self
         cells = dict(self.cells)

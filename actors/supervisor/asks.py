@@ -120,8 +120,8 @@ def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     profile = state.profiles[state.host_name][0]
     model = profile.own_model(state.model)
     is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, ask.limits))
-    if is_costed and model.prices is None and not model.is_program:
-        return f"a cost limit applies and the prices of {model.name} are not known"
+    if is_costed and model.unpriced:
+        return f"a cost limit applies and the prices of {model.unpriced} are not known"
     return ""
 
 

@@ -18,6 +18,8 @@ Verdict: TypeAlias = Literal["now", "later", "never"]
 
 def add(one: Need, other: Need) -> Need:
     """Return the sum of two needs."""
+    if one is NOTHING:  # as for most agents: the sum is the other need itself, not a copy
+        return other
     return Need(one.tokens + other.tokens, one.micro_usd + other.micro_usd)
 
 

@@ -17,7 +17,7 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def on_context_made(work: UnitOfWork, made: ContextMade) -> None:
-    """Keep a context until its delegation begins, or end the delegation if there is none."""
+    """Keep a context until its delegation begins, or end the delegation if the port gave no context."""
     delegation = work.delegation(made.parent, made.delegation)
     if delegation is None or not delegation.is_checking:
         return

@@ -36,6 +36,7 @@ from callboard.actors.protocol.client_messages import (
     Ask,
     Cancel,
     Close,
+    Forked,
     Resumed,
     RevokePermission,
     SessionOpened,
@@ -76,7 +77,7 @@ from callboard.actors.supervisor.programs import (
     serve_lines,
 )
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
-from callboard.actors.supervisor.resuming import on_resumed
+from callboard.actors.supervisor.resuming import on_forked, on_resumed
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.telling import on_tell
 from callboard.actors.supervisor.tool_changes import on_tools_changed
@@ -93,7 +94,9 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-_AFTER_THE_END: Final = frozenset({Ask, Tell, Resumed, Finished, Stopped, SchemaChecked, CapacityGiven})
+_AFTER_THE_END: Final = frozenset(
+    {Ask, Tell, Resumed, Forked, Finished, Stopped, SchemaChecked, CapacityGiven}
+)
 """The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
 For a session that is opened again, agents that had not drained leave the books, and answers of ports are
 taken: they come only once. Of all other messages only the settlement counts."""
@@ -131,8 +134,8 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)
-    if freed := work.take_freed():
-        serve_lines(work, freed)
+    if work.freed:
+        serve_lines(work, work.take_freed())
     if work.state.queue.size:
         serve_queue(work)
     ask = work.state.ask
@@ -160,6 +163,8 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     else:
         record = replace(record, text=finished.text or record.text)
         record_racer_end(work, record, finished.kind, finished.detail)
+        if finished.kind == "needs_effect":  # nothing below the ask goes on, so that no call is paid in vain
+            end_agent(work, HOST, "needs_effect", finished.detail)
 
 
 def _on_stopped(work: UnitOfWork, sender: str, stopped: Stopped) -> None:
@@ -205,6 +210,7 @@ class Handler(NamedTuple):
 HANDLERS: Final[Mapping[type, Handler]] = {
     SessionOpened: Handler(lambda work, sender, body: asks.on_opened(work, body)),
     Resumed: Handler(lambda work, sender, body: on_resumed(work, body)),
+    Forked: Handler(lambda work, sender, body: on_forked(work, body)),
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
     Tell: Handler(lambda work, sender, body: on_tell(work, body)),
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),

@@ -21,6 +21,7 @@ Rules
     its call's.
 """
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
@@ -35,6 +36,7 @@ from callboard.actors.supervisor.budgets import add, kept_above
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
+    NO_BUDGET,
     Budget,
     Check,
     CheckTask,
@@ -174,7 +176,9 @@ def why_denied(
     if children + count > (limits.max_children or 0):
         counted = "racers counted singly" + (", with those in the background" if parent.background else "")
         return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
-    return _over_budget(ancestry, request, room) or _unpriced(state, ancestry, request)
+    return (
+        _over_budget(ancestry, request, room) or _unreadable(request) or _unpriced(state, ancestry, request)
+    )
 
 
 def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> str:
@@ -188,6 +192,17 @@ def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> s
     if state.agents + count > (limits.max_agents or 0):
         return f"at most {limits.max_agents} agents in one session"
     return ""
+
+
+def _unreadable(request: Delegate) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if the profile of the implicit agent is not one."""
+    if request.implicit == NULL:
+        return None
+    try:
+        read_profile(bytes(request.implicit))
+    except (msgspec.DecodeError, RecursionError):
+        return "denied", "the profile of the implicit agent cannot be read"
+    return None
 
 
 def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[Profile, Json]:
@@ -232,10 +247,9 @@ def _unpriced(
     )
     for name in request.profiles:
         profile, _ = _profile_of(state, request, name)
-        model = profile.own_model(ancestry[-1].model)
-        is_free = model.prices is None and not model.is_program
-        if is_free and (is_costed or profile.limits.cost_usd is not None):
-            return "denied", f"a cost limit applies and the prices of {model.name} are not known"
+        unpriced = profile.own_model(ancestry[-1].model).unpriced
+        if unpriced and (is_costed or profile.limits.cost_usd is not None):
+            return "denied", f"a cost limit applies and the prices of {unpriced} are not known"
     return None
 
 
@@ -315,9 +329,15 @@ def _child(
         profile.model_below(parent.model),
         narrow(above, own),
         depth_of(address),
-        Budget(own.tokens, micro(own.cost_usd)),
+        _budget(own),
         deadline_timer=timer,
     )
+
+
+def _budget(own: Limits) -> Budget:
+    if own.tokens is None and own.cost_usd is None:
+        return NO_BUDGET
+    return Budget(own.tokens, micro(own.cost_usd))
 
 
 def roster_of(

@@ -133,12 +133,13 @@ def cancel_delegation(work: UnitOfWork, parent: str, turn: int, call: int) -> No
     record = work.record(parent)
     if record is None or not record.is_running:
         return
-    for delegation in record.delegations.values():
-        if (delegation.turn, delegation.call) == (turn, call):
-            _stop_racers(work, parent, delegation)
-            detail = "the agent that delegated has cancelled it"
-            end_delegation(work, parent, delegation, "cancelled", detail=detail)
-            return
+    # An agent delegates in the order of its turns and calls, so its open delegations stand in that order.
+    found = record.delegations.last_until(lambda one: (one.turn, one.call) > (turn, call))
+    if found is None or (found.turn, found.call) != (turn, call):
+        return
+    _stop_racers(work, parent, found)
+    detail = "the agent that delegated has cancelled it"
+    end_delegation(work, parent, found, "cancelled", detail=detail)
 
 
 def _stop_racers(work: UnitOfWork, parent: str, delegation: Delegation) -> None:

@@ -1,8 +1,8 @@
 """Programs, from the supervisor's side: the line of their delegations, and deadlines.
 
 Rules
-  - A program's max_children bounds its copies that have not left the tree, whatever their turn. What is over
-    stands in line, and starts in the order of the asks, as soon as it fits.
+  - A program's max_children bounds its copies in the tree, of all its turns. Further delegations stand in
+    line, and start in the order of the asks, as soon as they fit.
   - A delegation in line is open: a `CancelTask` ends it, and so does the end of the program.
   - A program has one deadline. A new `Wake` takes the place of the one before.
 """

@@ -8,7 +8,7 @@ conversation, its agents' ordinals and its spending continue.
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLOCK, HOST
-from callboard.actors.protocol.client_messages import Resumed
+from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
@@ -30,6 +30,11 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
         work.update_session(capacity=resumed.capacity)
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
+
+
+def on_forked(work: UnitOfWork, forked: Forked) -> None:
+    """Apply the changes with which the session begins as a fork."""
+    on_resumed(work, forked.resumed)
 
 
 def _replace_agents(work: UnitOfWork, resumed: Resumed) -> None:

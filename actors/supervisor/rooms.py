@@ -11,6 +11,7 @@ Rules
   - The parent's own tools have no room: their results come as they are.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -18,8 +19,8 @@ from msgspec.structs import replace
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, TurnRequested
-from callboard.actors.protocol.profiles import Prices
-from callboard.actors.protocol.usage import NOTHING, Need, bound, dearest_input
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import NOTHING, Need, bound_of_any, dearest_input
 from callboard.actors.supervisor.budgets import add, kept_above, subtract
 from callboard.actors.supervisor.state import Budget, Delegation, Record
 
@@ -42,31 +43,32 @@ def room_for(ancestry: list[Record], request: Delegate) -> int:
 def _left(ancestry: list[Record]) -> int | None:
     """Return the bytes that the parent's budget and those above it have left; None without a limit."""
     # Without the reservations of calls in flight: they say more about the order of answers than about room.
-    prices = ancestry[-1].model.prices
+    specs = ancestry[-1].model.all_specs
     left: list[int] = []
     for record, above in kept_above(ancestry):
         budget, spent = record.budget, record.spent
         if budget.tokens is not None:
             left.append(budget.tokens - spent.tokens - above.tokens)
-        if budget.micro_usd is not None and prices is not None:
-            left += _bytes_for(budget.micro_usd - spent.micro_usd - above.micro_usd, prices)
+        if budget.micro_usd is not None:
+            left += _bytes_for(budget.micro_usd - spent.micro_usd - above.micro_usd, specs)
     return max(0, min(left)) if left else None
 
 
-def _bytes_for(micro_usd: int, prices: Prices) -> list[int]:
-    """Return the bytes of input that an amount pays for; nothing if input is free."""
-    price = dearest_input(prices)
-    return [micro_usd * 1_000_000 // price] if price else []
+def _bytes_for(micro_usd: int, specs: Iterable[ModelSpec]) -> list[int]:
+    """Return the bytes of input that an amount pays for, of each model whose input is not free."""
+    prices = [dearest_input(one.prices) for one in specs if one.prices is not None]
+    return [micro_usd * 1_000_000 // price for price in prices if price]
 
 
 def need_of_room(ancestry: list[Record], room: int) -> Need:
     """Return the need of a room in the parent's next turn; nothing if no budget bounds the parent."""
-    if not room or not _is_limited(ancestry):
+    if not room or not is_limited(ancestry):
         return NOTHING
-    return bound(room, 0, ancestry[-1].model.prices)
+    return bound_of_any(room, ancestry[-1].model.all_specs, has_reply=False)
 
 
-def _is_limited(ancestry: list[Record]) -> bool:
+def is_limited(ancestry: list[Record]) -> bool:
+    """Return True if a budget bounds the last of these agents."""
     return any(one.budget.tokens is not None or one.budget.micro_usd is not None for one in ancestry)
 
 
@@ -79,7 +81,7 @@ def with_closing(budget: Budget, closing: Need, room: Need) -> Budget:
 def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
     """Return the budget of a parent once the result of a delegation is known: it may exceed its room."""
     budget = ancestry[-1].budget
-    if (end.room and end.kind != "reported") or not _is_limited(ancestry):
+    if (end.room and end.kind != "reported") or not is_limited(ancestry):
         return budget
     over = prompts.json_bytes(prompts.delegation_result(end)[0]) - end.room
     more = need_of_room(ancestry, max(0, over))
@@ -152,7 +154,7 @@ def at_new_turn(record: Record, request: TurnRequested) -> Record:
     closing = NOTHING
     if record.background:
         # The reply to this turn is part of the next one, and may have as many tokens as it wants.
-        closing = add(bound(request.need.tokens, record.model.max_tokens, record.model.prices), tasks)
+        closing = add(bound_of_any(request.need.tokens, record.model.all_specs), tasks)
     budget = replace(record.budget, closing=closing, rooms=tasks, tasks=tasks)
     return replace(record, turn_children=record.background, ended=ended, budget=budget)
 

@@ -39,6 +39,9 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
     tasks: Need = NOTHING
 
 
+NO_BUDGET: Final = Budget()
+
+
 class Pending(msgspec.Struct, frozen=True, gc=False):
     """A report that waits for its judgement."""
 
@@ -111,7 +114,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     waiting: the addresses of agents whose requests wait for this scope's budget, by ticket.
     held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
         meanwhile.
-    granted: the turn and attempt in flight. grant: the amount reserved for it.
+    turn, attempt: of the model call in flight, 0 for none. grant: the amount reserved for it.
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
         were open before; of a program, all that have a place now.
     background: the copies of its open background delegations.
@@ -128,7 +131,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     model: ModelSpec
     limits: Limits
     depth: int
-    budget: Budget = Budget()
+    budget: Budget = NO_BUDGET
     spent: Usage = ZERO
     reserved: Need = NOTHING
     is_running: bool = True
@@ -140,7 +143,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     waiting: IntMap[str] = IntMap()
     held: Need | None = None
     is_leaving: bool = False
-    granted: tuple[int, int] = (0, 0)
+    turn: int = 0
+    attempt: int = 0
     wanted_at: int = 0
     grant: Need | None = None
     deadline_timer: int = 0
@@ -156,6 +160,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     delegations: IntMap[Delegation] = IntMap()
     text: str = ""
     program: ProgramBooks | None = None
+
+    @property
+    def granted(self) -> tuple[int, int]:
+        """Return the turn and attempt of the model call in flight; (0, 0) for none."""
+        return self.turn, self.attempt
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):

@@ -30,7 +30,7 @@ from callboard.actors.supervisor.admission import (
     wake_along,
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
-from callboard.actors.supervisor.rooms import at_new_turn, with_stated
+from callboard.actors.supervisor.rooms import at_new_turn, is_limited, with_stated
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -48,7 +48,9 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     is_new = request.attempt == 1 and not record.profile.is_eager
     if is_new and (record.turn_children or record.budget.closing is not NOTHING):
         record = ancestry[-1] = at_new_turn(record, request)
-    if request.after_ms:
+    if request.is_unbounded and is_limited(ancestry):
+        _refuse_unbounded(work, record, request)
+    elif request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
         work.put_records((record,))
@@ -119,11 +121,12 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq:
     agent, need = ancestry[-1], wanted.need
     reserved = budgets.reserve(ancestry, need)
     work.in_flight += 1
-    if agent.model.name in work.state.capacity:
+    model = wanted.model or agent.model.name
+    if model in work.state.capacity:
         ancestry[-1] = replace(
             agent, wanted=wanted, wanted_at=seq, reserved=reserved, held=need, ticket=0, parked=""
         )
-        place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, agent.model.name, need)
+        place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, model, need)
         work.posts.append(Post(CAPACITY, place))
     else:
         ancestry[-1] = _called(work, agent, wanted, seq, reserved)
@@ -141,7 +144,8 @@ def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, re
     return replace(
         agent,
         reserved=reserved,
-        granted=(wanted.turn, wanted.attempt),
+        turn=wanted.turn,
+        attempt=wanted.attempt,
         grant=wanted.need,
         held=None,
         wanted=None,
@@ -181,6 +185,16 @@ def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, whe
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 
+def _refuse_unbounded(work: UnitOfWork, record: Record, wanted: TurnRequested) -> None:
+    """End an agent within a budget whose next call can use any amount."""
+    if wanted.otherwise == "answered":
+        end_answered(work, record)
+        return
+    model = wanted.model or record.model.name
+    why = f"an image or a file is named by its address or id, and {model} states no most tokens of one"
+    end_agent(work, record.address, "budget", f"its next turn has no upper bound: {why}")
+
+
 def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
     """Settle a grant, once: release its reservation and charge its usage.
 
@@ -193,11 +207,11 @@ def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
         return
     record, text = ancestry[-1], settled.text or ancestry[-1].text
     if need == NOTHING:
-        work.put_records((replace(record, grant=None, granted=(0, 0), text=text),))
+        work.put_records((replace(record, grant=None, turn=0, attempt=0, text=text),))
         return
     used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)
-    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
+    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, turn=0, attempt=0, text=text)
     work.put_records(ancestry)
     work.in_flight -= 1
     wake_along(work, ancestry)

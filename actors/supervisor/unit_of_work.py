@@ -28,7 +28,7 @@ from callboard.actors.supervisor.state import Delegation, Record, SchemaVerdict,
 class UnitOfWork:
     """The state and posts of decisions in progress. seq: the seq of the event that is handled."""
 
-    __slots__ = ("_changed", "_freed", "_records", "in_flight", "posts", "seq", "state")
+    __slots__ = ("_changed", "_records", "freed", "in_flight", "posts", "seq", "state")
 
     def __init__(self, state: SupervisorState, seq: int = 0) -> None:
         self.state = state
@@ -38,7 +38,7 @@ class UnitOfWork:
         # `commit` relies on the order: each record stands after the one above it.
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
         self._changed: set[str] = set()
-        self._freed: list[str] = []
+        self.freed: list[str] = []
 
     def take_posts(self) -> tuple[Post, ...]:
         """Return the posts of a decision and start an empty list for the next one."""
@@ -157,13 +157,11 @@ class UnitOfWork:
         record = self.record(address)
         if record is not None and record.profile.is_eager:
             self.update_record(address, turn_children=record.turn_children - count)
-            self._freed.append(address)
+            self.freed.append(address)
 
     def take_freed(self) -> list[str]:
         """Return the programs that have free places since the last call."""
-        if not self._freed:
-            return []
-        freed, self._freed = self._freed, []
+        freed, self.freed = self.freed, []
         return freed
 
     def racer_address(self, parent: str, ordinal: int) -> str:

@@ -88,9 +88,9 @@ class AgentHarness:
             return ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure)
         return ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage)
 
-    def calls(self, *names: str, text: str = "") -> list[AnyMessage]:
+    def calls(self, *names: str, text: str = "", usage: Usage | None = USED) -> list[AnyMessage]:
         """Let the model call these tools, each with fitting arguments, and return the posts."""
-        return self.reads(calls(*[(name, ARGUMENTS[name]) for name in names], text=text))
+        return self.reads(calls(*[(name, ARGUMENTS[name]) for name in names], text=text), usage)
 
     def returned(self, call: int, output: str = "done") -> ToolReturned:
         return ToolReturned(self.state.turn, call, "ok", text_json(output))

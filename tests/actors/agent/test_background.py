@@ -261,3 +261,13 @@ def test_a_turn_that_was_never_granted_gives_its_ends_back_and_drops_the_words()
 )
 def test_the_ordinal_of_a_task_is_read_strictly(address: str, ordinal: int) -> None:
     assert tasks.ordinal_of("host", address) == ordinal
+
+
+@pytest.mark.parametrize("address", ["", "host", "host.1.1", "tools"])
+def test_the_start_of_a_task_that_is_no_child_changes_nothing(address: str) -> None:
+    agent = AgentHarness("host")
+    agent.begins(who=profile("host", ["helper"], background=True))
+    agent.reads(calls(BEHIND))
+    before = agent.state
+    assert agent.hears(Delegated(1, 0, address)) == []
+    assert agent.state == before

@@ -1,5 +1,7 @@
 """The calls of one reply: some go to tools, some to the supervisor, some are answered at once."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -47,6 +49,15 @@ def test_a_tool_call_is_posted_with_its_effect_and_its_arguments_unchanged() -> 
     assert agent.last[0].recipient == "tools"
 
 
+def test_an_agent_keeps_the_arguments_of_its_tools_and_not_of_its_delegations() -> None:
+    agent = begun()
+    prompt = {"agent": "worker", "prompt": "go"}
+    posts = agent.reads(Reply("", (("look", {"at": 1}), ("task", prompt)), "tool_use"))
+    assert kinds(posts) == ["CallTool", "Delegate"]
+    assert [bytes(use.input) for use in agent.state.uses] == [b'{"at":1}', b"null"]
+    assert [use.name for use in agent.state.uses] == ["look", "task"]
+
+
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     agent = begun()
     (wish,) = agent.calls("nonsense")
@@ -92,6 +103,37 @@ def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
 def test_a_single_call_that_was_cut_costs_a_turn() -> None:
     agent = begun()
     assert kinds(agent.reads(Reply("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
+
+
+WRITTEN = '{"path": "a'
+
+
+def unread(*names: str) -> Reply:
+    """Reply with calls whose arguments are no JSON."""
+    blocks = [
+        {"type": "tool_use", "id": f"id{at}", "name": name, "input": WRITTEN} for at, name in enumerate(names)
+    ]
+    return Reply(content=json.dumps(blocks).encode(), stop_reason="tool_use")
+
+
+@pytest.mark.parametrize("name", ["look", "report_back", "task", "task_wait", "task_cancel", "nonsense"])
+def test_arguments_that_are_no_object_are_answered_with_their_text(name: str) -> None:
+    agent = begun(SCHEMA)
+    assert kinds(agent.reads(unread(name))) == ["TurnRequested"]
+    (result,) = results(agent)
+    assert result["is_error"]
+    assert result["content"] == prompts.UNREAD_ARGUMENTS + WRITTEN
+
+
+def test_a_call_beside_one_with_unread_arguments_runs() -> None:
+    agent = begun()
+    blocks = [
+        *json.loads(unread("look").content or b""),
+        {"type": "tool_use", "id": "b", "name": "look", "input": {}},
+    ]
+    assert kinds(agent.reads(Reply(content=json.dumps(blocks).encode()))) == ["CallTool", "TurnSettled"]
+    agent.hears(agent.returned(1))
+    assert [one["content"] for one in results(agent)] == [prompts.UNREAD_ARGUMENTS + WRITTEN, "done"]
 
 
 def test_report_back_without_a_schema_is_an_unknown_tool() -> None:

@@ -64,7 +64,7 @@ def test_blocks_of_unknown_types_may_have_any_shape(strange: object) -> None:
         blocks({"type": "tool_use", "id": "c", "name": "a"}),
         blocks(use(input=None)),
         blocks(use(input=[1])),
-        blocks(use(input="{}")),
+        blocks(use(input=7)),
         blocks(use(name=3)),
         Json(b"[" * 50_000 + b"]" * 50_000),
     ],
@@ -95,3 +95,9 @@ def test_a_reply_of_nothing_but_blank_text_is_blank(content: Json, is_blank: boo
 @given(json_bytes)
 def test_any_json_is_read_or_is_garbage(content: Json) -> None:
     assert isinstance(read(content), Said | None)
+
+
+def test_arguments_as_text_are_no_arguments() -> None:
+    said = read(blocks(use(input='{"path": "a'), use()))
+    assert said is not None
+    assert [one.unread for one in said.uses] == ['{"path": "a', None]

@@ -1,4 +1,4 @@
-"""The step in a program's reply: what is read, and what is none."""
+"""The step in a program's reply: its fields, and replies without one."""
 
 import pytest
 

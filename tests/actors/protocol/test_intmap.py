@@ -94,6 +94,23 @@ def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: rand
     assert filled(*keys).put(3, "other") != filled(*keys).put(3, "another")
 
 
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True), KEYS)
+def test_the_last_value_until_a_place_is_found_without_looking_at_all(keys: list[int], place: int) -> None:
+    made: IntMap[int] = IntMap()
+    for key in keys:
+        made = made.put(key, key)
+    looks: list[int] = []
+
+    def is_past(value: int) -> bool:
+        looks.append(value)
+        return value > place
+
+    until = [key for key in keys if key <= place]
+    assert made.last_until(is_past) == (max(until) if until else None)
+    assert len(looks) <= 33 * (made.shift // 5 + 1)
+
+
 def test_an_empty_map_is_false_and_has_no_items() -> None:
     assert not IntMap()
     assert IntMap().get(0) is None

@@ -160,6 +160,17 @@ def test_a_drained_agent_is_forgotten() -> None:
     assert gate._stopped == set()
 
 
+def test_nothing_starts_for_an_agent_that_drained_without_a_stop_until_it_begins_again() -> None:
+    gate = Counter()
+    gate.post("host", "supervisor", TurnRequested(1, 1, Need(5), "d"))
+    wish = gate.last.seq
+    gate.post("host", "supervisor", Stopped())  # its decider has failed twice
+    refused = gate.post("supervisor", "model", CallModel("host", wish))
+    assert refused == (Refuse(gate.last, "model", gate.cancelled(gate.last)),)
+    gate.post("supervisor", "host", BEGIN)
+    assert gate.grant("host") == (Start(gate.last),)
+
+
 def test_schema_checks_belong_to_the_supervisor_and_outlive_every_stop() -> None:
     gate = Counter()
     check = CheckSchema(1, "report", Json(b"{}"), Json(b"1"))
@@ -290,6 +301,19 @@ def test_a_request_of_an_agent_that_is_stopped_is_given_up_and_a_late_place_is_n
     gate.post("host", "supervisor", Stopped())
     assert answered(gate, request.seq) == ()
     assert gate.places == set()
+
+
+def test_a_request_of_an_agent_that_has_drained_is_unwanted_also_in_the_agents_next_life() -> None:
+    """Drain an agent before the answer to its request. The supervisor waits for that answer."""
+    gate = Counter()
+    gate.post("supervisor", "capacity", RequestCapacity("host", 1, 1, "m", Need(5)))
+    request = gate.last
+    gate.stop("host")
+    for sender, recipient, body in (("host", "supervisor", Stopped()), ("supervisor", "host", BEGIN)):
+        gate.post(sender, recipient, body)
+        assert not gate.is_wanted(request.seq)
+        assert not gate.may_start(request)
+    assert gate.may_answer(request.seq)
 
 
 def test_a_cancelled_request_gives_no_place() -> None:

@@ -1,7 +1,8 @@
-"""Two rare sessions: a reply that spends its budget and delegates, and an approved call cut off by a crash.
+"""Rare sessions: a reply that spends its budget, an approved call cut off by a crash, a late grant.
 
 The first holds only if the supervisor settles a grant before it decides on the message that carries the
-settlement. The second holds only if an approval survives a crash and an idempotent tool is repeated.
+settlement. The second holds only if an approval survives a crash and an idempotent tool is repeated. The
+third holds only if no port starts a request for an agent that has forgotten it.
 """
 
 from msgspec.structs import replace
@@ -11,16 +12,25 @@ from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Stop
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    ToolReturned,
+)
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.recovery import recover
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.verify import Verifier
 
 # --- a reply that uses up its budget and delegates --------------------------------
 
@@ -151,3 +161,54 @@ def test_it_resumes_from_every_prefix_also_of_a_cancelled_session() -> None:
         log = world.cancel().run().log
         assert any(isinstance(event.body, Cancel) for event in log)
         assert check_resumes(scenario, log) == []
+
+
+# --- an agent that fails twice while its request for a turn is on its way ----------
+
+
+def reply_without_an_open_call_among_ends_of_tasks() -> Scenario:
+    """Return a session whose host wants a third turn at once, while the ends of two tasks wait for it."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if request.address != HOST or request.turn > 2:
+            return Reply("done")
+        kid = task("kid", background=True)
+        return calls(kid, kid) if request.turn == 1 else calls(("no such tool", {}))
+
+    people = [profile("host", ["kid"], background=True), profile("kid")]
+    return Scenario(people, policy, [ask()], faults=faults("crashes", most=2, fault_mixes=0))
+
+
+def make(world: SessionWorld, strand: str) -> None:
+    """Let the move of this strand happen."""
+    world.make(next(one for one in world.moves() if one.strand == strand))
+
+
+def failed_twice() -> SessionWorld:
+    """Run until the host has failed twice and the supervisor has not read its last request for a turn."""
+    world = SessionWorld(reply_without_an_open_call_among_ends_of_tasks())
+    for strand in ("inbox supervisor", "inbox host", "inbox supervisor", "model host/1", "inbox host"):
+        make(world, strand)
+    while all(one.strand != "model host/2" for one in world.moves()):
+        world.make(next(one for one in world.moves() if "host." not in one.strand and one.kind != "fault"))
+    make(world, "model host/2")
+    while calm := [one for one in world.moves() if one.strand != "inbox host" and one.kind != "fault"]:
+        world.make(calm[0])
+    for strand in ("inbox host", "fault crashes host", "fault crashes host"):
+        make(world, strand)
+    return world
+
+
+def test_a_turn_granted_to_an_agent_that_has_forgotten_it_does_not_start() -> None:
+    world = failed_twice().run()
+    grant, answer = world.events(CallModel)[-1], world.events(ModelReplied)[-1]
+    reply = world.of(ModelReplied)[-1]
+    assert (answer.cause, reply.status, reply.usage) == (grant.seq, "cancelled", ZERO)
+    assert [body.kind for body in world.of(AskEnded)] == ["crashed"]
+    assert breaches_of(world) == []
+    assert Verifier(world.log).run() is None
+
+
+def test_a_session_with_such_a_turn_resumes_from_every_prefix() -> None:
+    world = failed_twice().run()
+    assert check_resumes(world.scenario, world.log) == []

@@ -19,9 +19,11 @@ from callboard.actors.protocol.messages import Stop, Stopped, TurnSettled
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
+    CapacityGiven,
     CheckSchema,
     ExtendTimer,
     ModelReplied,
+    RequestCapacity,
     ToolReturned,
     ToolStarted,
 )
@@ -37,6 +39,7 @@ from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, rep
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, START_MS, Scenario, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.effort import effort
 from tests.session_plans import Plan, play
 
 LATER = 1_800_000_000_000
@@ -79,7 +82,7 @@ class Steady(Plan):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(suite=12, campaign=50), deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_without_contention_every_prefix_resumes_to_the_same_outcome(seed: int) -> None:
     world = play(Steady(seed, is_calm=True, asks=1))
@@ -91,7 +94,7 @@ def test_without_contention_every_prefix_resumes_to_the_same_outcome(seed: int) 
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(suite=10, campaign=50), deadline=None)
 @given(seed=st.integers(0, 10_000), schedule=st.integers(0, 3))
 def test_every_prefix_of_any_session_goes_on_replays_and_comes_to_rest(seed: int, schedule: int) -> None:
     world = play(Plan(seed), schedule)
@@ -307,6 +310,21 @@ def test_what_a_stopped_agent_still_asks_for_is_refused() -> None:
     assert isinstance(answer.body, ToolReturned)
     assert answer.body.status == "cancelled"
     assert found.starts == ()
+
+
+@pytest.mark.parametrize("last", [Cancel, Stop, Stopped])
+def test_a_request_for_a_place_of_an_agent_that_has_drained_is_cancelled_and_not_made_again(
+    last: type,
+) -> None:
+    scenario = Scenario([profile("host")], lambda request: Reply("hello"), [ask()], capacity=["scripted"])
+    world = until(SessionWorld(scenario), RequestCapacity).cancel()
+    while not world.of(Stopped):  # the place does not come
+        world.make(next(move for move in world.moves() if move.strand.startswith("inbox")))
+    found = cut(world, place(world, last))
+    (given,) = [e for e in found.posted if isinstance(e.body, CapacityGiven)]
+    assert (given.cause, given.body.status) == (place(world, RequestCapacity), "cancelled")  # type: ignore[union-attr]  # a CapacityGiven
+    assert found.starts == ()
+    assert [e.body.kind for e in found.posted if isinstance(e.body, AskEnded)] == ["cancelled"]
 
 
 # --- other agents -----------------------------------------------------------------

@@ -7,7 +7,7 @@ session.
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -22,11 +22,12 @@ from callboard.actors.protocol.messages import ReportBack, Stopped
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.step import ActorState, step
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
-from callboard.replay.testing.sessions.faults import KINDS, kind_of
+from callboard.replay.testing.sessions.faults import KINDS, faults, kind_of
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.actors.harness import SessionHarness
+from tests.effort import effort
 from tests.mutants.scenarios_state import changing_tools, contexts, other_tools, shared_states
 from tests.session_plans import Plan, play
 from tools.supervisor_phases import (
@@ -39,8 +40,11 @@ from tools.supervisor_phases import (
     session_status,
 )
 
-WILD = 3_500
+WILD = effort(suite=1_000, campaign=3_500)
 CALM = 60
+RARE = ("denied", "ignored")
+"""Faults of approvals: less than one of a thousand plans meets them by chance."""
+
 Statistics = set[tuple[str, str, type]]
 
 
@@ -113,6 +117,9 @@ def explored() -> Explored:
     of_its_own = (contexts, changing_tools, other_tools, shared_states)
     scenarios = [Plan(seed).scenario() for seed in range(WILD)]
     scenarios += [of_its_own[seed % len(of_its_own)]() for seed in range(WILD // 10)]
+    scenarios += [
+        replace(Plan(seed).scenario(), faults=faults(*RARE, fault_mixes=0)) for seed in range(WILD // 10)
+    ]
     for seed, scenario in enumerate(scenarios):
         world = Watched(scenario)
         try:
@@ -170,19 +177,20 @@ def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
 
 
 def closings() -> Statistics:
-    """Cover the rest: open; close among stragglers, with only a report to judge, and idle; reopen."""
-    straggling, judging, idle = (SessionHarness().opens() for _ in range(3))
+    """Cover the rest: open; close among stragglers, before and after the host's work, and idle; reopen."""
+    straggling, checking, judging, idle = (SessionHarness().opens() for _ in range(4))
     opened = straggling.session
     straggling.asks()
     straggling.hears("client", Cancel())
     straggling.hears("clock", TimerFired(1))
+    checking.asks({})
     judging.asks({}, Limits(deadline_s=1))
     judging.accepts()
     judging.hears("host", ReportBack(1, 0, Json(b"1")))
     judging.hears("clock", TimerFired(1))
     judging.hears("host", Stopped())
     seen: Statistics = {("new", opened, SessionOpened)}
-    for head in (straggling, judging, idle):
+    for head in (straggling, checking, judging, idle):
         for body in (Close(), Resumed(1, reopens=True)):
             before = head.session
             head.hears("client", body)

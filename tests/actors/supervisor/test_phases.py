@@ -13,6 +13,7 @@ from callboard.actors.protocol.client_messages import (
     Ask,
     Cancel,
     Close,
+    Forked,
     Resumed,
     RevokePermission,
     SessionOpened,
@@ -47,6 +48,7 @@ GO = Delegate(1, 0, ("kid",), PROMPT)
 SAMPLES: dict[type, SupervisorInput] = {
     SessionOpened: SessionOpened(1, "other", (), ModelSpec("m")),
     Resumed: Resumed(1, extend_ms=5),
+    Forked: Forked("s", 1, "", Resumed(1, extend_ms=5)),
     Ask: Ask("r2", PROMPT),
     Cancel: Cancel("enough"),
     ToolsChanged: ToolsChanged(ToolsChange((), address="host")),
@@ -146,6 +148,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     "checking": {
         Ask: ("checking", ["client:AskEnded"]),
         Resumed: ("checking", ["clock:ExtendTimer"]),
+        Forked: ("checking", ["clock:ExtendTimer"]),
         SchemaChecked: ("asking", ["host:Begin"]),
         TimerFired: ("open", ["client:AskEnded"]),
         Cancel: ("open", ["clock:CancelTimer", "client:AskEnded"]),
@@ -154,6 +157,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     "asking": {
         Ask: ("asking", ["client:AskEnded"]),
         Resumed: ("asking", ["clock:ExtendTimer"]),
+        Forked: ("asking", ["clock:ExtendTimer"]),
         TimerFired: ("ending", ["host:Stop", "clock:SetTimer"]),
         Cancel: ("ending", ["host:Stop", "clock:CancelTimer", "clock:SetTimer"]),
         Close: ("ending", ["host:Stop", "clock:CancelTimer", "clock:SetTimer"]),

@@ -46,6 +46,15 @@ def asks_model(head: SessionHarness, call: int, implicit: Json = QUESTION) -> li
     return [post.body for post in head.hears("host", body)]
 
 
+def test_a_question_whose_profile_cannot_be_read_is_denied() -> None:
+    head = running()
+    for number, bad in enumerate((Json(b"[]"), Json(b'{"name":1}'), Json(b"[" * 5_000 + b"]" * 5_000))):
+        (end,) = asks_model(head, number, bad)
+        assert isinstance(end, DelegationEnded)
+        assert (end.kind, end.detail) == ("denied", "the profile of the implicit agent cannot be read")
+    assert delegates(head, 9) == ["host.4:Begin"]
+
+
 # --- steps ------------------------------------------------------------------------
 
 
@@ -88,7 +97,7 @@ def test_copies_over_the_cap_stand_in_line_in_the_order_of_the_asks() -> None:
     head = running(own=Limits(max_children=2))
     assert delegates(head, 0) == ["host.1:Begin"]
     assert delegates(head, 1, copies=2) == []
-    assert delegates(head, 2) == []  # it would fit, and passes nobody
+    assert delegates(head, 2) == []  # it would fit, and passes no other
     assert head.ends("host.1") != []
     assert [head.record(f"host.{at}") is not None for at in (2, 3, 4)] == [True, True, False]
     assert said(head.ends("host.2"))[-1:] == ["host.4:Begin"] or head.record("host.4") is not None

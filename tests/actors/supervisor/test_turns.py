@@ -420,3 +420,29 @@ def test_a_resume_says_which_models_are_limited_from_then_on(
     head = limited(NO_LIMITS)
     head.hears("client", Resumed(1, capacity=now))
     assert said(head.wants("host.1")) == told
+
+
+# --- requests without a bound -----------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=10**9), NO_LIMITS])
+def test_a_request_without_a_bound_is_granted_only_where_no_budget_is_set(limits: Limits) -> None:
+    head = asked(limits=limits)
+    told = said(head.hears("host", TurnRequested(2, 1, Need(10), "d", is_unbounded=True)))
+    assert ("model:CallModel" in told) == (limits == NO_LIMITS)
+
+
+def test_the_end_of_an_agent_without_a_bound_names_the_model_and_the_reason() -> None:
+    head = asked(Limits(tokens=10**9))
+    request = TurnRequested(1, 1, Need(10), "d", is_unbounded=True)
+    ends = [post.body for post in head.hears("host.1", request) if isinstance(post.body, DelegationEnded)]
+    (end,) = ends
+    assert end.kind == "budget"
+    assert "scripted states no most tokens" in end.detail
+
+
+def test_an_agent_that_has_answered_ends_so_if_its_further_turn_has_no_bound() -> None:
+    head = asked(Limits(tokens=10**9))
+    request = TurnRequested(1, 1, Need(10), "d", otherwise="answered", is_unbounded=True)
+    ends = [post.body for post in head.hears("host.1", request) if isinstance(post.body, DelegationEnded)]
+    assert [end.kind for end in ends] == ["answered"]

@@ -1,0 +1,89 @@
+"""Calls that are not over with the answer of their tool: a person is asked, and the call goes on.
+
+An interrupted call may run again. A call that asks for input goes on with its next round, which has the
+values that a person gave. Both are questions like any other. A call has at most INPUT_ROUNDS_MAX such rounds;
+what its tool says then is its result.
+"""
+
+from msgspec.structs import replace
+
+from callboard.actors.agent import eager
+from callboard.actors.agent.calls import question_about
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.addresses import APPROVALS
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolReturned
+from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
+
+
+def question_after(
+    state: AgentState, returned: ToolReturned, use: ToolUse, turn: int = 0
+) -> tuple[ToolUse, Post] | None:
+    """Return the call as it goes on, and the question that its answer leads to; None if it leads to none.
+
+    turn: of the call, 0 for the last.
+    """
+    if returned.status == "input_required":
+        return _ask_for_input(state, returned, use, turn)
+    question = ask_to_repeat(state, returned.call, use, turn) if returned.status == "interrupted" else None
+    return (use, question) if question is not None else None
+
+
+def _ask_for_input(
+    state: AgentState, returned: ToolReturned, use: ToolUse, turn: int
+) -> tuple[ToolUse, Post] | None:
+    asked, rounds = returned.asked, use.given.round if use.given else 0
+    if asked is None or rounds >= INPUT_ROUNDS_MAX:
+        return None
+    use = replace(use, asked=asked, given=InputGiven(rounds + 1, NULL, asked.kept))
+    question = question_about(state, returned.call, use, turn)
+    assert isinstance(question.body, RequestApproval)
+    return use, Post(APPROVALS, replace(question.body, round=rounds + 1, form=asked.forms))
+
+
+def with_input(use: ToolUse, given: ApprovalGiven) -> ToolUse:
+    """Return a call with the values that a person gave it."""
+    if use.given is None or given.round != use.given.round:
+        return use
+    return replace(use, given=replace(use.given, values=given.values))
+
+
+def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
+    """Return the question if an interrupted call may run again; None if its tool wants no such question.
+
+    turn: of the call, 0 for the last.
+    """
+    if use.spec is None or use.spec.approval not in ("interrupted", "always"):
+        return None
+    return question_about(state, call, use, turn, is_repeat=True)
+
+
+def with_arguments(state: AgentState, call: int, arguments: Json) -> AgentState:
+    """Change the arguments of a call. The model's own words stay in the conversation."""
+    state = with_use(state, call, replace(state.uses[call], input=arguments))
+    return replace(state, changed=state.changed.put(call, True))
+
+
+def with_use(state: AgentState, call: int, use: ToolUse) -> AgentState:
+    """Return the state with a call of the last reply as it is now."""
+    if use is state.uses[call]:
+        return state
+    return replace(state, uses=(*state.uses[:call], use, *state.uses[call + 1 :]))
+
+
+def asked_of(state: AgentState, turn: int, call: int) -> InputAsked | None:
+    """Return the input that an open call has asked for last; None for none."""
+    if state.eager is None:
+        return state.uses[call].asked if turn == state.turn and call < len(state.uses) else None
+    found = eager.find(state.eager, turn, call)
+    return found.use.asked if found is not None else None
+
+
+def note_effect(state: AgentState, returned: ToolReturned, tool: str) -> AgentState:
+    """Note a call that a fork does not run: its agent ends with it."""
+    if returned.status != "needs_effect" or state.needs_effect:
+        return state
+    place = f"call {returned.call} of turn {returned.turn}"
+    return replace(state, needs_effect=f"{place}, {tool}, has an effect and no recorded result")

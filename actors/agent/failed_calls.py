@@ -1,0 +1,89 @@
+"""Model calls without an answer: ask again, ask another model, or end the agent."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.agent.fallback import NOT_AGAIN, after_failure
+from callboard.actors.agent.input_bound import at_bytes
+from callboard.actors.agent.program import end
+from callboard.actors.agent.retry import backoff_ms, end_of, spread_ms, wait_ms
+from callboard.actors.agent.state import AgentState, need_of, with_model
+from callboard.actors.agent.turns import Decision
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.failures import FailureKind, kind_of
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CUT_OFF, ModelReplied
+from callboard.actors.protocol.value_types import ModelFailure, Settled
+
+_GARBAGE: Final = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
+_CANCELLED: Final = ModelFailure("cancelled", "the model call was cancelled")
+_UNEXPLAINED: Final = ModelFailure("unknown", "the model port gave no reason")
+
+
+def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
+    """Ask again after a call without an answer, at once or after a wait, or end the agent."""
+    if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
+        return _ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
+    failure = _failure_of(reply)
+    again = _ask_same_model if kind_of(failure.code) not in kinds_of(state) else ask_next_model
+    if (asked := again(state, failure, settled)) is not None:
+        return asked
+    kind, detail = end_of(failure)
+    return end(state, kind, settled, detail)
+
+
+def _failure_of(reply: ModelReplied) -> ModelFailure:
+    if reply.status == "ok":
+        return _GARBAGE
+    return reply.failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
+
+
+def kinds_of(state: AgentState) -> tuple[FailureKind, ...]:
+    """Return the kinds of failures after which the agent asks its next model."""
+    return () if state.fallback is None else state.fallback.on
+
+
+def ask_next_model(state: AgentState, failure: ModelFailure, settled: Settled) -> Decision | None:
+    """Ask the next model after a failure of a listed kind; return None if none is left, or no attempt."""
+    fallback, made = state.fallback, _attempts_made(state)
+    assert fallback is not None  # it has listed the kind
+    if made >= (state.limits.max_model_attempts or 1):
+        return None
+    found = after_failure(fallback, _wait_of(failure, made, len(fallback.specs)))
+    if found is None:
+        return None
+    wait = spread_ms(found.wait_ms, made, state.address)
+    is_other = found.fallback.spec.made_by != state.model.made_by
+    state = replace(with_model(state, found.fallback.spec), fallback=found.fallback)
+    state = at_bytes(state) if is_other else state
+    return _ask_again(state, settled, wait)
+
+
+def _wait_of(failure: ModelFailure, made: int, models: int) -> int:
+    """Return the wait before a model is asked again. made: the attempts so far, of all models."""
+    rounds = 1 + (made - 1) // models
+    return wait_ms(failure, rounds) if failure.is_retryable else NOT_AGAIN
+
+
+def _ask_same_model(state: AgentState, failure: ModelFailure, settled: Settled) -> Decision | None:
+    made = _attempts_made(state)
+    wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
+    return None if wait is None else _ask_again(state, settled, wait)
+
+
+def _attempts_made(state: AgentState) -> int:
+    return state.attempt - state.cut_attempts
+
+
+def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
+    state = replace(state, attempt=state.attempt + 1)
+    again = TurnRequested(
+        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
+    )
+    if state.is_anew:
+        state, again = replace(state, is_anew=False), replace(again, breaks_cache=True)
+    if (books := state.fallback) is not None and (books.name or books.is_open):
+        again = replace(again, model=books.name, is_unbounded=books.is_open)
+    return state, (Post(SUPERVISOR, again),)

@@ -1,0 +1,53 @@
+"""Kinds of failed model calls: a fixed set, under which the codes of all services fall.
+
+A code is the service's own error type, `http_<status>` where it names none, or one of our own. A fallback
+lists the kinds after which another model is asked. The error of a request that no model would take, such as
+a bad parameter or a wrong key, has no kind.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias, get_args
+
+PassingKind: TypeAlias = Literal[
+    "rate_limit",
+    "overload",
+    "connection",
+    "timeout",
+    "broken_stream",
+    "server_error",
+]
+FailureKind: TypeAlias = Literal[PassingKind, "context_full", "refusal"]
+"""The kind of a failed model call. `refusal`: the model answered, and refused."""
+
+PASSING: Final[tuple[FailureKind, ...]] = get_args(PassingKind)
+"""The kinds that say nothing about the request. A fallback lists them unless it says otherwise."""
+
+_KINDS: Final[Mapping[str, FailureKind]] = MappingProxyType(
+    {
+        "rate_limit": "rate_limit",
+        "rate_limit_error": "rate_limit",
+        "http_429": "rate_limit",
+        "overloaded": "overload",
+        "overloaded_error": "overload",
+        "http_503": "overload",
+        "http_529": "overload",
+        "connection": "connection",
+        "timeout": "timeout",
+        "timeout_error": "timeout",
+        "http_408": "timeout",
+        "http_504": "timeout",
+        "broken_stream": "broken_stream",
+        "api_error": "server_error",
+        "server_error": "server_error",
+        "context_full": "context_full",
+    }
+)
+
+
+def kind_of(code: str) -> FailureKind | None:
+    """Return the kind of a failure with this code; None for one of no kind, such as a bad request."""
+    kind = _KINDS.get(code)
+    if kind is None and code.startswith("http_5"):
+        return "server_error"
+    return kind

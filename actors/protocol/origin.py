@@ -1,0 +1,28 @@
+"""The origin of the messages of a conversation: the models that made them, and the way to those models.
+
+A service understands its own blocks only: the reasoning, signatures and item ids of one are noise to another.
+So an agent keeps who made each assistant message (`makers.py`). That is ours, and no part of a message.
+"""
+
+from functools import lru_cache
+
+from callboard.actors.protocol.immutable import Value
+
+
+class Origin(Value, frozen=True):
+    """The maker of a message. To an equal origin its blocks go back as they came.
+
+    adapter: the code that speaks to the service, and so the form of the blocks. provider: the service's name.
+    endpoint: its address, without keys. model: the model's name there. An empty text means the usual one.
+    """
+
+    adapter: str = ""
+    provider: str = ""
+    endpoint: str = ""
+    model: str = ""
+
+
+@lru_cache(maxsize=1_024)
+def named(model: str) -> Origin:
+    """Return the origin of a model that is known by its name alone."""
+    return Origin(model=model)

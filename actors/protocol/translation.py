@@ -1,0 +1,252 @@
+"""The conversation of a request in the form in which one origin reads it. Pure: every replay gives the same.
+
+    message made by that origin      the same object: reasoning, signatures and item ids go back as they came
+    by another: text                 the text alone, without citations and marks; left out if it is blank
+    by another: call                 its name and arguments, under an id of ours; its result gets the same id
+    by another: image, document      at the next user message, behind the results, after a sentence about it
+    by another: thinking, calls of   left out: they mean something to their maker only
+      the service's own tools
+    by another: any other block      refused, or a text in its place
+    by a user                        the same object, but for the ids of results, and for blocks that the
+                                     adapter says it cannot send: those are refused, or a text in their place
+
+Rules
+  - The translation of a message depends on it and on earlier messages only. So what one origin is sent grows
+    at its end, as the conversation does, and a service finds its prompt cache.
+  - An id of ours is legal for every service, and differs for calls of different messages although their
+    makers gave them the same id.
+  - Two messages of models in a row, one of them by another, get `GO_ON` between them, and so does a
+    conversation that ends with another's message: services continue their own only.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.blocks import (
+    UNKNOWN,
+    are_same,
+    as_list,
+    call_of,
+    content_of,
+    id_of,
+    is_private,
+    kind_of,
+    medium_of,
+    parts_of,
+    source_of,
+    starts_with,
+    texts_of,
+    with_parts,
+)
+from callboard.actors.protocol.conversation import (
+    blocks_of,
+    is_by,
+    message,
+    rolled,
+    text_block,
+    text_json,
+    user_message,
+)
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.makers import maker_of
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.request import ModelRequest
+
+CanSend: TypeAlias = Callable[[str, str], bool]
+"""Tells if an adapter can send a block of a user: (its type, the type of its source or "") -> True if so."""
+
+ID_START: Final = "cb_"
+
+_MEDIA: Final = frozenset({"image", "document"})
+_CONTINUE: Final = text_block("Continue.")
+_BY_A_MODEL: Final = text_block("Made by the assistant:")
+GO_ON: Final = user_message((_CONTINUE,))
+_STRING: Final = msgspec.json.Decoder(str)
+
+
+class Unsayable(ValueError):
+    """A block that cannot be sent to an origin. place, block: of its message and in it. kind: its type.
+
+    Its text counts from 1, as `callboard request` does.
+    """
+
+    def __init__(self, place: int, block: int, kind: str) -> None:
+        super().__init__(f"message {place + 1}, block {block + 1} ({kind})")
+        self.place = place
+        self.block = block
+        self.kind = kind
+
+
+class _Reply(NamedTuple):
+    """The remains of another's message: its blocks, the ids of its calls by its own, and its images."""
+
+    blocks: list[Json]
+    ids: dict[str, deque[str]]
+    media: list[Json]
+
+
+class Reader:
+    """Translates a conversation, message after message. read: the number of messages so far.
+
+    can_send: None for an adapter that sends the blocks of users as they are. is_lossy: a block that cannot
+    be sent is replaced by a text. After Unsayable a reader is of no more use.
+    """
+
+    def __init__(self, origin: Origin, can_send: CanSend | None = None, *, is_lossy: bool = False) -> None:
+        self.read = 0
+        self._sent: list[Json] = []
+        self._origin = origin
+        self._can_send = can_send
+        self._is_lossy = is_lossy
+        self._replies = 0
+        self._last: Literal["heard", "own", "other"] = "heard"  # the message that was sent last
+        self._ids: dict[str, deque[str]] = {}  # of the calls of the last message, if another made it
+        self._media: list[Json] = []  # of others, for the next message of a user
+
+    @property
+    def sent(self) -> tuple[Json, ...]:
+        """Return the messages to send."""
+        return (*self._sent, self._go_on()) if self._last == "other" else tuple(self._sent)
+
+    def take(self, said: Json, maker: Origin) -> None:
+        """Translate the next message. maker: the maker of it, if it is a model's. Raises Unsayable."""
+        if is_by("system", said):
+            self._send(said, "heard")
+        elif is_by("user", said):
+            self._send(self._heard(said), "heard")
+            self._ids, self._media = {}, []
+        elif maker == self._origin:
+            self._take_own(said)
+        else:
+            self._take_other(said)
+        self.read += 1
+
+    def _take_own(self, said: Json) -> None:
+        self._replies += 1
+        self._part_from(self._last == "other")
+        self._send(said, "own")
+        self._ids = {}
+
+    def _take_other(self, said: Json) -> None:
+        self._replies += 1
+        reply = self._translated(said)
+        if reply.blocks:
+            self._part_from(self._last != "heard")
+            self._send(message("assistant", as_list(reply.blocks)), "other")
+        self._ids = reply.ids
+        self._media += reply.media
+
+    def _send(self, said: Json, by: Literal["heard", "own", "other"]) -> None:
+        self._sent.append(said)
+        self._last = by
+
+    def _part_from(self, is_reply: bool) -> None:
+        """Let a user speak before a model's message. is_reply: the last message is a model's, of another."""
+        if is_reply or self._media:
+            self._sent.append(self._go_on())
+            self._media = []
+
+    def _go_on(self) -> Json:
+        return user_message((_BY_A_MODEL, *self._media, _CONTINUE)) if self._media else GO_ON
+
+    # --- a message of another model ---------------------------------------------------
+
+    def _translated(self, said: Json) -> _Reply:
+        reply = _Reply([], {}, [])
+        for at, block in enumerate(blocks_of(content_of(said))):
+            kind = kind_of(block)
+            try:
+                if kind == "tool_use":
+                    reply.blocks.append(self._call(block, reply.ids))
+                elif kind == "text":
+                    reply.blocks.extend(texts_of(block))
+                elif kind in _MEDIA:
+                    reply.media.append(self._medium(at, kind, block))
+                elif not is_private(kind):
+                    reply.blocks.append(self._instead_of(at, kind))
+            except msgspec.DecodeError:
+                reply.blocks.append(self._instead_of(at, kind))
+        return reply
+
+    def _call(self, block: Json, ids: dict[str, deque[str]]) -> Json:
+        theirs = id_of(block)
+        number = sum(map(len, ids.values()))
+        ours = ID_START + rolled(f"{self._replies}.{number}", Json(theirs.encode()))
+        ids.setdefault(theirs, deque()).append(ours)
+        return call_of(block, ours)
+
+    def _medium(self, at: int, kind: str, block: Json) -> Json:
+        medium = medium_of(block)
+        if medium is None:  # such as one by the id of a file that another service keeps
+            return self._instead_of(at, f"{kind} with source {source_of(block) or UNKNOWN}")
+        return self._sendable(at, medium)
+
+    # --- a message of a user ----------------------------------------------------------
+
+    def _heard(self, said: Json) -> Json:
+        if not (self._ids or self._media or self._can_send):
+            return said
+        before = blocks_of(content_of(said))
+        blocks = [self._block(at, block) for at, block in enumerate(before)]
+        if self._media:
+            results = sum(1 for block in before if kind_of(block) == "tool_result")
+            blocks[results:results] = [_BY_A_MODEL, *self._media]
+        elif are_same(before, blocks):
+            return said
+        return message("user", as_list(blocks))
+
+    def _block(self, at: int, block: Json) -> Json:
+        """Return a user's block as it is sent: a result under the id of its call."""
+        if kind_of(block) != "tool_result":
+            return self._sendable(at, block)
+        parts, changed = parts_of(block), {}
+        if self._ids:
+            ours = self._ids.get(_STRING.decode(parts["tool_use_id"]))
+            if not ours:
+                return self._instead_of(at, "tool_result without its call")
+            changed["tool_use_id"] = text_json(ours.popleft())
+        content = parts.get("content", NULL)
+        inner = blocks_of(content) if starts_with(b"[", content) else ()
+        sendable = [self._sendable(at, one) for one in inner]
+        if not are_same(inner, sendable):
+            changed["content"] = as_list(sendable)
+        return with_parts(block, changed)
+
+    def _sendable(self, at: int, block: Json) -> Json:
+        """Return a block if the adapter can send it, else a text in its place. at: of the outer block."""
+        if self._can_send is None:
+            return block
+        kind, source = kind_of(block), source_of(block)
+        if self._can_send(kind, source):
+            return block
+        return self._instead_of(at, f"{kind} with source {source}" if source else kind)
+
+    def _instead_of(self, at: int, kind: str) -> Json:
+        if self._is_lossy:
+            return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
+        raise Unsayable(self.read, at, kind)
+
+
+def messages_for(request: ModelRequest, can_send: CanSend | None = None) -> tuple[Json, ...]:
+    """Return the conversation of a request as its model reads it. Raises Unsayable."""
+    if can_send is None and is_all_own(request):
+        return request.messages
+    reader = Reader(request.model.made_by, can_send, is_lossy=request.is_lossy)
+    read_on(reader, request)
+    return reader.sent
+
+
+def is_all_own(request: ModelRequest) -> bool:
+    """Return True if the model that is asked has made all messages of models."""
+    own = request.model.made_by
+    return all(maker == own for maker in request.origins.values())
+
+
+def read_on(reader: Reader, request: ModelRequest) -> None:
+    """Let a reader take the messages of a request that it has not taken. Raises Unsayable."""
+    maker, own = maker_of(request.origins), request.model.made_by
+    for place in range(reader.read, request.length):
+        reader.take(request.message(place), maker(place) or own)

@@ -1,0 +1,269 @@
+"""The recorded answers of a session, for a fork of it: which answer fits which request. No I/O.
+
+A fork asks again what follows from its changes, and only that: any other request has an answer in the log of
+the session that was forked, behind the event at which it forks.
+
+    request           has the answer of the request with the same
+    CallModel         agent, turn, attempt, and digest of the whole request
+    CallTool          agent, turn, call, tool, arguments, and the input given in this round
+    RequestApproval   agent, turn, call, tool and arguments; an approval only with a result of its tool
+    CheckSchema       task, schema and value
+    MakeContext       parent, delegation and profile, digest of the parent's last request, and delegation
+
+Rules
+  - A call of a program is known by the id of its ask in place of turn and call.
+  - A step of a program has no recorded answer: the program runs. But an answer that came after that step was
+    recorded after it, and is given after it.
+  - A tool result is fit only if the keys of the shared state that the tool has read have the same values.
+  - A recorded firing is only the order of a timer. A timer never fires before it is due.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_block
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import AnyMessage, Begin, Delegate, TurnRequested
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    MakeContext,
+    ModelReplied,
+    RequestApproval,
+    TimerFired,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.session.shared_state import NO_STATE, SharedState
+
+OF_MODEL: Final = -1  # in place of a call: the reply of the model itself
+
+Call: TypeAlias = tuple[str, int, int]
+"""An agent, its turn, and the call of that turn, or `OF_MODEL`."""
+
+Key: TypeAlias = tuple[object, ...]
+
+
+class Reusable(NamedTuple):
+    """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
+
+    read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
+    """
+
+    seq: int
+    at: int
+    body: AnyMessage
+    read: Mapping[str, bytes] = {}
+    is_step: bool = False
+
+    def fits(self, shared: SharedState) -> bool:
+        """Return True if the values that its tool has read are the same in this shared state."""
+        return all(_value(shared, key) == value for key, value in self.read.items())
+
+
+class RecordedAnswers:
+    """The answers of a session behind an event.
+
+    answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
+    inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
+    fired: the firings of timers, by timer. replaced: the recorded events that changes stand for, by call.
+    """
+
+    def __init__(self, events: Sequence[Event], base: int, changes: Mapping[Call, Json]) -> None:
+        self.answers: defaultdict[Key, list[Reusable]] = defaultdict(list)
+        self.open_at_base: dict[int, Reusable] = {}
+        self.inputs = [event for event in events[base:] if event.sender == CLIENT and _is_input(event)]
+        self.idle: set[int] = set()
+        self._is_asked = False
+        self.fired: defaultdict[int, list[Event]] = defaultdict(list)
+        self.replaced: dict[Call, int] = {}
+        self._base = base
+        self._changes = changes
+        self._keys = RequestKeys()
+        self._shared = NO_STATE
+        self._read_at: dict[int, SharedState] = {}
+        self._requests: dict[int, Key] = {}
+        self._calls: dict[int, Key] = {}
+        self._results: set[Key] = set()
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._note_idle(event)
+        if event.sender in PORTS and event.cause in self._requests:
+            self._answer(event)
+        elif isinstance(event.body, TimerFired) and event.seq > self._base:
+            self.fired[event.body.timer].append(event)
+        if (key := self._keys.take(event)) is not None:
+            self._requests[event.seq] = key
+        if isinstance(event.body, CallTool):
+            self._read_at[event.seq] = self._shared
+            body, given = event.body, event.body.given
+            named = (body.turn, body.call, body.tool, bytes(body.arguments), given.round if given else 0)
+            self._calls[event.seq] = (event.sender, *named)
+        self._shared = self._shared.after(event)
+
+    def _note_idle(self, event: Event) -> None:
+        if isinstance(event.body, AskEnded):
+            self._is_asked = False
+        elif event.sender == CLIENT and not self._is_asked:
+            self.idle.add(event.seq)
+            self._is_asked = isinstance(event.body, Ask)
+
+    def _answer(self, event: Event) -> None:
+        key = self._requests[event.cause]
+        if event.seq <= self._base or isinstance(event.body, ToolStarted):
+            return
+        found = Reusable(event.seq, event.at, self._changed(event), self._read(event), key[0] == "step")
+        self.answers[key].append(found)
+        if key[0] == "tool":
+            self._results.add(self._calls[event.cause])
+        if event.cause <= self._base:
+            self.open_at_base[event.cause] = found
+
+    def _read(self, event: Event) -> Mapping[str, bytes]:
+        if not isinstance(event.body, ToolReturned):
+            return {}
+        shared = self._read_at.get(event.cause, NO_STATE)
+        return {key: _value(shared, key) for key in event.body.state_read}
+
+    def _changed(self, event: Event) -> AnyMessage:
+        """Return an answer as it is given again: marked as recorded, perhaps with the value of a change."""
+        body = event.body
+        if isinstance(body, ToolReturned):
+            call = (event.recipient, body.turn, body.call)
+            if call not in self._changes:
+                return replace(body, reused=event.seq)
+            self.replaced[call] = event.seq
+            return ToolReturned(body.turn, body.call, "ok", self._changes[call], reused=event.seq)
+        if isinstance(body, ModelReplied):
+            call = (event.recipient, body.turn, OF_MODEL)
+            if call not in self._changes or body.status != "ok":
+                return replace(body, reused=event.seq)
+            self.replaced[call] = event.seq
+            return replace(body, content=_blocks(self._changes[call]), reused=event.seq)
+        return body
+
+    def changes(self) -> tuple[ForkChange, ...]:
+        """Return the changes as the log of the fork has them."""
+        return tuple(ForkChange(*call, replaces) for call, replaces in sorted(self.replaced.items()))
+
+    def find(self, key: Key, shared: SharedState) -> Reusable | None:
+        """Return the recorded answer to a request with this key, or None.
+
+        shared: the shared state as of the request.
+        """
+        known = self.answers.get(key)
+        if not known or not known[0].fits(shared):
+            return None
+        return known.pop(0) if len(known) > 1 else known[0]
+
+    def has_result(self, request: Event, given: ApprovalGiven) -> bool:
+        """Return True if the call that was approved has a recorded result. request: for the approval."""
+        asked = request.body
+        assert isinstance(asked, RequestApproval)
+        arguments = asked.arguments if given.arguments == NULL else given.arguments
+        named = (asked.turn, asked.call, asked.tool, bytes(arguments), asked.round)
+        return (request.sender, *named) in self._results
+
+
+class RequestKeys:
+    """The keys of port requests. Takes the events of a session in order."""
+
+    def __init__(self) -> None:
+        self._wishes: dict[int, TurnRequested] = {}
+        self._latest: dict[str, str] = {}
+        self._programs: set[str] = set()
+        self._delegations: dict[int, bytes] = {}
+
+    def take(self, event: Event) -> Key | None:
+        """Take the next event. Return its key if it is a request that a recorded answer may fit."""
+        make = _MAKERS.get(type(event.body))
+        return None if make is None else make(self, event, event.body)
+
+    def _begin(self, event: Event, begin: Begin) -> None:
+        (self._programs.add if begin.model.is_program else self._programs.discard)(event.recipient)
+
+    def _wish(self, event: Event, wish: TurnRequested) -> None:
+        self._wishes[event.seq] = wish
+        self._latest[event.sender] = wish.digest
+
+    def _delegate(self, event: Event, body: Delegate) -> None:
+        self._delegations[event.seq] = encode(replace(body, settled=None))
+
+    def _model(self, event: Event, grant: CallModel) -> Key | None:
+        wish = self._wishes.pop(grant.request, None)
+        if wish is None:
+            return None
+        if grant.agent in self._programs:
+            return ("step", grant.agent, wish.turn, wish.attempt)
+        return ("model", grant.agent, wish.turn, wish.attempt, wish.digest)
+
+    def _tool(self, event: Event, call: CallTool) -> Key:
+        place = self._place(event.sender, call.turn, call.call, call.id)
+        given = encode(call.given) if call.given else b""
+        return ("tool", *place, call.tool, bytes(call.arguments), given)
+
+    def _place(self, agent: str, turn: int, call: int, use_id: str) -> Key:
+        return (agent, use_id) if agent in self._programs else (agent, turn, call)
+
+    def _approval(self, event: Event, asked: RequestApproval) -> Key:
+        call = (event.sender, asked.turn, asked.call, asked.tool, bytes(asked.arguments))
+        return ("approval", *call, asked.is_repeat, asked.round, bytes(asked.form))
+
+    def _schema(self, event: Event, check: CheckSchema) -> Key:
+        return ("schema", check.task, bytes(check.schema), bytes(check.value), check.output_type)
+
+    def _context(self, event: Event, wanted: MakeContext) -> Key:
+        parent = (wanted.parent, wanted.delegation, wanted.profile, self._latest.get(wanted.parent))
+        return ("context", *parent, self._delegations.get(wanted.request))
+
+
+def answer_to(request: Event, found: Reusable, recipient: str) -> Post:
+    """Return a recorded answer as the answer to this request."""
+    body: Any = found.body
+    asked: Any = request.body
+    if isinstance(asked, CheckSchema):
+        body = replace(body, check=asked.check)
+    elif isinstance(asked, CallTool):
+        body = replace(body, turn=asked.turn, call=asked.call)
+    return Post(recipient, body)
+
+
+def _value(shared: SharedState, key: str) -> bytes:
+    cell = shared.cells.get(key)
+    return b"" if cell is None else bytes(cell.json())
+
+
+def _blocks(value: Json) -> Json:
+    """Return the content of a changed reply: blocks as they are, a text as one block."""
+    if not bytes(value).lstrip().startswith(b'"'):
+        return value
+    return Json(b"[" + bytes(text_block(msgspec.json.decode(value, type=str))) + b"]")
+
+
+def _is_input(event: Event) -> bool:
+    return event.recipient == SUPERVISOR and not isinstance(event.body, SessionOpened)
+
+
+_MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] = {
+    Begin: RequestKeys._begin,
+    TurnRequested: RequestKeys._wish,
+    Delegate: RequestKeys._delegate,
+    CallModel: RequestKeys._model,
+    CallTool: RequestKeys._tool,
+    RequestApproval: RequestKeys._approval,
+    CheckSchema: RequestKeys._schema,
+    MakeContext: RequestKeys._context,
+}

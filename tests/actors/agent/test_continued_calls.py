@@ -1,0 +1,111 @@
+"""Calls that ask for input: each round is a question and another call; the model reads the last result."""
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested, TurnSettled
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
+from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
+from callboard.replay.testing.sessions.replies import calls as says
+from callboard.replay.testing.sessions.scenario import profile
+from tests.actors.harness import AgentHarness
+
+FORMS = Json(b'{"go":{"message":"Where to?","schema":{"type":"object"}}}')
+VALUES = Json(b'{"go":{"city":"Oslo"}}')
+
+
+def agent_with(*calls: str) -> AgentHarness:
+    """Return an agent that has made these calls, of write tools."""
+    agent = AgentHarness("host")
+    agent.begins(who=profile("host", writes=["save", "put"]))
+    agent.reads(says(*[(name, {}) for name in calls]))
+    return agent
+
+
+def asks(call: int = 0, kept: str = "") -> ToolReturned:
+    return ToolReturned(1, call, "input_required", text_json("it asks"), asked=InputAsked(FORMS, kept))
+
+
+def gives(number: int, call: int = 0) -> ApprovalGiven:
+    return ApprovalGiven(1, call, "approved", round=number, values=VALUES)
+
+
+def test_a_call_that_asks_for_input_is_a_question_and_then_its_next_round() -> None:
+    agent = agent_with("save")
+    (question,) = agent.hears(asks(kept="step 1"))
+    assert isinstance(question, RequestApproval)
+    assert (question.round, question.form, question.tool) == (1, FORMS, "save")
+    (call,) = agent.hears(gives(1))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(1, VALUES, "step 1")
+    assert (call.turn, call.call, call.tool, call.effect) == (1, 0, "save", "write")
+    (again,) = agent.hears(asks(kept="step 2"))
+    assert isinstance(again, RequestApproval)
+    assert again.round == 2
+    (last,) = agent.hears(gives(2))
+    assert isinstance(last, CallTool)
+    assert last.given == InputGiven(2, VALUES, "step 2")
+    (turn,) = agent.hears(ToolReturned(1, 0, "ok", text_json("booked")))
+    assert isinstance(turn, TurnRequested)
+
+
+def test_other_calls_go_on_while_one_waits_for_a_person() -> None:
+    agent = agent_with("save", "put")
+    agent.hears(asks(0))
+    assert agent.hears(ToolReturned(1, 1, "ok", text_json("put"))) == []
+    assert [type(post) for post in agent.hears(gives(1))] == [CallTool]
+
+
+def test_an_answer_to_another_round_brings_no_values() -> None:
+    agent = agent_with("save")
+    agent.hears(asks())
+    (call,) = agent.hears(gives(3))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(1, NULL)
+
+
+def test_a_person_who_declines_ends_the_call() -> None:
+    agent = agent_with("save")
+    agent.hears(asks())
+    (turn,) = agent.hears(ApprovalGiven(1, 0, "denied", "not today", round=1))
+    assert isinstance(turn, TurnRequested)
+    assert "did not get it: not today" in str(agent.conversation())
+
+
+def test_a_call_that_asks_too_often_is_ended() -> None:
+    agent = agent_with("save")
+    for number in range(1, INPUT_ROUNDS_MAX + 1):
+        assert [type(post) for post in agent.hears(asks())] == [RequestApproval]
+        assert [type(post) for post in agent.hears(gives(number))] == [CallTool]
+    (turn,) = agent.hears(asks())
+    assert isinstance(turn, TurnRequested)
+    assert "it asks" in str(agent.conversation())
+
+
+def test_a_wish_for_input_without_a_form_is_an_error() -> None:
+    agent = agent_with("save")
+    (turn,) = agent.hears(replace(asks(), asked=None))
+    assert isinstance(turn, TurnRequested)
+
+
+def test_an_interrupted_round_runs_again_with_its_values_if_a_person_says_so() -> None:
+    agent = AgentHarness("host")
+    agent.begins(who=profile("host", asks=["pay"]))
+    agent.reads(says(("pay", {})))
+    agent.hears(ApprovalGiven(1, 0, "approved"))
+    agent.hears(asks(kept="step 1"))
+    agent.hears(gives(1))
+    (question,) = agent.hears(ToolReturned(1, 0, "interrupted", text_json("cut")))
+    assert isinstance(question, RequestApproval)
+    assert (question.is_repeat, question.round) == (True, 0)
+    (call,) = agent.hears(ApprovalGiven(1, 0, "approved", is_repeat=True))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(1, VALUES, "step 1")
+
+
+def test_a_stopped_agent_asks_no_person() -> None:
+    agent = agent_with("save")
+    agent.hears(Stop("cancelled"))
+    posts = agent.hears(asks())
+    assert [type(post) for post in posts if not isinstance(post, TurnSettled)] == [Stopped]

@@ -1,0 +1,156 @@
+"""Model calls without an answer, of an agent with several models: which is asked next, and on what terms."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from callboard.actors.agent.retry import spread_ms
+from callboard.actors.agent.state import request_of
+from callboard.actors.protocol.failures import PASSING, FailureKind
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage, Delegate, Finished, TurnRequested, TurnSettled
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.usage import Need, Usage, bound
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.testing.sessions.replies import Reply, calls, task
+from callboard.replay.testing.sessions.scenario import profile
+from tests.actors.harness import AgentHarness
+
+CHEAP = Prices(input_usd=1, output_usd=2)
+DEAR = Prices(input_usd=10, output_usd=20)
+SECOND = ModelSpec("second", 40, prices=DEAR)
+THIRD = ModelSpec("third", 300, prices=CHEAP)
+BUSY = ModelFailure("overloaded_error", "busy", is_retryable=True)
+FULL = ModelFailure("context_full", "too long")
+EVERY: tuple[FailureKind, ...] = (*PASSING, "context_full", "refusal")
+
+
+def begun(*others: ModelSpec, on: tuple[FailureKind, ...] = PASSING, attempts: int = 6) -> AgentHarness:
+    agent = AgentHarness()
+    who = profile("host", ["kid"], ["look"], prices=CHEAP, fallback=others or (SECOND,), fallback_on=on)
+    agent.begins(who=who, limits=Limits(max_model_attempts=attempts))
+    return agent
+
+
+def asked(posts: Sequence[AnyMessage]) -> TurnRequested:
+    (wish,) = posts
+    assert isinstance(wish, TurnRequested)
+    return wish
+
+
+def fails(agent: AgentHarness, failure: ModelFailure = BUSY) -> TurnRequested:
+    return asked(agent.reads(Reply(failure=failure)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["rate_limit_error", "overloaded_error", "connection", "timeout", "broken_stream", "api_error"],
+)
+def test_after_a_passing_failure_the_next_model_is_asked_at_once(code: str) -> None:
+    agent = begun()
+    wish = fails(agent, ModelFailure(code, is_retryable=True))
+    assert (wish.turn, wish.attempt, wish.model, wish.after_ms) == (1, 2, "second", 0)
+    assert wish.breaks_cache
+    assert request_of(agent.state).model == SECOND
+
+
+def test_its_need_is_that_of_the_next_model() -> None:
+    agent = begun()
+    known = agent.state.context_tokens
+    assert fails(agent).need == bound(known, 40, DEAR)
+
+
+def test_its_answer_is_charged_at_its_own_prices() -> None:
+    agent = begun()
+    fails(agent)
+    (finished,) = agent.reads(Reply("done"), usage=Usage(input_tokens=1_000, output_tokens=100))
+    assert isinstance(finished, Finished)
+    assert finished.settled is not None
+    assert finished.settled.usage is not None
+    assert finished.settled.usage.micro_usd == 10 * 1_000 + 20 * 100
+
+
+def test_a_turn_begins_with_the_model_that_answered_last_and_an_ask_with_the_first() -> None:
+    agent = begun()
+    fails(agent)
+    agent.calls("look")
+    wish = asked(agent.hears(agent.returned(0)))
+    assert (wish.turn, wish.attempt, wish.model, wish.breaks_cache) == (2, 1, "second", False)
+    agent.reads(Reply("done"))
+    who = profile("host", ["kid"], ["look"], prices=CHEAP, fallback=(SECOND,))
+    wish = asked(agent.begins(who=who))
+    assert (wish.turn, wish.model, wish.breaks_cache) == (3, "", True)
+
+
+def test_after_a_whole_round_the_agent_waits() -> None:
+    agent = begun(SECOND, THIRD)
+    told = [fails(agent) for _ in range(6 - 1)]
+    assert [wish.model for wish in told] == ["second", "third", "", "second", "third"]
+    waits = [0, 0, spread_ms(500, 3, agent.state.address), 0, 0]
+    assert [wish.after_ms for wish in told] == waits
+    (finished,) = agent.reads(Reply(failure=BUSY))
+    assert isinstance(finished, Finished)
+    assert (finished.kind, finished.detail) == ("model_error", "overloaded_error: busy")
+
+
+def test_the_model_that_may_be_asked_soonest_begins_the_next_round() -> None:
+    agent = begun()
+    fails(agent, ModelFailure("rate_limit_error", is_retryable=True, retry_after_ms=60_000))
+    wish = fails(agent)
+    assert (wish.model, wish.after_ms) == ("second", spread_ms(500, 2, agent.state.address))
+
+
+@pytest.mark.parametrize("code", ["invalid_request_error", "authentication_error", "context_full"])
+def test_a_bad_request_and_an_unlisted_kind_end_the_agent(code: str) -> None:
+    (finished,) = begun().reads(Reply(failure=ModelFailure(code, "no")))
+    assert isinstance(finished, Finished)
+    assert finished.detail == f"{code}: no"
+
+
+def test_an_unlisted_failure_that_may_pass_is_tried_again_with_the_same_model() -> None:
+    agent = begun()
+    wish = fails(agent, ModelFailure("garbage", is_retryable=True))
+    assert (wish.model, wish.breaks_cache) == ("", False)
+    assert wish.after_ms
+
+
+def test_a_refusal_falls_back_only_if_it_is_listed() -> None:
+    refusal = Reply("I will not.", stop_reason="refusal")
+    (finished,) = begun().reads(refusal)
+    assert isinstance(finished, Finished)
+    assert finished.kind == "model_refused"
+    agent = begun(on=EVERY)
+    wish = asked(agent.reads(refusal))
+    assert (wish.model, wish.after_ms) == ("second", 0)
+    assert wish.settled is not None
+    assert (wish.settled.text, agent.state.text) == ("", "")
+    (finished,) = agent.reads(refusal)
+    assert isinstance(finished, Finished)
+    assert finished.kind == "model_refused"
+
+
+def test_a_model_that_is_full_is_not_asked_again_in_that_turn() -> None:
+    agent = begun(on=EVERY)
+    assert fails(agent, FULL).model == "second"
+    wish = fails(agent)
+    assert wish.model == "second"
+    assert wish.after_ms
+
+
+@pytest.mark.parametrize("status", ["lost", "detached"])
+def test_a_call_that_was_cut_off_asks_the_same_model(status: str) -> None:
+    agent = begun()
+    fails(agent)
+    wish = asked(agent.hears(ModelReplied(1, 2, status)))  # type: ignore[arg-type]  # a status
+    assert (wish.attempt, wish.model, wish.after_ms, wish.breaks_cache) == (3, "second", 0, False)
+
+
+def test_a_delegation_leaves_the_need_of_the_dearest_model() -> None:
+    agent = begun(SECOND, THIRD)
+    posts = agent.reads(calls(task("kid")))
+    closing = next(post.closing for post in posts if isinstance(post, Delegate | TurnSettled))
+    known = closing.tokens - THIRD.max_tokens
+    assert closing == Need(
+        known + 300, max(bound(known, 40, DEAR).micro_usd, bound(known, 300, CHEAP).micro_usd)
+    )

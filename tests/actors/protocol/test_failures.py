@@ -1,0 +1,53 @@
+"""Kinds of failures: the codes of services fall under a fixed set."""
+
+from typing import get_args
+
+import pytest
+
+from callboard.actors.protocol.failures import PASSING, FailureKind, kind_of
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("rate_limit_error", "rate_limit"),
+        ("http_429", "rate_limit"),
+        ("overloaded_error", "overload"),
+        ("http_529", "overload"),
+        ("http_503", "overload"),
+        ("connection", "connection"),
+        ("timeout", "timeout"),
+        ("http_504", "timeout"),
+        ("broken_stream", "broken_stream"),
+        ("api_error", "server_error"),
+        ("http_500", "server_error"),
+        ("http_502", "server_error"),
+        ("context_full", "context_full"),
+    ],
+)
+def test_the_codes_of_services_fall_under_the_kinds(code: str, kind: str) -> None:
+    assert kind_of(code) == kind
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "invalid_request_error",
+        "authentication_error",
+        "not_found_error",
+        "http_400",
+        "http_401",
+        "garbage",
+        "unknown_model",
+        "model_crashed",
+        "cancelled",
+        "",
+        "http_",
+    ],
+)
+def test_a_request_that_no_model_would_take_has_no_kind(code: str) -> None:
+    assert kind_of(code) is None
+
+
+def test_a_full_context_and_a_refusal_are_no_passing_failures() -> None:
+    assert set(get_args(FailureKind)) - set(PASSING) == {"context_full", "refusal"}
