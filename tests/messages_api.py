@@ -84,7 +84,7 @@ class MessagesApi:
         self.hung_up = threading.Event()
         self.errors: list[BaseException] = []
         self.connections = 0
-        self._is_strict = is_strict
+        self.is_strict = is_strict
         self._responder = answers if callable(answers) else None
         self._answers = [] if callable(answers) else list(answers)
         self._lock = threading.Condition()
@@ -134,20 +134,24 @@ class MessagesApi:
         with self._lock:
             self.seen.append(seen)
             self._lock.notify_all()
-            if refusal := self._refusal(seen):
+            if refusal := self.refusal(seen):
                 return refusal
             if self._responder is None:
-                none_left = error_answer(500, "api_error", "no canned answer is left", x_should_retry="false")
-                return self._answers.pop(0) if self._answers else none_left
+                return self._answers.pop(0) if self._answers else self.none_left()
         return self._responder(seen)
 
-    def _refusal(self, seen: Seen) -> Canned | None:
+    def none_left(self) -> Canned:
+        """Return the answer of a server without one."""
+        return error_answer(500, "api_error", "no canned answer is left", x_should_retry="false")
+
+    def refusal(self, seen: Seen) -> Canned | None:
+        """Return the answer to a request that the service refuses."""
         if seen.path.partition("?")[0] != "/v1/messages":
             return error_answer(404, "not_found_error", f"no {seen.path}")
         if not {"authorization", "x-api-key"} & seen.headers.keys():
             return error_answer(401, "authentication_error", "x-api-key header is required")
         version = seen.headers.get("anthropic-version", "")
-        problem = problem_of(seen.body, version) if self._is_strict else ""
+        problem = problem_of(seen.body, version) if self.is_strict else ""
         return error_answer(400, "invalid_request_error", problem) if problem else None
 
 

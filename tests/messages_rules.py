@@ -169,6 +169,10 @@ def _thinking(body: JsonObject) -> Iterator[str]:
         yield "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
     elif isinstance(most, int) and most <= budget:
         yield "`max_tokens` must be greater than `thinking.budget_tokens`"
+    said = [blocks for role, blocks in _turns(body) if role == "assistant"]
+    kinds = [block.get("type") for block in said[-1]] if said else []
+    if "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking"):
+        yield f"Expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`."
 
 
 def _marks(body: JsonObject) -> Iterator[str]:

@@ -6,6 +6,9 @@ model never retries: the agent decides that, so every attempt is an event and is
 Models by name, `provider:name`, as `--model`, `Agent(model=...)` and `Runtime(model=...)` take them:
 
     anthropic:claude-sonnet-5      Claude over the Messages API; `claude-sonnet-5` alone means the same
+    openai:gpt-5                   OpenAI over Responses; `openai-chat:` means Chat Completions
+    openrouter:vendor/model        any model that OpenRouter leads to
+    ollama:name                    a model of an Ollama server
     scripted:survey:policy         the script, policy or model `policy` of the module `survey`
 
 A provider is a class, or a function, that takes the name after the colon and returns a `callboard.Model`, and
@@ -20,10 +23,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownName
 from callboard.actors.protocol.immutable import NULL, Json, Part
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import failure_text
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ class ModelAnswer(Part, frozen=True):
     content: the model's content blocks, a JSON list, verbatim. stop_reason: the service's word for its end.
     usage: the tokens used, without cost; None if they are not known. failure: the reason if there is no
     answer. model: the model that answered.
+    origin: of the content, if it is not that of the model's spec; None if it is.
+    sent: the request as it was sent, if the model tells.
     """
 
     content: Json = NULL
@@ -49,6 +55,8 @@ class ModelAnswer(Part, frozen=True):
     usage: Usage | None = None
     failure: ModelFailure | None = None
     model: str = ""
+    origin: Origin | None = None
+    sent: Sent | None = None
 
 
 @runtime_checkable
@@ -57,6 +65,14 @@ class Checkable(Protocol):
 
     def check(self) -> None:
         """Raise MisuseError if no call can work, for example without a key. Called before a session opens."""
+
+
+@runtime_checkable
+class WritesBodies(Protocol):
+    """A model that can write the body of a request without sending it."""
+
+    def written(self, request: ModelRequest) -> Sent:
+        """Return the digest of the body that would be sent now; blocks. Raises MisuseError."""
 
 
 @runtime_checkable
@@ -116,13 +132,22 @@ def _entry(provider: str) -> "EntryPoint":
     found = list(entry_points(group=GROUP, name=provider))
     if not found:
         raise UnknownName(
-            f"there is no model provider {provider!r}; {_installed()}; install the package that brings it "
+            f"there is no model provider {provider!r}{_near(provider)}; {_installed()}; install the package "
+            "that brings it "
             f"(one with an entry point {provider!r} in the group {GROUP!r})"
         )
     if len({one.value for one in found}) > 1:
         owners = ", ".join(sorted(f"{_package(one)} ({one.value})" for one in found))
         raise MisuseError(f"two packages bring the model provider {provider!r}: {owners}; uninstall one")
     return found[0]
+
+
+def _near(provider: str) -> str:
+    from difflib import get_close_matches
+    from importlib.metadata import entry_points
+
+    found = get_close_matches(provider, entry_points(group=GROUP).names, n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def _package(entry: "EntryPoint") -> str:

@@ -29,13 +29,8 @@ from typing import Final
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.errors import (
-    CallFailed,
-    broken_stream,
-    garbage_answer,
-    or_empty,
-    service_error,
-)
+from callboard.runtime.models.anthropic.errors import service_error
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer
 
 TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed

@@ -16,14 +16,20 @@ import msgspec
 
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.translation import Unsayable
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.errors import CallFailed, failure_of, for_log
+from callboard.runtime.models.addresses import checked_url, endpoint_of
+from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
 from callboard.runtime.models.anthropic.wire import exchange
+from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.near_names import near_names, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -101,13 +107,15 @@ class AnthropicModel:
         headers: Mapping[str, str] | None = None,
         client: "AsyncAnthropic | None" = None,
     ) -> None:
-        if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
+        if base_url is not None:
+            checked_url(base_url)
         if max_tokens < 1:
             raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; use at least 1")
         found = known_prices(name, cache) if prices == "known" else prices
         more = _params_json(params or {}, betas, api_version)
-        self.spec = ModelSpec(name, max_tokens, more, found, INLINE_TOOLS in betas)
+        self.spec = ModelSpec(
+            name, max_tokens, more, found, INLINE_TOOLS in betas, origin=_origin(name, base_url)
+        )
         self._base_url = base_url
         self._api_key = api_key
         self._stream = stream
@@ -115,6 +123,7 @@ class AnthropicModel:
         self._force_tools = force_tools
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
+        self._translator = Translator()
         self._own_client = client
         self._client: AsyncAnthropic | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -139,8 +148,13 @@ class AnthropicModel:
         """Ask once. A fault of the service, the network or the key is returned as a failure."""
         try:
             self.check()
-            body = body_of(request, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
+            said = self._translator.messages_for(request)
+            body = body_of(
+                request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools
+            )
             return await exchange(await self._opened(), body, headers_of(request), on_text)
+        except Unsayable as error:
+            failed = CallFailed(unsayable(request, error), ZERO)
         except (MissingKey, MissingExtra) as error:
             code = "missing_key" if isinstance(error, MissingKey) else "missing_extra"
             failed = CallFailed(ModelFailure(code, str(error)), ZERO)
@@ -150,6 +164,7 @@ class AnthropicModel:
         headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
         message = for_log(failed.failure.message, (*self.secrets().values(), *headers))
         failure = msgspec.structs.replace(failed.failure, message=message)
+        failure = with_near_names(failure, self.spec.name, KNOWN)
         return ModelAnswer(failure=failure, usage=failed.usage)
 
     def secrets(self) -> Mapping[str, str]:
@@ -160,6 +175,10 @@ class AnthropicModel:
         if client is not None:
             found |= {"client-api-key": client.api_key, "client-auth-token": client.auth_token}
         return {name: value for name, value in found.items() if value and len(value) >= _SECRET_CHARS_MIN}
+
+    def ended(self, session_id: str, address: str = "") -> None:
+        """Let go of the translated conversation of an agent that ended."""
+        self._translator.forget(session_id, address)
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -199,6 +218,13 @@ class AnthropicModel:
         )
 
 
+def _origin(name: str, base_url: str | None) -> Origin | None:
+    """Return the origin of a model behind another address; None for one at the usual address."""
+    if base_url is None:
+        return None
+    return Origin("anthropic", endpoint=endpoint_of(base_url), model=name)
+
+
 def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version: str) -> Json:
     _check_params(params, api_version)
     logged = {"betas": list(betas), "api_version": api_version}
@@ -227,8 +253,9 @@ def known_prices(name: str, cache: Cache) -> Prices:
     prices = KNOWN.get(name)
     if prices is None:
         raise MisuseError(
-            f"the price of {name!r} is not known; pass prices=Prices(input_usd=..., output_usd=..., "
-            "cache_read_usd=..., cache_write_usd=...) in US dollars per million tokens, or leave prices out"
+            f"the price of {name!r} is not known{near_names(name, KNOWN)}; "
+            "pass prices=Prices(input_usd=..., output_usd=..., cache_read_usd=..., cache_write_usd=...) "
+            "in US dollars per million tokens, or leave prices out"
         )
     if cache != "1h":
         return prices

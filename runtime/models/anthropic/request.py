@@ -13,6 +13,7 @@ A request with the user's own marks keeps them and gets only the first of these,
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,7 @@ RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools
 AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
 MARKS_MAX: Final = 4
 _MARK: Final = b'{"type":"ephemeral"}'
+_NO_THINKING: Final = Json(b'{"type":"disabled"}')
 _MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'
 # Block types known to take a mark. Thinking blocks do not, and an unknown type might not.
 _MARKABLE: Final = frozenset({"text", "image", "document", "search_result", "tool_use", "tool_result"})
@@ -48,16 +50,28 @@ class _Head(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def body_of(request: ModelRequest, *, stream: bool, cache: Cache, force_tools: bool | None) -> bytes:
-    """Return the request as it is sent. force_tools: the model accepts a forced tool; None: by its name."""
+def body_of(
+    request: ModelRequest,
+    said: Sequence[Json],
+    *,
+    stream: bool,
+    cache: Cache,
+    force_tools: bool | None,
+) -> bytes:
+    """Return the request as it is sent. said: the conversation, as this model reads it.
+
+    force_tools: the model accepts a forced tool; None: by its name.
+    """
     # Nothing is decoded that need not be: a conversation of a megabyte would hold up the event loop each
     # turn.
     params = params_of(request)
-    tools, system, messages = list(request.tools), request.system, list(request.messages)
+    tools, system, messages = list(request.tools), request.system, list(said)
     if cache:
         tools, system, messages = _with_marks(tools, system, messages, cache, params)
     body: dict[str, object] = {"model": request.model.name, "max_tokens": request.model.max_tokens}
     body.update((key, value) for key, value in params.items() if key not in RESERVED | AS_HEADERS.keys())
+    if said is not request.messages and _ends_without_thinking(said, params):
+        body["thinking"] = _NO_THINKING
     if request.force_tool and _may_force(request.model.name, params, force_tools):
         body["tool_choice"] = _forced(request.force_tool, params.get("tool_choice", NULL))
     if tools:
@@ -91,6 +105,21 @@ def _may_force(name: str, params: dict[str, Json], force_tools: bool | None) -> 
     if thinking != NULL and _HEAD.decode(thinking).type != "disabled":
         return False
     return bool(_FORCES.search(name)) if force_tools is None else force_tools
+
+
+def _ends_without_thinking(said: Sequence[Json], params: dict[str, Json]) -> bool:
+    """Return True if thinking is set, and the calls whose results come last were made without it."""
+    # The API wants a message with such calls to start with a thinking block while thinking is enabled. The
+    # message of another model has none for this one. After its own next message the model may think again.
+    if _HEAD.decode(params.get("thinking", _NO_THINKING)).type != "enabled":
+        return False
+    last = next((one for one in reversed(said) if _HEAD.decode(one).role == "assistant"), None)
+    kinds = [] if last is None else [_HEAD.decode(one).type for one in _blocks(_content(last))]
+    return "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking")
+
+
+def _content(message: Json) -> Json:
+    return _OBJECT.decode(message).get("content", NULL)
 
 
 def _forced(tool: str, choice: Json) -> dict[str, object]:

@@ -10,7 +10,8 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
-from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
+from callboard.runtime.models.anthropic.errors import failure_of
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 

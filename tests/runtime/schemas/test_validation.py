@@ -10,12 +10,13 @@ from callboard.runtime.schemas import validation
 from callboard.runtime.schemas.json_text import parse
 from callboard.runtime.schemas.subschema_index import DIALECT
 from callboard.runtime.schemas.validation import _CHECKER, report_problems
+from tests.effort import effort
 from tests.runtime.schemas.kit import accepted, problems, report, text
 from tests.runtime.schemas.strategies import all_schemas, values
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=effort(suite=60, campaign=1_000), deadline=None)
 @given(all_schemas, st.lists(values, min_size=1, max_size=8))
 def test_jsonschema_finds_words_exactly_where_jsonschema_rs_finds_a_value_invalid(
     root: object, examples: list[object]

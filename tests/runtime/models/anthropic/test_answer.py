@@ -19,7 +19,7 @@ from callboard.runtime.models.anthropic.answer import (
     parsed,
     usage_of,
 )
-from callboard.runtime.models.anthropic.errors import CallFailed
+from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
 from tests.runtime.models.anthropic.kit import content_of

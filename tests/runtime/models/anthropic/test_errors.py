@@ -3,12 +3,12 @@
 import pytest
 
 from callboard.actors.protocol.usage import ZERO
-from callboard.runtime.models.anthropic.errors import (
+from callboard.runtime.models.anthropic.errors import service_error
+from callboard.runtime.models.failures import (
     MESSAGE_CHARS_MAX,
     RETRY_AFTER_MS_MAX,
     for_log,
     retry_after_ms,
-    service_error,
 )
 
 STATUSES = [

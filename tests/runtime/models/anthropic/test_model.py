@@ -5,6 +5,7 @@ import dataclasses
 import importlib.util
 import subprocess
 import sys
+import warnings
 
 import anthropic
 import pytest
@@ -280,14 +281,15 @@ def test_a_model_works_on_one_event_loop_after_another_and_after_it_was_closed(a
     api.add(*[sse_answer(ANSWER)] * 3)
     model = model_at(api.url)
 
-    async def run(calls: int) -> None:
+    async def run(calls: int) -> list[object]:
+        said: list[object] = []
         for _ in range(calls):
-            content_of((await ask(model))[0])
+            said.append(content_of((await ask(model))[0]))
             await model.aclose()
         await model.aclose()
+        return said
 
-    asyncio.run(run(2))
-    asyncio.run(run(1))
+    assert asyncio.run(run(2)) + asyncio.run(run(1)) == [ANSWER["content"]] * 3
 
 
 def test_each_event_loop_gets_a_client_of_its_own() -> None:
@@ -375,8 +377,10 @@ def test_a_deprecated_model_causes_no_warning(api: MessagesApi) -> None:
     """Use a deprecated model: the SDK's `messages.create` warns, which fails many test suites."""
     api.add(stream_answer([]), sse_answer(ANSWER))
     request = request_with(HELLO, model=ModelSpec("claude-3-opus-20240229"))
-    ask_at(api.url, request)
-    content_of(ask_at(api.url, request)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask_at(api.url, request)
+        assert content_of(ask_at(api.url, request)[0]) == ANSWER["content"]
 
 
 @pytest.mark.slow
@@ -411,6 +415,32 @@ def test_prices_are_used_only_when_asked_for() -> None:
 def test_a_model_without_a_known_price_is_refused_with_a_way_out() -> None:
     with pytest.raises(MisuseError, match=r"claude-haiku-5-5.*prices=Prices"):
         AnthropicModel("claude-haiku-5-5", prices="known")
+
+
+def test_a_price_that_is_not_known_names_the_near_models() -> None:
+    with pytest.raises(MisuseError, match=r"did you mean 'claude-sonnet-5'.*pass prices="):
+        AnthropicModel("claude-sonet-5", prices="known")
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("claude-sonet-5", "; did you mean 'claude-sonnet-5' or 'claude-sonnet-4-5'?"),
+        ("claude-sonnet-5", "not_found_error: model"),
+        ("x", "not_found_error: model"),
+    ],
+)
+def test_an_unknown_model_names_the_near_ones(api: MessagesApi, name: str, ending: str) -> None:
+    api.add(error_answer(404, "not_found_error", "model"))
+
+    async def run() -> str:
+        model = AnthropicModel(name, base_url=api.url, api_key=KEY)
+        answer, _ = await ask(model)
+        await model.aclose()
+        assert answer.failure is not None
+        return answer.failure.message
+
+    assert asyncio.run(run()).endswith(ending)
 
 
 def test_a_cache_that_lasts_an_hour_costs_twice_the_input_to_write() -> None:

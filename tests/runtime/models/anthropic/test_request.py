@@ -26,7 +26,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 
 
 def raw_body(request: ModelRequest, cache: Cache = True, *, force_tools: bool | None = None) -> bytes:
-    return body_of(request, stream=True, cache=cache, force_tools=force_tools)
+    return body_of(request, request.messages, stream=True, cache=cache, force_tools=force_tools)
 
 
 def body(request: ModelRequest, cache: Cache = True, *, force_tools: bool | None = None) -> JsonObject:
@@ -86,7 +86,8 @@ def test_without_caching_everything_is_sent_as_it_is() -> None:
 
 
 def test_what_is_absent_is_left_out() -> None:
-    found = json.loads(body_of(request_with(), stream=False, cache=False, force_tools=None))
+    asked = request_with()
+    found = json.loads(body_of(asked, asked.messages, stream=False, cache=False, force_tools=None))
     assert found.keys() == {"model", "max_tokens", "messages"}
 
 

@@ -1,0 +1,154 @@
+"""Failed calls of any service: the parts of an answer's failure that do not depend on the service.
+
+    situation                                     code                       retry  usage
+    nothing came for too long                     timeout                    yes    unknown
+    no connection in time                         timeout                    yes    none
+    no connection                                 connection                 yes    none
+    the connection broke before any answer        connection                 yes    unknown
+    the answer broke off                          broken_stream              yes    unknown
+    an answer of the wrong form                   garbage                    yes    unknown unless it says
+
+Where tokens may have been billed, usage is "unknown", and the whole reservation is charged.
+"""
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeVar
+
+from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.failure_text import failure_text
+from callboard.runtime.models.addresses import endpoint_of
+
+T = TypeVar("T")
+
+MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
+RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
+_USED_NOTHING: Final = frozenset({503, 529})
+
+
+class CallFailed(Exception):
+    """A call without an answer. usage: the tokens it used; None if they are not known."""
+
+    def __init__(self, failure: ModelFailure, usage: Usage | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.usage = usage
+
+
+def garbage_answer(what: str, usage: Usage | None = None) -> CallFailed:
+    """Return the error for an answer of the wrong form."""
+    # Retryable: a proxy answers so while its service is starting.
+    return CallFailed(ModelFailure("garbage", what, is_retryable=True), usage)
+
+
+def broken_stream(what: str, usage: Usage | None = None) -> CallFailed:
+    """Return the error for an answer that broke off."""
+    return CallFailed(ModelFailure("broken_stream", what, is_retryable=True), usage)
+
+
+def or_empty(kind: type[T], value: object) -> T:
+    """Return a part of foreign JSON if it is of this kind, else an empty one."""
+    return value if isinstance(value, kind) else kind()
+
+
+def retry_after_ms(headers: Mapping[str, str]) -> int | None:
+    """Return the wait that the service asks for, at most a day; None if it asks for none.
+
+    headers: may hold `retry-after-ms` or `retry-after`, in seconds or as a date.
+    """
+    wait = _number(headers.get("retry-after-ms"))
+    if wait is None:
+        seconds = _number(headers.get("retry-after"))
+        wait = _until(headers) if seconds is None else seconds * 1_000
+    return None if wait is None else min(max(math.ceil(wait), 0), RETRY_AFTER_MS_MAX)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _until(headers: Mapping[str, str]) -> float | None:
+    try:
+        # Counted from the answer's own `Date`, so that the local clock does not matter.
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        return (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds() * 1_000
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def is_free(status: int, has_begun: bool) -> bool:
+    """Return True if an answer with this status shows that no tokens were billed.
+
+    has_begun: in an answer of status 200, tokens may have been made.
+    """
+    if status == 200:
+        return not has_begun
+    return status in _USED_NOTHING or (status < 500 and status != 408)
+
+
+def network_failure(error: BaseException) -> CallFailed | None:
+    """Return the failure of an exception of the HTTP client; None for any other exception."""
+    import httpx2
+
+    if isinstance(error, (httpx2.TimeoutException, TimeoutError)):
+        return timed_out(error)
+    if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
+        return broken_stream(f"the answer broke off: {failure_text(error)}")
+    if isinstance(error, httpx2.DecodingError):
+        return garbage_answer(f"the answer cannot be decompressed: {failure_text(error)}")
+    return None
+
+
+def timed_out(error: BaseException) -> CallFailed:
+    """Return the failure of a call that waited too long."""
+    import httpx2
+
+    cause = _of_client(error)
+    is_unsent = isinstance(cause, (httpx2.ConnectTimeout, httpx2.PoolTimeout))
+    what = "no connection in time" if is_unsent else "no answer in time"
+    failure = ModelFailure("timeout", f"{what} ({type(cause).__name__})", is_retryable=True)
+    return CallFailed(failure, ZERO if is_unsent else None)
+
+
+def unconnected(error: BaseException) -> CallFailed:
+    """Return the failure of a call that had no answer at all."""
+    import httpx2
+
+    cause = _of_client(error)
+    is_ours = isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, UnicodeError))
+    is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
+    advice = "; check base_url, and that the server runs" * isinstance(cause, httpx2.ConnectError)
+    told = f"no answer{_address(cause)}: {failure_text(cause)}{advice}"
+    failure = ModelFailure("connection", told, is_retryable=not is_ours)
+    return CallFailed(failure, ZERO if is_unsent else None)
+
+
+def _address(error: BaseException) -> str:
+    """Return ` from URL` for an error of the HTTP client that knows its request, else ""."""
+    import httpx2
+
+    with suppress(RuntimeError):  # an error that was made before its request has none
+        if isinstance(error, httpx2.RequestError):
+            return f" from {endpoint_of(str(error.request.url))}"
+    return ""
+
+
+def _of_client(error: BaseException) -> BaseException:
+    """Return the HTTP client's own error: a provider's SDK wraps it, and says "Connection error." only."""
+    import httpx2
+
+    return error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
+
+
+def for_log(message: str, secrets: tuple[str, ...]) -> str:
+    """Prepare a message for the log: remove secrets and limit its length."""
+    for secret in secrets:
+        message = message.replace(secret, "[secret]")
+    return message if len(message) <= MESSAGE_CHARS_MAX else message[: MESSAGE_CHARS_MAX - 1] + "…"

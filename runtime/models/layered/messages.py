@@ -1,0 +1,203 @@
+"""A conversation as messages of the layer. Each message is converted for itself.
+
+    block of a user          becomes
+    text                     text of the user's prompt
+    image                    the same image: by its bytes, or by its URL
+    document                 its text, or the same file by its bytes
+    tool_result              the result of that call; "Error: " stands before the text of an error
+    any other                refused as `invalid_request_error`, before anything is sent
+
+The images in a result stay there where the dialect allows that; elsewhere the user's prompt has them, after a
+line that names the call. Text blocks of a result are joined by line breaks.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.models.layered.dialects import JsonObject
+from callboard.runtime.models.layered.parts import part_of
+
+ERROR: Final = "Error: "
+_MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BLOCKS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+class Maker(NamedTuple):
+    """The layer's own name for the service, in replies that go back. is_sealed: it takes sealed reasoning
+    only. has_files_in_results: of the dialect.
+    """
+
+    name: str
+    url: str
+    is_sealed: bool
+    has_files_in_results: bool
+
+
+class Converted(NamedTuple):
+    """Messages of the layer. written: the arguments of their calls, in order, as the model wrote them."""
+
+    messages: list[ModelMessage]
+    written: list[str]
+
+
+def converted(messages: Sequence[Json], maker: Maker) -> Converted:
+    """Convert messages. Raises CallFailed for a block that the layer cannot say."""
+    found: list[ModelMessage] = []
+    written: list[str] = []
+    calls: dict[str, tuple[str, str]] = {}  # by our id: the id that the service knows, and the tool
+    for message in messages:
+        fields = _MESSAGE.decode(message)
+        role = msgspec.json.decode(fields["role"])
+        if role == "assistant":
+            found.append(_reply(fields["content"], maker, calls, written))
+        elif role == "user":
+            found.append(_request(fields["content"], maker, calls))
+        else:
+            raise _unsayable(f"a message of role {role!r}")
+    return Converted(found, written)
+
+
+def _blocks(content: msgspec.Raw) -> list[dict[str, msgspec.Raw]]:
+    if bytes(content).startswith(b'"'):
+        return [{"type": msgspec.Raw(b'"text"'), "text": content}]
+    return _BLOCKS.decode(content)
+
+
+def _plain(block: dict[str, msgspec.Raw], but: str = "") -> JsonObject:
+    return {key: msgspec.json.decode(value) for key, value in block.items() if key != but}
+
+
+def _reply(
+    content: msgspec.Raw, maker: Maker, calls: dict[str, tuple[str, str]], written: list[str]
+) -> ModelResponse:
+    parts: list[ModelResponsePart] = []
+    for block in _blocks(content):
+        part = _part(block)
+        if isinstance(part, ToolCallPart):
+            calls[msgspec.json.decode(block["id"], type=str)] = (part.tool_call_id, part.tool_name)
+            written.append(str(part.args))
+        if not (isinstance(part, ThinkingPart) and maker.is_sealed and not part.signature):
+            parts.append(part)  # of open reasoning the layer would make words of the assistant
+    return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
+
+
+def _part(block: dict[str, msgspec.Raw]) -> ModelResponsePart:
+    plain, raw = _plain(block, but="input"), block.get("input")
+    if "part" not in plain and plain["type"] not in ("text", "tool_use"):
+        raise _unsayable(f"a block of type {plain['type']!r} of another service")
+    return part_of(plain, None if raw is None else Json(raw))
+
+
+def _request(content: msgspec.Raw, maker: Maker, calls: dict[str, tuple[str, str]]) -> ModelRequest:
+    parts: list[ModelRequestPart] = []
+    prompt: list[UserContent] = []
+    for block in map(_plain, _blocks(content)):
+        if block["type"] == "tool_result":
+            wire_id, name = calls.get(block["tool_use_id"], (block["tool_use_id"], "a call"))
+            value, files = _result(block, name, maker)
+            parts.append(ToolReturnPart(name, value, wire_id))
+            prompt += files
+        else:
+            prompt.append(_user_content(block))
+    if prompt or not parts:
+        parts.append(UserPromptPart(_alone(prompt)))
+    return ModelRequest(parts=parts)
+
+
+def _alone(prompt: list[UserContent]) -> str | list[UserContent]:
+    """Return the text of a prompt that is one text, else all of the prompt."""
+    first = prompt[0] if len(prompt) == 1 else None
+    return first if isinstance(first, str) else prompt
+
+
+def _result(block: JsonObject, name: str, maker: Maker) -> tuple[Any, list[UserContent]]:
+    """Return the value of a result, and the files that the prompt has instead."""
+    texts, files = _texts_and_files(block.get("content", ""))
+    text = ERROR * bool(block.get("is_error")) + "\n".join(texts)
+    if not files:
+        return text or "(empty)", []
+    if maker.has_files_in_results:
+        return [*filter(None, [text]), *files], []
+    return text or "(see below)", [f"Files in the result of {name}:", *files]
+
+
+def _texts_and_files(content: Any) -> tuple[list[str], list[UserContent]]:
+    if isinstance(content, str):
+        return [content], []
+    items = list(map(_user_content, content))
+    texts = [item for item in items if isinstance(item, str)]
+    return texts, [item for item in items if not isinstance(item, str)]
+
+
+def _user_content(block: JsonObject) -> UserContent:
+    source = block.get("source") or {}
+    make = _CONTENTS.get((block["type"], source.get("type", "")))
+    if make is None:
+        by = f" by {source['type']!r}" if source else ""
+        raise _unsayable(f"a block of type {block['type']!r}{by}")
+    return make(source or block)
+
+
+def _data(source: JsonObject) -> bytes:
+    try:
+        return base64.b64decode(source["data"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _unsayable(f"a file whose data is not base64 ({error})") from None
+
+
+def _file(source: JsonObject) -> BinaryContent:
+    return BinaryContent(data=_data(source), media_type=source["media_type"])
+
+
+_CONTENTS: Final[dict[tuple[str, str], Callable[[JsonObject], UserContent]]] = {
+    ("text", ""): lambda block: str(block["text"]),
+    ("image", "url"): lambda source: ImageUrl(url=source["url"]),
+    ("image", "base64"): _file,
+    ("document", "base64"): _file,
+    ("document", "text"): lambda source: str(source["data"]),
+}
+"""Make content of a block of a user: by its type, and the type of its source."""
+
+
+def _unsayable(what: str) -> CallFailed:
+    text = f"nothing was sent: this service has no form for {what}"
+    return CallFailed(ModelFailure("invalid_request_error", text), ZERO)
+
+
+def system_text(system: Json) -> str:
+    """Return the system prompt as text: its blocks joined by blank lines. Raises CallFailed."""
+    plain = msgspec.json.decode(system)
+    if plain is None or isinstance(plain, str):
+        return plain or ""
+    return "\n\n".join(_texts(plain))
+
+
+def _texts(blocks: Iterable[JsonObject]) -> list[str]:
+    found = []
+    for block in blocks:
+        if block.get("type") != "text":
+            raise _unsayable(f"a block of type {block.get('type')!r} in the system prompt")
+        found.append(str(block["text"]))
+    return found

@@ -1,0 +1,231 @@
+"""A model of another service, through the model layer of pydantic-ai-slim."""
+
+import asyncio
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
+
+import msgspec
+
+from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.translation import Unsayable
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure, Sent
+from callboard.runtime.models.addresses import checked_url, endpoint_of
+from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.layered.context import check_context, check_count
+from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.prices import known_prices
+from callboard.runtime.models.layered.service import ADAPTER, Service
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.translator import Translator, unsayable
+from callboard.runtime.sanitize import to_json
+
+if TYPE_CHECKING:
+    from callboard.runtime.models.layered.layer import Layer
+
+_SECRET_CHARS_MIN: Final = 8
+_SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+_MISSING: Final = {MissingKey: "missing_key", MissingExtra: "missing_extra"}
+_SENDABLE: Final = frozenset(
+    {
+        ("text", ""),
+        ("image", "base64"),
+        ("image", "url"),
+        ("document", "base64"),
+        ("document", "text"),
+    }
+)
+# Set by callboard, by arguments of the model, or through the layer.
+_NOT_PARAMS: Final = frozenset(
+    {
+        "model", "messages", "input", "instructions", "system", "tools", "tool_choice", "stream",
+        "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "previous_response_id",
+        "conversation", "n", "api_key", "headers", "extra_headers", "extra_body", "timeout",
+    }
+)  # fmt: skip
+
+
+class Settings(TypedDict, total=False):
+    """The arguments that all these models have, as `AnthropicModel` describes them."""
+
+    max_tokens: int
+    prices: Prices | Literal["known"] | None
+    api_key: str | None
+    stream: bool
+    force_tools: bool
+    timeout_s: float
+    connect_timeout_s: float
+    headers: Mapping[str, str] | None
+
+
+class LayeredModel:
+    """A model of a service that the layer can ask. Made by the classes of `models`, such as `OpenAIModel`.
+
+    name: of the model at the service. known_as: its name in the log, with the provider. params: further
+    parameters of the service's API, in its own words. They go into the log. context: the tokens that it reads
+    at most, if it cuts longer conversations instead of refusing them; 0 if not. The other arguments are those
+    of `AnthropicModel`.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        name: str,
+        known_as: str,
+        *,
+        max_tokens: int = 8_192,
+        params: Mapping[str, object] | None = None,
+        prices: Prices | Literal["known"] | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool = True,
+        force_tools: bool = True,
+        timeout_s: float = 600.0,
+        connect_timeout_s: float = 10.0,
+        headers: Mapping[str, str] | None = None,
+        context: int = 0,
+    ) -> None:
+        url = checked_url(base_url or os.environ.get(service.url_variable) or service.base_url)
+        if max_tokens < 1:
+            raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; use at least 1")
+        endpoint = f"{endpoint_of(url)} ({service.dialect.name})"
+        origin = Origin(ADAPTER, service.provider, endpoint, name)
+        # Behind one dialect there are many servers, and not all count tokens well.
+        self.spec = ModelSpec(known_as, max_tokens, _params_json(params), origin=origin, checks_usage=True)
+        if prices is not None:
+            found = known_prices(service.provider, name) if prices == "known" else prices
+            self.spec = msgspec.structs.replace(self.spec, prices=found)
+        self._service = service
+        self._name = name
+        self._base_url = url
+        self._api_key = api_key
+        self._stream = stream
+        self._force_tools = force_tools
+        self._context = context
+        self._timeout_s = (timeout_s, connect_timeout_s)
+        self._headers = dict(headers or {})
+        self._translator = Translator(_can_send)
+        self._layer: Layer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def check(self) -> None:
+        """Raise MissingExtra without the layer, MissingKey without a key. Nothing is imported or sent."""
+        self.check_installed()
+        if self._service.needs_key and not self._key():
+            raise MissingKey(
+                f"no API key for {self.spec.name}: set the environment variable "
+                f"{self._service.key_variables[0]}, or pass {type(self).__name__}(..., api_key=...)"
+            )
+
+    def check_installed(self) -> None:
+        """Raise MissingExtra without the layer. Nothing is imported."""
+        missing = [name for name in self._service.modules if importlib.util.find_spec(name) is None]
+        if missing:
+            raise MissingExtra(
+                f"the model {self.spec.name} needs {', '.join(missing)}: "
+                f"pip install 'callboard[{self._service.extra}]'"
+            )
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        try:
+            self.check()
+            messages = self._translator.messages_for(request)
+            check_context(self._context, len(request.system) + sum(map(len, (*request.tools, *messages))))
+            layer = await self._opened()
+            answer = await layer.ask(request, messages, on_text)
+            check_count(self._context, answer.usage)
+            return answer
+        except Unsayable as error:
+            failed = CallFailed(unsayable(request, error), ZERO)
+        except (MissingKey, MissingExtra) as error:
+            failed = CallFailed(ModelFailure(_MISSING[type(error)], str(error)), ZERO)
+        except CallFailed as error:
+            failed = error
+        # No message may contain a header value, unless it is short: a common word, not a secret.
+        headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
+        message = for_log(failed.failure.message, (*self.secrets().values(), *headers))
+        failure = msgspec.structs.replace(failed.failure, message=message)
+        return ModelAnswer(failure=failure, usage=failed.usage)
+
+    def written(self, request: ModelRequest) -> Sent:
+        """Return the digest of the body that would be sent now; blocks. Raises MisuseError."""
+        self.check_installed()
+        try:
+            return self._open().written(request, self._translator.messages_for(request))
+        except (CallFailed, Unsayable) as error:
+            raise MisuseError(f"the request cannot be written now: {error}") from error
+
+    def secrets(self) -> Mapping[str, str]:
+        """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""
+        found = {"api-key": self._key()}
+        found |= {name: value for name, value in self._headers.items() if _SECRET_HEADER.search(name)}
+        return {name: value for name, value in found.items() if len(value) >= _SECRET_CHARS_MIN}
+
+    def ended(self, session_id: str, address: str = "") -> None:
+        """Let go of the conversation of an agent that ended."""
+        self._translator.forget(session_id, address)
+        if self._layer is not None:
+            self._layer.sent.forget(session_id, address)
+
+    async def aclose(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        layer, self._layer = self._layer, None
+        if layer is not None and self._loop is asyncio.get_running_loop():
+            await layer.aclose()
+
+    def _key(self) -> str:
+        # Read at each call: the environment may be set after this object is made.
+        found = (os.environ.get(name) for name in self._service.key_variables)
+        return self._api_key or next(filter(None, found), "")
+
+    async def _opened(self) -> "Layer":
+        """Return the layer's model of this event loop. Connections belong to the loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._layer, self._opening = loop, None, asyncio.Lock()
+        async with self._opening:
+            if self._layer is None:
+                # On a thread: the import of the layer takes a second, too long for the event loop.
+                self._layer = await asyncio.to_thread(self._open)
+        return self._layer
+
+    def _open(self) -> "Layer":
+        from callboard.runtime.models.layered.layer import Layer, Options
+        from callboard.runtime.models.layered.messages import Maker
+        from callboard.runtime.models.layered.wire import client_with
+
+        service = self._service
+        client = client_with(self._headers, *self._timeout_s)
+        made = service.make(Opened(self._name, self._base_url, self._key(), client))
+        files = service.dialect.has_files_in_results
+        maker = Maker(service.layer_name, made.base_url or "", service.is_sealed, files)
+        settings = {"openai_store": False} if service.is_sealed else {}
+        options = Options(settings, self._stream, self._force_tools, service.has_strict, service.libraries)
+        return Layer(made, service.dialect, maker, options, client)
+
+
+def _can_send(kind: str, source: str) -> bool:
+    """Return whether a block of a user has a form in all these services: those of `messages`."""
+    return (kind, source) in _SENDABLE
+
+
+def _params_json(params: Mapping[str, object] | None) -> Json:
+    params = params or {}
+    if wrong := sorted(_NOT_PARAMS & params.keys()):
+        raise MisuseError(
+            f"params may not hold {', '.join(wrong)}: use the arguments of the model for those that may "
+            "be set; callboard sets the others"
+        )
+    return to_json(dict(params), what="params") if params else NULL

@@ -1,0 +1,118 @@
+"""Content blocks of a reply, made of the parts of the layer, and the way back.
+
+A block has the shape of the Messages API, and under `part` everything that the layer's part has beside it:
+ids, signatures, encrypted content. To the origin that made a block the same part goes back.
+
+    part          block
+    text          {"type":"text","text":...}
+    tool call     {"type":"tool_use","id":...,"name":...,"input":...}
+    thinking      {"type":"thinking","thinking":...}
+    any other     {"type":"<kind of the part>"}, with the whole part under `part`
+
+The arguments of a call are the bytes that the model wrote. Arguments that are no JSON object become a JSON
+string; empty ones and null an empty object. A call without an id, or with the id of another call of its
+reply, gets one of ours, `call_<turn>_<number>`; its part keeps the id that came, if one did.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from pydantic import TypeAdapter
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.models.layered.dialects import JsonObject
+from callboard.runtime.sanitize import check_json
+
+_PARTS: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
+_OWN_ID: Final = "pyd_ai_"  # the beginning of an id that the layer made for a call that came without one
+_EMPTY: Final = Json(b"{}")
+
+
+def blocks_of(parts: Sequence[ModelResponsePart], turn: int) -> Json:
+    """Return the content blocks of a reply, a JSON list. turn: of the reply."""
+    ids = _ids(parts, turn)
+    return Json(msgspec.json.encode([_block(part, ids.get(at, "")) for at, part in enumerate(parts)]))
+
+
+def _ids(parts: Sequence[ModelResponsePart], turn: int) -> dict[int, str]:
+    """Return the ids of the calls, each once, by the place of the call."""
+    found: dict[int, str] = {}
+    for at, part in enumerate(parts):
+        if isinstance(part, ToolCallPart):
+            came = part.tool_call_id
+            is_usable = not _is_ours(came) and came not in found.values()
+            found[at] = came if is_usable else f"call_{turn}_{len(found)}"
+    return found
+
+
+def _is_ours(call_id: str) -> bool:
+    """Return whether a call came without an id."""
+    return not call_id or call_id.startswith(_OWN_ID)
+
+
+def _block(part: ModelResponsePart, call_id: str) -> dict[str, object]:
+    dumped: JsonObject = _PARTS.dump_python(part, mode="json", exclude_none=True, exclude_defaults=True)
+    dumped["part_kind"] = part.part_kind
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": dumped.pop("content", ""), "part": dumped}
+    if isinstance(part, ThinkingPart):
+        return {"type": "thinking", "thinking": dumped.pop("content", ""), "part": dumped}
+    if isinstance(part, ToolCallPart):
+        return _call_block(part, call_id, dumped)
+    return {"type": part.part_kind, "part": dumped}
+
+
+def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject) -> dict[str, object]:
+    for key in ("tool_name", "args", "tool_call_id"):
+        dumped.pop(key, None)
+    if part.tool_call_id != call_id and not _is_ours(part.tool_call_id):
+        dumped["tool_call_id"] = part.tool_call_id
+    block = {"type": "tool_use", "id": call_id, "name": part.tool_name, "input": _input(part.args)}
+    return {**block, "part": dumped}
+
+
+def _input(written: object) -> object:
+    """Return the arguments of a call as JSON: an object, or a string for arguments that are no object."""
+    if not isinstance(written, str):
+        return written or _EMPTY
+    if written.strip() in ("", "null"):
+        return _EMPTY
+    try:
+        checked = check_json(written)
+    except InvalidPrompt:
+        return written
+    return checked if bytes(checked).startswith(b"{") else written
+
+
+def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePart:
+    """Return the part of a block of an assistant message. raw_input: of a call, as bytes."""
+    known: JsonObject = dict(block.get("part") or {})
+    kind = block["type"]
+    if kind == "text":
+        known = {**known, "part_kind": "text", "content": block["text"]}
+    elif kind == "thinking":
+        known = {**known, "part_kind": "thinking", "content": block["thinking"]}
+    elif kind == "tool_use":
+        mine = {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments_of(raw_input)}
+        known = {"tool_call_id": block["id"], **known, **mine}
+    return _PARTS.validate_python(known)
+
+
+def arguments_of(raw_input: Json | None) -> str:
+    """Return the arguments of a call as the model wrote them."""
+    raw = bytes(raw_input or b"{}")
+    return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+
+def is_call(part: ModelResponsePart) -> bool:
+    """Return whether a part is a call of a tool of ours."""
+    return isinstance(part, BaseToolCallPart) and isinstance(part, ToolCallPart)

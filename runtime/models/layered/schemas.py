@@ -1,0 +1,87 @@
+"""The schemas of tools as a service gets them: as they are, or wider, never narrower.
+
+A service takes the schema of a tool only if it describes an object. Keywords at its top that the services
+refuse there go into the description, so the schema that is sent admits all that ours admits; the arguments of
+a call are checked against ours. `strict` is set only for a schema that is already in the strict dialect.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.models.layered.dialects import JsonObject
+
+STRICT_DEPTH_MAX: Final = 5
+STRICT_NAMES_MAX: Final = 100
+# Keywords that the strict dialect has had since it was published, and that need no further rule.
+_STRICT: Final = frozenset(
+    {
+        "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref",
+        "$defs", "description", "title",
+    }
+)  # fmt: skip
+# The services refuse these at the top. The last one counts what the others leave over, so it goes with them.
+_NOT_AT_TOP: Final = frozenset(
+    {
+        "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref", "$dynamicRef",
+        "unevaluatedProperties",
+    }
+)  # fmt: skip
+
+
+def sendable(schema: Json) -> JsonObject:
+    """Return the schema to send: the same one, or a wider one with the lost words in its description."""
+    plain = msgspec.json.decode(schema)
+    if not isinstance(plain, dict):
+        return {"type": "object"}
+    lost = {key: value for key, value in plain.items() if key in _NOT_AT_TOP}
+    if plain.get("type") == "object" and not lost:
+        return plain
+    kept = {key: value for key, value in plain.items() if key not in lost}
+    return {**kept, "type": "object", **_described(kept, lost)}
+
+
+def _described(kept: JsonObject, lost: JsonObject) -> JsonObject:
+    """Return the description of a schema, with the words that it lost."""
+    words = f"Also: {msgspec.json.encode(lost).decode()}" if lost else ""
+    told = "\n".join(filter(None, (str(kept.get("description", "")), words)))
+    return {"description": told} if told else {}
+
+
+def is_strict(schema: JsonObject) -> bool:
+    """Return whether a schema is in the strict dialect as it stands."""
+    if schema.get("type") != "object" or "anyOf" in schema:
+        return False
+    names = sum(len(part.get("properties", ())) for part, _ in _parts(schema, 1))
+    return names <= STRICT_NAMES_MAX and all(
+        depth <= STRICT_DEPTH_MAX and _is_strict_part(part) for part, depth in _parts(schema, 1)
+    )
+
+
+def _is_strict_part(part: JsonObject) -> bool:
+    if not part.keys() <= _STRICT or not part.keys() & {"type", "anyOf", "enum", "const", "$ref"}:
+        return False
+    if "properties" not in part and part.get("type") != "object":
+        return not part.keys() & {"required", "additionalProperties"}
+    names = part.get("properties", {})
+    return part.get("additionalProperties") is False and set(part.get("required", ())) == set(names)
+
+
+def _parts(schema: Any, depth: int) -> Iterator[tuple[JsonObject, int]]:
+    """Return a schema and all inside it, each with its depth."""
+    if not isinstance(schema, dict):
+        yield {"not": {}}, depth
+        return
+    yield schema, depth
+    for inner, further in _inside(schema):
+        yield from _parts(inner, depth + further)
+
+
+def _inside(schema: JsonObject) -> Iterator[tuple[Any, int]]:
+    """Return the schemas in a schema, each with the levels that it is deeper."""
+    yield from ((one, 0) for one in schema.get("$defs", {}).values())
+    items = [schema["items"]] if "items" in schema else []
+    inner = [*items, *schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    yield from ((one, 1) for one in inner)

@@ -1,0 +1,108 @@
+"""The description of a service: its name, its keys, its address, and how the layer's model for it is made."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from callboard.runtime.models.layered.dialects import CHAT, RESPONSES, Dialect
+from callboard.runtime.models.layered.opened import Opened
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model as LayerModel
+
+ADAPTER: Final = "pydantic-ai"
+"""The adapter in the origin of the messages of all these models."""
+
+
+class Service(NamedTuple):
+    """A service and the dialect in which it is asked.
+
+    provider: its name in origins and in prices. make: makes the layer's model. base_url: without a variable
+    and an argument. layer_name: the layer's name for it. modules: that must be installed. extra: that
+    installs them. key_variables: of the environment; the first one is named in errors. url_variable: of the
+    environment. is_sealed: it returns reasoning sealed, and takes it back only so. has_strict: it knows
+    strict schemas. libraries: that make a request, beside the layer.
+    """
+
+    provider: str
+    dialect: Dialect
+    make: "Callable[[Opened], LayerModel]"
+    base_url: str
+    layer_name: str = "openai"
+    modules: tuple[str, ...] = ("pydantic_ai", "openai")
+    extra: str = "models"
+    key_variables: tuple[str, ...] = ()
+    url_variable: str = ""
+    needs_key: bool = True
+    is_sealed: bool = False
+    has_strict: bool = False
+    libraries: tuple[str, ...] = ("openai",)
+
+
+def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "LayerModel":
+    from callboard.runtime.models.layered.openai_layer import chat_model
+
+    return chat_model(opened, limit=limit)
+
+
+def _openrouter(opened: Opened) -> "LayerModel":
+    from callboard.runtime.models.layered.openai_layer import openrouter_model
+
+    return openrouter_model(opened)
+
+
+def _ollama(opened: Opened) -> "LayerModel":
+    from callboard.runtime.models.layered.openai_layer import ollama_model
+
+    return ollama_model(opened)
+
+
+def _sealed(opened: Opened) -> "LayerModel":
+    from callboard.runtime.models.layered.openai_layer import responses_model
+
+    return responses_model(opened, is_sealed=True)
+
+
+def _plain(opened: Opened) -> "LayerModel":
+    from callboard.runtime.models.layered.openai_layer import responses_model
+
+    return responses_model(opened, is_sealed=False)
+
+
+OPENAI_CHAT: Final = Service(
+    "openai",
+    CHAT,
+    _chat,
+    "https://api.openai.com/v1",
+    key_variables=("OPENAI_API_KEY",),
+    url_variable="OPENAI_BASE_URL",
+    has_strict=True,
+)
+OPENAI_RESPONSES: Final = OPENAI_CHAT._replace(dialect=RESPONSES, make=_sealed, is_sealed=True)
+PLAIN_RESPONSES: Final = OPENAI_RESPONSES._replace(make=_plain)
+"""Responses for models that do not reason. Reasoning that comes all the same does not go back."""
+
+COMPATIBLE: Final = OPENAI_CHAT._replace(
+    provider="compatible", key_variables=(), url_variable="", needs_key=False, has_strict=False
+)
+OLD_COMPATIBLE: Final = COMPATIBLE._replace(make=partial(_chat, limit="max_tokens"))
+"""A server that knows `max_tokens`, the older name of the limit."""
+
+OPENROUTER: Final = Service(
+    "openrouter",
+    CHAT,
+    _openrouter,
+    "https://openrouter.ai/api/v1",
+    layer_name="openrouter",
+    key_variables=("OPENROUTER_API_KEY",),
+)
+OLLAMA: Final = Service(
+    "ollama",
+    CHAT,
+    _ollama,
+    "http://localhost:11434/v1",
+    layer_name="ollama",
+    key_variables=("OLLAMA_API_KEY",),
+    url_variable="OLLAMA_BASE_URL",
+    needs_key=False,
+)

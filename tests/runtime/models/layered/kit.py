@@ -1,0 +1,127 @@
+"""What the tests of layered models share: a server, models of both dialects, and conversations."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.layered.openai import OpenAICompatibleModel
+from callboard.runtime.models.protocol import ModelAnswer
+from tests.messages_api import Canned, Seen
+from tests.openai_api import Answer, OpenAIApi
+from tests.runtime.models.anthropic.kit import request_with
+
+Api = Literal["chat", "responses"]
+KEY = "sk-test-0123456789"
+LOOK: Mapping[str, object] = {
+    "name": "look",
+    "description": "Look at a file.",
+    "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+}
+Block = dict[str, Any]
+
+
+class Service:
+    """A server, and models that ask it on one event loop: a client takes 50 ms to make."""
+
+    def __init__(self, api: OpenAIApi) -> None:
+        self.api = api
+        self._runner = asyncio.Runner()
+        self._models: dict[str, OpenAICompatibleModel] = {}
+
+    def model(self, dialect: Api = "chat", **settings: Any) -> OpenAICompatibleModel:
+        """Return a model of this server."""
+        settings = {"base_url": f"{self.api.url}/v1", "api_key": KEY, "max_tokens": 100, **settings}
+        made = OpenAICompatibleModel("test-model", api=dialect, **settings)
+        return self._models.setdefault(f"{dialect} {settings!r}", made)
+
+    def ask(
+        self, request: ModelRequest | None = None, dialect: Api = "chat", **settings: Any
+    ) -> tuple[ModelAnswer, str]:
+        """Call a model once. Return its answer and the streamed text."""
+        texts: list[str] = []
+        model = self.model(dialect, **settings)
+        answer = self._runner.run(model.call(request or asked(model=model.spec), texts.append))
+        return answer, "".join(texts)
+
+    def failure(self, *answers: Answer, dialect: Api = "chat", **settings: Any) -> ModelAnswer:
+        """Ask once of a server that answers so, and return the failed answer."""
+        self.api.reply(*answers)
+        answer, _ = self.ask(dialect=dialect, **settings)
+        assert answer.failure is not None, answer
+        assert answer.content == NULL
+        return answer
+
+    def run(self, work: Any) -> Any:
+        """Run a coroutine on the loop of the models."""
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        """Close the models, then the loop."""
+        for model in self._models.values():
+            self._runner.run(model.aclose())
+        self._runner.close()
+
+
+@contextmanager
+def serving() -> Iterator[Service]:
+    """Serve all tests of a module."""
+    with OpenAIApi() as api:
+        service = Service(api)
+        try:
+            yield service
+        finally:
+            service.close()
+
+
+def asked(messages: Sequence[object] = ({"role": "user", "content": "Hello."},), **more: Any) -> ModelRequest:
+    """Make a request with this conversation and one tool."""
+    model = more.pop("model", ModelSpec("compatible:test-model", 100))
+    return request_with(messages, tools=more.pop("tools", [LOOK]), model=model, **more)
+
+
+def failure_of(answer: ModelAnswer) -> ModelFailure:
+    """Return the failure of an answer."""
+    assert answer.failure is not None
+    return answer.failure
+
+
+def blocks_of(answer: ModelAnswer) -> list[Block]:
+    """Return the blocks of an answer without a failure."""
+    assert answer.failure is None, answer.failure
+    blocks: list[Block] = json.loads(bytes(answer.content))
+    return blocks
+
+
+def bare(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks without the parts of the layer."""
+    return [{key: value for key, value in block.items() if key != "part"} for block in blocks]
+
+
+def said(answer: ModelAnswer) -> list[object]:
+    """Return the messages that follow an answer: itself, and a result for each of its calls."""
+    blocks = blocks_of(answer)
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": f"result {at}"}
+        for at, block in enumerate(block for block in blocks if block["type"] == "tool_use")
+    ]
+    prompt = {"type": "text", "text": "Go on."}
+    return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results or [prompt]}]
+
+
+def items_of(seen: Seen) -> list[Any]:
+    """Return the conversation in a request, of either dialect."""
+    found = seen.body.get("messages") or seen.body.get("input")
+    assert isinstance(found, list)
+    return found
+
+
+def html(status: int = 200) -> Canned:
+    """Return a web page, as a proxy sends it."""
+    page = b"<!doctype html><html><body><h1>Welcome</h1></body></html>"
+    return Canned(page, status, {"content-type": "text/html; charset=utf-8"})

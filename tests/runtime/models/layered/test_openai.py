@@ -1,0 +1,252 @@
+"""The models that users make: their names, their addresses, and what each service is sent."""
+
+import asyncio
+import socket
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard import Agent, Limits, Outcome, Runtime, SessionDetached, tool
+from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError, UnknownName
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.profiles import Prices
+from callboard.runtime.models.layered.model import LayeredModel
+from callboard.runtime.models.layered.openai import (
+    OllamaModel,
+    OpenAICompatibleModel,
+    OpenAIModel,
+    OpenRouterModel,
+)
+from callboard.runtime.models.protocol import model_named
+from tests.openai_api import Answer, Call, OpenAIApi, Reply, Thought, failed
+from tests.runtime.models.layered.kit import KEY, asked, blocks_of, failure_of, items_of, said
+
+
+def ask(model: LayeredModel, *requests: Any) -> list[Any]:
+    """Call a model with these requests, one after the other."""
+
+    async def run() -> list[Any]:
+        try:
+            return [await model.call(request, lambda text: None) for request in requests]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "origin"),
+    [
+        ("openai:gpt-5", OpenAIModel, ("openai", "https://api.openai.com/v1 (responses)", "gpt-5")),
+        ("openai-chat:gpt-5", OpenAIModel, ("openai", "https://api.openai.com/v1 (chat)", "gpt-5")),
+        ("openrouter:a/b", OpenRouterModel, ("openrouter", "https://openrouter.ai/api/v1 (chat)", "a/b")),
+        ("ollama:qwen3:8b", OllamaModel, ("ollama", "http://localhost:11434/v1 (chat)", "qwen3:8b")),
+    ],
+)
+def test_a_name_leads_to_a_model(
+    name: str, kind: type[LayeredModel], origin: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_BASE_URL", "OLLAMA_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    model_named.cache_clear()
+    model = model_named(name)
+    assert type(model) is kind
+    assert (model.spec.name, model.spec.origin) == (name, Origin("pydantic-ai", *origin))
+
+
+def test_an_unknown_provider_names_the_near_one() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'openai'"):
+        model_named("opnai:gpt-5")
+
+
+def test_an_unknown_model_names_the_near_one() -> None:
+    with OpenAIApi([failed(404, "no such model", code="model_not_found")]) as api:
+        (answer,) = ask(OpenAIModel("gpt-6-luma", base_url=f"{api.url}/v1", api_key=KEY), asked())
+    assert failure_of(answer).code == "not_found_error"
+    assert "gpt-6-luna" in failure_of(answer).message
+
+
+def test_a_server_that_does_not_run_is_named_with_the_next_step() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        (answer,) = ask(OpenAICompatibleModel("m", base_url=url.replace("//", "//name:password@")), asked())
+    message = failure_of(answer).message
+    assert message.startswith(f"no answer from {url}/chat/completions: ConnectError")
+    assert message.endswith("; check base_url, and that the server runs")
+
+
+@pytest.mark.parametrize("model", [OpenAIModel("gpt-5"), OpenRouterModel("a/b")])
+def test_a_missing_key_is_named_before_a_session_opens(
+    model: LayeredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(MissingKey, match="_API_KEY"):
+        model.check()
+    with pytest.raises(MissingKey):
+        Runtime(":memory:", model=model).run_sync(Agent("host"), "Hi.")
+    (answer,) = ask(model, asked())
+    assert failure_of(answer).code == "missing_key"
+
+
+@pytest.mark.parametrize(
+    "model", [OllamaModel("m"), OpenAICompatibleModel("m", base_url="http://127.0.0.1:1/v1")]
+)
+def test_a_server_of_your_own_needs_no_key(model: LayeredModel) -> None:
+    model.check()
+
+
+def test_a_missing_extra_is_named_with_its_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[models\]'"):
+        OpenAIModel("gpt-5", api_key=KEY).check()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"base_url": "localhost:8000"},
+        {"base_url": "http://x", "max_tokens": 0},
+        {"base_url": "http://x", "params": {"messages": []}},
+        {"base_url": "http://x", "params": {"max_tokens": 5}},
+    ],
+)
+def test_a_model_that_cannot_work_is_not_made(settings: dict[str, Any]) -> None:
+    with pytest.raises(MisuseError):
+        OpenAICompatibleModel("m", **settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"context": 0}, {"params": {"options": 3}}, {"params": {"options": {"num_ctx": 5}}}]
+)
+def test_an_ollama_model_that_cannot_work_is_not_made(settings: dict[str, Any]) -> None:
+    with pytest.raises(MisuseError):
+        OllamaModel("m", **settings)
+
+
+def test_an_address_with_a_password_is_not_in_the_origin() -> None:
+    model = OpenAICompatibleModel("m", base_url="https://me:secret@host:8443/v1/")
+    assert model.spec.origin == Origin("pydantic-ai", "compatible", "https://host:8443/v1 (chat)", "m")
+
+
+def test_ollama_is_sent_the_size_of_its_context_and_a_longer_request_is_not_sent() -> None:
+    reply = Reply((Thought("Hm.", field="reasoning"), Call("look", "{}", None)))
+    with OpenAIApi([reply, Reply(("Done.",), {"input": 500, "output": 1})]) as api:
+        model = OllamaModel("m", base_url=f"{api.url}/v1", context=500, params={"options": {"seed": 1}})
+        start: list[object] = [{"role": "user", "content": "Hi."}]
+        (first,) = ask(model, asked(start, model=model.spec))
+        assert [block.get("id") for block in blocks_of(first)] == [None, "call_1_0"]
+        (full,) = ask(model, asked([*start, *said(first)], model=model.spec))
+        (long,) = ask(model, asked([{"role": "user", "content": "x" * 2_500}], model=model.spec))
+    assert api.seen[0].body["options"] == {"num_ctx": 500, "seed": 1}
+    assert api.seen[0].body["max_tokens"] == 8_192
+    assert items_of(api.seen[1])[1]["reasoning"] == "Hm."
+    assert failure_of(full).code == failure_of(long).code == "context_full"
+    assert len(api.seen) == 2
+
+
+def test_the_details_of_openrouters_reasoning_go_back() -> None:
+    reply = Reply((Thought("Hm, so.", field="reasoning_details"), Call("look", "{}", "c1")))
+    with OpenAIApi([reply, Reply(("Done.",))]) as api:
+        model = OpenRouterModel("a/b", base_url=f"{api.url}/v1", api_key=KEY)
+        start: list[object] = [{"role": "user", "content": "Hi."}]
+        (first,) = ask(model, asked(start, model=model.spec))
+        (second,) = ask(model, asked([*start, *said(first)], model=model.spec))
+    assert second.failure is None
+    (detail,) = items_of(api.seen[1])[1]["reasoning_details"]
+    assert (detail["text"], detail["signature"], detail["type"]) == ("Hm, so.", "c2VhbGVk", "reasoning.text")
+
+
+# --- whole runs ---------------------------------------------------------------------
+
+
+def served(api: OpenAIApi, **settings: Any) -> OpenAICompatibleModel:
+    return OpenAICompatibleModel("m", base_url=f"{api.url}/v1", **settings)
+
+
+REPORT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_a_report_comes_back_although_no_tool_can_be_forced(dialect: Any) -> None:
+    replies = [
+        Reply(("I think it is 7.",)),
+        Reply((Call("report_back", '{"n": "sev', "r1"),)),
+        Reply((Call("report_back", '{"n": 7}', "r2"),)),
+    ]
+    with OpenAIApi(replies) as api:
+        model = OpenAICompatibleModel("m", base_url=f"{api.url}/v1", api=dialect, force_tools=False)
+        runtime = Runtime(":memory:", model=model)
+        outcome = runtime.run_sync(Agent("host"), "How many?", output_schema=REPORT)
+    assert outcome.structured_output == {"n": 7}
+    assert len(api.seen) == 3
+    assert '{"n": "sev' in str(items_of(api.seen[2])[-1])
+    assert outcome.usage.calls == 3
+
+
+def test_attempts_in_the_log_are_requests_at_the_server() -> None:
+    answers: list[Answer] = [
+        failed(429, "Slow down.", retry_after="0"),
+        failed(503, "Full."),
+        Reply(("Hi.",)),
+    ]
+    with OpenAIApi(answers) as api:
+        outcome = Runtime(":memory:", model=served(api)).run_sync(Agent("host"), "Hi.")
+    assert outcome.text == "Hi."
+    assert len(api.seen) == 3 == outcome.usage.calls
+    assert outcome.usage.tokens == 15
+
+
+def test_a_cost_limit_without_a_price_is_refused() -> None:
+    with OpenAIApi() as api, pytest.raises(MisuseError, match="price"):
+        Runtime(":memory:", model=served(api)).run_sync(Agent("host"), "Hi.", limits=Limits(cost_usd=1))
+
+
+def test_the_cost_is_that_of_the_prices() -> None:
+    with OpenAIApi([Reply(("Hi.",), {"input": 1_000, "output": 100})]) as api:
+        model = served(api, prices=Prices(1, 10), max_tokens=200)
+        outcome = Runtime(":memory:", model=model).run_sync(Agent("host"), "Hi.", limits=Limits(cost_usd=1))
+    assert outcome.usage.micro_usd == 2_000
+
+
+@tool(effect="read")
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"{path} is empty"
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_a_session_that_is_resumed_sends_what_it_sent_before(dialect: Any, tmp_path: Path) -> None:
+    host, log = Agent("host", instructions="Be brief.", tools=[look]), tmp_path / "log.db"
+    calls = [Reply((Thought("Hm."), Call("look", '{"path":  "a"}', f"c{at}"))) for at in range(3)]
+    with OpenAIApi([*calls[:2], Reply(("never",), delay_s=30), calls[2], Reply(("Done.",))]) as api:
+
+        def model() -> OpenAICompatibleModel:
+            return OpenAICompatibleModel("m", base_url=f"{api.url}/v1", api=dialect)
+
+        async def begin() -> str:
+            async with Runtime(log, model=model()) as runtime:
+                session = await runtime.open(host)
+                asking = asyncio.create_task(session.ask("Look."))
+                await asyncio.to_thread(api.wait_for, 3)
+                await runtime.aclose(grace_s=0)
+                with pytest.raises(SessionDetached):
+                    await asking
+                return session.session_id
+
+        async def go_on(session_id: str) -> Outcome[Any]:
+            async with Runtime(log, model=model()) as runtime:
+                session = await runtime.resume(session_id, host)
+                return await session.outcome
+
+        outcome = asyncio.run(go_on(asyncio.run(begin())))
+    assert outcome.text == "Done."
+    sent = [items_of(seen) for seen in api.seen]
+    assert len(sent) == 5
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
+    assert api.seen[2].raw == api.seen[3].raw
+    assert outcome.usage.unknown_calls == 1
+    assert outcome.usage.calls == 5

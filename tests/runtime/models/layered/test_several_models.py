@@ -1,0 +1,103 @@
+"""Conversations with messages of other models, as the layer sends them: Chat Completions and Responses."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.origin import Origin
+from callboard.runtime.models.layered.layer import Layer
+from callboard.runtime.models.layered.openai import OpenAIModel
+from tests.openai_rules import problem_of
+from tests.several_models import (
+    CLAUDE,
+    CONVERSE,
+    GEMINI,
+    Said,
+    conversations,
+    hears,
+    request_to,
+    result,
+    says,
+    text,
+    use,
+)
+
+MODELS = {api: OpenAIModel("gpt-5", api=api, api_key="sk-test-0123456789") for api in ("chat", "responses")}
+TARGETS = {api: model.spec.made_by for api, model in MODELS.items()}
+MAKERS = (CLAUDE, GEMINI, CONVERSE, *TARGETS.values())
+SEALED = {"signature": "gAAA", "provider_name": "openai"}
+
+
+@pytest.fixture(scope="module")
+def layers() -> Iterator[dict[str, Layer]]:
+    async def opened(model: OpenAIModel) -> Layer:
+        return await model._opened()
+
+    made = {api: asyncio.run(opened(model)) for api, model in MODELS.items()}
+    yield made
+    for layer in made.values():
+        asyncio.run(layer.aclose())
+
+
+def sent(layer: Layer, api: str, said: list[Said]) -> dict[str, Any]:
+    """Return the body that is sent to this model, without sending it."""
+    request = request_to(TARGETS[api], said)
+    request.model = MODELS[api].spec
+    messages = MODELS[api]._translator.messages_for(request)
+    body: dict[str, Any] = json.loads(layer._written_on_thread(request, messages).body)
+    return body
+
+
+def as_layer_says(said: list[Said], maker: Origin) -> list[Said]:
+    """Return a conversation in which the messages of one maker are such as the layer makes them."""
+    kinds = {"text": "text", "thinking": "thinking", "tool_use": "tool-call"}
+    found: list[Said] = []
+    for turn, one in enumerate(said):
+        if one.maker != maker:
+            found.append(one)
+            continue
+        blocks = [block for block in msgspec.json.decode(one.body)["content"] if block["type"] in kinds]
+        while blocks and blocks[-1]["type"] == "thinking":  # a service says something after it has thought
+            blocks.pop()
+        for at, block in enumerate(blocks):
+            part = {"part_kind": kinds[block["type"]]}
+            if block["type"] == "thinking":
+                is_sealed = maker == TARGETS["responses"]
+                part |= {"id": f"rs_{turn}_{at}", **SEALED} if is_sealed else {"id": "reasoning_content"}
+            block["part"] = part
+        found.append(says(maker, *(blocks or [text("Yes.", part={"part_kind": "text"})])))
+    return found if found[-1].maker != maker else [*found, hears(text("Go on."))]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@given(data=st.data())
+def test_openai_takes_every_conversation(layers: dict[str, Layer], api: str, data: st.DataObject) -> None:
+    target = TARGETS[api]
+    said = as_layer_says(data.draw(conversations(MAKERS, (CLAUDE, target))), target)
+    assert problem_of(api, sent(layers[api], api, said)) == ""
+
+
+def test_reasoning_goes_back_to_its_maker_and_to_no_other(layers: dict[str, Layer]) -> None:
+    maker = TARGETS["responses"]
+    part = {"part_kind": "thinking", "id": "rs_1", **SEALED}
+    thought = {"type": "thinking", "thinking": "", "part": part}
+    call = use("call_1", "look", part={"part_kind": "tool-call", "id": "fc_1"})
+    said = [hears(text("Go.")), says(maker, thought, call), hears(result("call_1"))]
+    said += [
+        says(CLAUDE, {"type": "thinking", "thinking": "Hm.", "signature": "s"}, text("b")),
+        hears(text("c")),
+    ]
+    back = sent(layers["responses"], "responses", said)["input"]
+    assert [one.get("type", one.get("role")) for one in back][1:4] == [
+        "reasoning", "function_call", "function_call_output",
+    ]  # fmt: skip
+    assert (back[1]["id"], back[1]["encrypted_content"], back[2]["call_id"]) == ("rs_1", "gAAA", "call_1")
+    assert "Hm." not in json.dumps(back)
+    told = json.dumps(sent(layers["chat"], "chat", said))
+    assert not [word for word in ("gAAA", "rs_1", "fc_1", "call_1", "Hm.") if word in told]
