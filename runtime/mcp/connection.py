@@ -7,15 +7,19 @@ and checks results against the server's output schema without a limit of time, s
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import mcp.types as types
 from mcp import Client
 from mcp.client.session import ClientSession, IncomingMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
+from callboard.runtime.mcp.credentials import Credentials
+from callboard.runtime.mcp.eliciting import refuse_request
 from callboard.runtime.mcp.http import http_server
 from callboard.runtime.mcp.options import ServerOptions
 from callboard.runtime.mcp.sending import CURRENT, Sending
@@ -25,6 +29,7 @@ from callboard.runtime.tools.output import describe
 
 LIST_FRESH_S: Final = 10.0  # seconds after which a call looks at the list of tools again
 TOOLS_LISTED_MAX: Final = 20_000
+PAGES_MAX: Final = 1_000  # of a list; a page takes a millisecond or more
 _END_S: Final = 8.0  # seconds: a child process has three times two to end
 _RESULT: Final[TypeAdapter[types.CallToolResult | types.InputRequiredResult]] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -38,11 +43,19 @@ class NotConnected(Exception):
 class Connection:
     """A connection to a server. tools: as it listed them last, by name; a name listed twice is left out.
 
-    in_flight: the calls that wait for an answer.
+    credentials: the headers or variables that it was made with. in_flight: the calls that wait for an answer.
+    on_change: called when the list has changed, or the server says so.
     """
 
-    def __init__(self, server: ServerOptions) -> None:
+    def __init__(
+        self,
+        server: ServerOptions,
+        credentials: Credentials,
+        on_change: Callable[[], object] = lambda: None,
+    ) -> None:
         self._server = server
+        self._on_change = on_change
+        self.credentials = credentials
         self._output = ServerOutput()
         self._start = Sending()  # of the requests that no call makes
         self._loop = asyncio.get_running_loop()
@@ -95,7 +108,7 @@ class Connection:
     # --- calls --------------------------------------------------------------------
 
     async def call(
-        self, name: str, arguments: dict[str, Any], ctx: ToolContext, sending: Sending
+        self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Send one call and return its answer. Raises MCPError and what else the SDK raises."""
 
@@ -104,7 +117,6 @@ class Connection:
             ctx.progress(f"{message} ({of})" if message else of)
 
         session = self._ready.result()
-        params = types.CallToolRequestParams(name=name, arguments=arguments)
         self.in_flight += 1
         token = CURRENT.set(sending)
         try:
@@ -120,18 +132,24 @@ class Connection:
 
     async def current(self, name: str) -> types.Tool | None:
         """Return the tool as the server lists it now; None if it does not. Raises NotConnected."""
-        if self._is_changed or self._loop.time() > self._listed_at + LIST_FRESH_S:
-            if self._listing is None:
-                self._listing = self._loop.create_task(self._list(self._ready.result()))
-            listing = self._listing
-            try:
-                await asyncio.shield(listing)
-            except Exception as error:
-                raise NotConnected(f"it does not list its tools: {describe(error)}{self.told()}") from error
-            finally:
-                if listing.done():
-                    self._listing = None
+        await self.refresh(LIST_FRESH_S)
         return self.tools.get(name)
+
+    async def refresh(self, after_s: float = math.inf) -> None:
+        """List the tools again if the server says that they have changed, or after this time.
+
+        Raises NotConnected.
+        """
+        if not self._is_changed and self._loop.time() <= self._listed_at + after_s:
+            return
+        listing = self._listing = self._listing or self._loop.create_task(self._list(self._ready.result()))
+        try:
+            await asyncio.shield(listing)
+        except Exception as error:
+            raise NotConnected(f"it does not list its tools: {describe(error)}{self.told()}") from error
+        finally:
+            if listing.done():
+                self._listing = None
 
     @property
     def _is_in_process(self) -> bool:
@@ -142,10 +160,21 @@ class Connection:
     async def _own(self) -> None:
         CURRENT.set(self._start)
         try:
-            async with Client(self._transport(), cache=None, message_handler=self._on_message) as client:
+            callback = refuse_request if self._server.elicits else None  # given, it announces the capability
+            async with Client(
+                self._transport(),
+                cache=None,
+                message_handler=self._on_message,
+                elicitation_callback=callback,
+            ) as client:
                 await self._list(client.session)
                 self._ready.set_result(client.session)
-                await self._closing.wait()
+                listening = self._loop.create_task(self._listen(client))
+                try:
+                    await self._closing.wait()
+                finally:
+                    listening.cancel()
+                    await asyncio.wait([listening])
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(_innermost(error))
@@ -159,9 +188,10 @@ class Connection:
         server = self._server
         match server.server:
             case str(url):
-                return http_server(url, server.headers)
+                return http_server(url, self.credentials.headers, server.auth)
             case tuple(command):
-                return self._until_its_end(child_process(command, server.env, server.cwd, self._output))
+                child = child_process(command, self.credentials.env, server.cwd, self._output)
+                return self._until_its_end(child)
             case in_process:
                 return in_process
 
@@ -182,23 +212,43 @@ class Connection:
             page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             found += page.tools
             cursor = page.next_cursor
-            if len(found) > TOOLS_LISTED_MAX or (cursor and cursor in cursors):
-                why = (
-                    f"more than {TOOLS_LISTED_MAX:,} tools"
-                    if len(found) > TOOLS_LISTED_MAX
-                    else "a page twice"
-                )
-                raise ValueError(f"its list of tools does not end: it has {why}")
             if not cursor:
                 break
+            _refuse_endless(found, cursors, cursor)
             cursors.add(cursor)
+        is_other = self._ready.done() and found != self.listed
         self._listed_at = self._loop.time()
         self.listed = found
         self.tools = _by_name(found)
+        if is_other:
+            self._on_change()
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            self._is_changed = True
+            self._note_change()
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes of the list, where the protocol has them as a stream."""
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        # Calls look at the list too, so a server without this stream, or one that is cut, is no failure.
+        with contextlib.suppress(Exception):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._note_change()
+
+    def _note_change(self) -> None:
+        self._is_changed = True
+        self._on_change()
+
+
+def _refuse_endless(found: list[types.Tool], seen: set[str | None], cursor: str) -> None:
+    """Refuse a list whose next page is one too many. Raises ValueError."""
+    if cursor in seen:
+        raise ValueError("its list of tools does not end: it has a page twice")
+    if len(found) > TOOLS_LISTED_MAX or len(seen) >= PAGES_MAX:
+        most = f"{TOOLS_LISTED_MAX:,} tools or {PAGES_MAX:,} pages"
+        raise ValueError(f"its list of tools does not end: it has more than {most}")
 
 
 def _by_name(tools: list[types.Tool]) -> dict[str, types.Tool]:

@@ -67,7 +67,7 @@ def _embedded(held: types.TextResourceContents | types.BlobResourceContents) -> 
 
 
 def _data(what: str, media_type: str, data: str) -> dict[str, object]:
-    """Return a block with base64 data, or a text that says why there is none."""
+    """Return a block with base64 data, or a text with the reason for its absence."""
     kind = "image" if media_type in _IMAGES else "document" if media_type == _PDF else ""
     if not kind:
         return _text(f"[{what} of type {media_type or 'unknown'}: models do not take it]")

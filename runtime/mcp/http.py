@@ -6,12 +6,15 @@ all. An answer has a limit, since it is held in memory.
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from callboard.runtime.mcp.sending import CURRENT, Sending
+
+if TYPE_CHECKING:
+    from callboard.runtime.mcp.options import Auth
 
 ANSWER_BYTES_MAX: Final = 32 * 2**20  # bytes of one answer: twice what one value of the log may have
 _CONNECT_S: Final = 30.0
@@ -23,16 +26,16 @@ _NOT_SENT: Final = (
 )
 
 
-def http_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+def http_client(headers: Mapping[str, str], auth: "Auth | None" = None) -> httpx2.AsyncClient:
     """Return a client for one server. The time of an answer is bounded by the call, not here."""
-    return _Client(headers=dict(headers), timeout=httpx2.Timeout(_CONNECT_S, read=None))
+    return _Client(headers=dict(headers), auth=auth, timeout=httpx2.Timeout(_CONNECT_S, read=None))
 
 
 @contextlib.asynccontextmanager
-async def http_server(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+async def http_server(url: str, headers: Mapping[str, str], auth: "Auth | None" = None) -> AsyncIterator[Any]:
     """Yield the streams of the messages of a server."""
     async with (
-        http_client(headers) as client,
+        http_client(headers, auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=ANSWER_BYTES_MAX) as streams,
     ):
         yield streams

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.mcp.calls import Caller, Place
+from callboard.runtime.mcp.changes import ListChanges
 from callboard.runtime.mcp.connection import Connection, NotConnected
+from callboard.runtime.mcp.credentials import Credentials
 from callboard.runtime.mcp.options import ServerOptions
-from callboard.runtime.mcp.specs import again, logger, specs_of
+from callboard.runtime.mcp.specs import again, logger, specs_now, specs_of
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.output import describe
 from callboard.runtime.tools.sources import LiveSource, Scope
 from callboard.runtime.tools.tool import Tool
 
@@ -36,24 +40,26 @@ class LiveServer(LiveSource):
     def __init__(self, server: ServerOptions) -> None:
         self.server = server
         self.label = server.label
+        self.elicits = server.elicits
         self._lines: dict[Place, _Line] = {}
         self._leaving: set[Connection] = set()
         self._ending: set[asyncio.Task[None]] = set()
+        self._changes = ListChanges(server, self._list_now)
 
     async def listed(self, scope: Scope) -> Sequence[Tool]:
         """Take the list of tools for a new session. Raises InvalidAgent."""
         server = self.server
         place = self._place(scope, "")
         try:
-            connection = await self.connection(place)
+            connection = await self.connection(place, scope.deps())
             await connection.current("")
         except NotConnected as error:
             if server.is_optional:
                 logger.warning("MCP server %r is left out: %s", server.label, error)
                 return ()
             raise InvalidAgent(
-                f"MCP server {server.label!r} cannot be used: {error}\n"
-                "Start it, or correct it; optional=True opens sessions without its tools"
+                f"MCP server {server.label!r} cannot be used: {error}; "
+                "start it, or correct it; optional=True opens sessions without its tools"
             ) from error
         specs = specs_of(server, connection.listed)
         if server.share == "agent":  # each agent gets its own
@@ -65,6 +71,8 @@ class LiveServer(LiveSource):
         return self._tools(again(self.server, specs), scope)
 
     def _tools(self, specs: Iterable[ToolSpec], scope: Scope) -> list[Tool]:
+        specs = list(specs)
+        self._changes.know(scope, specs)
         return [self._tool(spec, scope) for spec in specs]
 
     def _tool(self, spec: ToolSpec, scope: Scope) -> Tool:
@@ -82,6 +90,8 @@ class LiveServer(LiveSource):
             spec.effect,
             approval=spec.approval,
             origin=spec.origin,
+            capabilities=spec.capabilities,
+            labels=spec.labels,
         )
 
     # --- connections --------------------------------------------------------------
@@ -94,21 +104,34 @@ class LiveServer(LiveSource):
         share = self.server.share
         return (None if share == "runtime" else scope, address if share == "agent" else "")
 
-    async def connection(self, place: Place) -> Connection:
-        """Return the connection of a place, started if there is none. Raises NotConnected."""
+    async def connection(self, place: Place, deps: object) -> Connection:
+        """Return the connection of a place, and start it if necessary. Raises NotConnected."""
         line = self._lines.setdefault(place, _Line())
-        if line.connection is None or line.connection.is_over:
+        credentials = self._credentials(place, deps)
+        if not _serves(line.connection, credentials):
             await self._may_start(line)
-        if line.connection is None or line.connection.is_over:  # another call may have started it meanwhile
+        if not _serves(line.connection, credentials):  # another call may have started it meanwhile
             self._forget(line)
-            line.connection = Connection(self.server)
+            line.connection = Connection(self.server, credentials, partial(self.changed, place))
         connection = line.connection
+        assert connection is not None
         try:
             await connection.ready()
         except NotConnected:
             self.failed(place, connection)
             raise
         return connection
+
+    def _credentials(self, place: Place, deps: object) -> Credentials:
+        """Return the headers and variables for these deps, which are secrets. Raises NotConnected."""
+        server, scope = self.server, place[0]
+        try:
+            found = server.credentials(deps)
+            if scope is not None and server.is_of_deps:
+                scope.learn(found.secrets())
+        except Exception as error:
+            raise NotConnected(f"its headers or env cannot be made: {describe(error)}") from error
+        return found
 
     async def _may_start(self, line: _Line) -> None:
         left_s = line.not_before - asyncio.get_running_loop().time()
@@ -142,14 +165,32 @@ class LiveServer(LiveSource):
             self._leaving.add(connection)
             connection.owner.add_done_callback(lambda _: self._leaving.discard(connection))
 
+    def changed(self, place: Place) -> None:
+        """Tell the sessions of a place of the tools that its server lists now."""
+        self._changes.changed(place)
+
+    async def _list_now(self, place: Place) -> Sequence[ToolSpec] | None:
+        """Return the tools that the server of a place lists; None if there is no usable list."""
+        line = self._lines.get(place)
+        connection = line.connection if line else None
+        if connection is None or connection.is_over:
+            return None
+        try:
+            await connection.refresh()
+            return specs_now(self.server, connection.listed)
+        except (NotConnected, InvalidAgent) as error:
+            logger.warning("the changed list of MCP server %r is not used: %s", self.label, error)
+            return None
+
     def release(self, scope: Scope) -> None:
         """Begin to end the connections of a session."""
+        self._changes.drop(scope)
         self._end([place for place in self._lines if place[0] is scope])
 
     def _end(self, places: Iterable[Place]) -> None:
         for place in list(places):
-            line = self._lines.pop(place)
-            if line.connection is not None:
+            line = self._lines.pop(place, None)  # two agents may list one source at the same time
+            if line is not None and line.connection is not None:
                 self._end_one(line.connection)
 
     def _end_one(self, connection: Connection) -> None:
@@ -159,8 +200,14 @@ class LiveServer(LiveSource):
 
     async def aclose(self) -> None:
         """End all connections, and wait for that."""
+        self._changes.close()
         self._end(self._lines)
         for connection in list(self._leaving):
             self._end_one(connection)
         if self._ending:
             await asyncio.wait(self._ending)
+
+
+def _serves(connection: Connection | None, credentials: Credentials) -> bool:
+    """Return whether a connection goes on and has these headers and variables."""
+    return connection is not None and not connection.is_over and connection.credentials == credentials

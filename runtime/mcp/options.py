@@ -1,7 +1,7 @@
 """The parameters of an MCP server among the tools of an agent."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
@@ -10,19 +10,26 @@ from urllib.parse import urlsplit
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import Approval, Effect
 from callboard.actors.protocol.prompts import RESERVED
+from callboard.runtime.mcp.credentials import Credentials, ValuesOf, copied, fixed, values_of
 from callboard.runtime.tools.sources import ToolSource
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.server import MCPServer as InProcess
     from mcp.server import Server as LowLevel
 
     Server: TypeAlias = str | Sequence[str] | InProcess | LowLevel[object]
+    Auth: TypeAlias = httpx2.Auth | tuple[str, str]
 
 Share: TypeAlias = Literal["runtime", "session", "agent"]
 """The users of one connection: all sessions of a runtime, one session, or one agent of a session."""
 
-_SECRET_CHARS_MIN: Final = 8  # shorter values, such as "1" or "debug", stand in too many texts
+Capabilities: TypeAlias = Mapping[str, Collection[str]] | Collection[str]
+"""The capabilities that tools need: of all of them, or by name or glob."""
+
+UNTRUSTED: Final = "untrusted"
 _LABEL_CHARS: Final = 80
+_PASSWORD_CHARS_MIN: Final = 8
 T = TypeVar("T")
 
 
@@ -38,10 +45,14 @@ class ServerOptions(ToolSource):
         effects: Mapping[str, Effect] | None = None,
         trust_hints: bool = False,
         prefix: str = "",
-        headers: Mapping[str, str] | None = None,
-        env: Mapping[str, str] | None = None,
+        headers: ValuesOf | None = None,
+        auth: "Auth | None" = None,
+        env: ValuesOf | None = None,
         cwd: str | None = None,
         share: Share | None = None,
+        capabilities: Capabilities | None = None,
+        untrusted: bool = True,
+        elicit: bool = False,
         start_timeout_s: float = 30.0,
         optional: bool = False,
     ) -> None:
@@ -52,41 +63,63 @@ class ServerOptions(ToolSource):
         self.effects = _choices("effects", effects, get_args(Effect))
         self.trust_hints = trust_hints
         self.prefix = _prefix(prefix)
-        self.headers = _copied(headers)
-        self.env = _copied(env)
+        self.headers = copied("headers", headers)
+        self.auth = auth
+        self.env = copied("env", env)
         self.cwd = cwd
         self.share: Share = share or self._default_share()
+        self.capabilities = _capabilities(capabilities)
+        self.labels = (UNTRUSTED,) if untrusted else ()
         self.start_timeout_s = start_timeout_s
         self.is_optional = optional
-        self.asks_first = bool({"before", "always"} & set(self.approval.values()))
+        self.elicits = elicit
+        self.asks_first = elicit or bool({"before", "always"} & set(self.approval.values()))
         self._check()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"
 
     def _default_share(self) -> Share:
-        return "session" if isinstance(self.server, tuple) or self.headers else "runtime"
+        is_own = isinstance(self.server, tuple) or self.headers or self.auth
+        return "session" if is_own else "runtime"
 
     def _check(self) -> None:
         is_url, is_command = isinstance(self.server, str), isinstance(self.server, tuple)
         rules = (
             (self.share in get_args(Share), f"share is one of {', '.join(get_args(Share))}"),
             (0 < self.start_timeout_s < math.inf, "start_timeout_s is a positive number of seconds"),
-            (is_url or not self.headers, "headers are for a URL; a command takes env="),
+            (
+                is_url or not (self.headers or self.auth),
+                "headers and auth are for a URL; a command takes env=",
+            ),
             (is_command or not (self.env or self.cwd), "env and cwd are for a command"),
+            (_is_auth(self.auth), "auth is an httpx2.Auth, or a user name and a password"),
+            (
+                self.share != "runtime" or not self.is_of_deps,
+                'headers or env of the deps of a session are not for share="runtime"',
+            ),
         )
         for holds, rule in rules:
             if not holds:
                 raise InvalidAgent(f"MCP server {self.label!r}: {rule}")
 
+    @property
+    def is_of_deps(self) -> bool:
+        """Return whether the headers or variables are made of the deps of a session."""
+        return callable(self.headers) or callable(self.env)
+
+    def credentials(self, deps: object) -> Credentials:
+        """Return the headers and variables for a session with these deps.
+
+        Raises InvalidAgent, and the exceptions of the functions that were given.
+        """
+        return Credentials(values_of("headers", self.headers, deps), values_of("env", self.env, deps))
+
     def secrets(self) -> Mapping[str, str]:
-        """Return the values of the headers and variables, by name."""
-        values: dict[str, str] = {}
-        for name, value in (*self.headers.items(), *self.env.items()):
-            secret = value.split(" ", 1)[-1]  # of "Bearer ..." the token
-            if len(secret) >= _SECRET_CHARS_MIN:
-                values[name] = secret
-        return values
+        """Return the values of the headers and variables that need no deps, by name, and the password."""
+        values = Credentials(fixed(self.headers), fixed(self.env)).secrets()
+        password = self.auth[1] if isinstance(self.auth, tuple) else ""
+        return {**values, "password": password} if len(password) >= _PASSWORD_CHARS_MIN else values
 
     def takes(self, name: str) -> bool:
         """Return whether the agent gets the tool of this name."""
@@ -133,8 +166,22 @@ def _prefix(prefix: str) -> str:
     return prefix
 
 
-def _copied(given: Mapping[str, str] | None) -> dict[str, str]:
-    return dict(given) if given else {}
+def _capabilities(given: Capabilities | None) -> dict[str, tuple[str, ...]]:
+    """Return the capabilities by name or glob, each list in order. Raises InvalidAgent."""
+    if not isinstance(given, Mapping):
+        return {} if given is None else {"*": _capability_names("*", given)}
+    return {pattern: _capability_names(pattern, names) for pattern, names in given.items()}
+
+
+def _capability_names(pattern: str, names: Collection[str]) -> tuple[str, ...]:
+    found = names if isinstance(names, str) else tuple(names)
+    return tuple(sorted(set(_texts(f"capabilities[{pattern!r}]", found))))
+
+
+def _is_auth(auth: object) -> bool:
+    if isinstance(auth, tuple):
+        return len(auth) == 2 and all(isinstance(one, str) for one in auth)
+    return auth is None or hasattr(auth, "async_auth_flow")
 
 
 def _label(server: "Server") -> str:

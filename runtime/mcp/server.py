@@ -18,9 +18,15 @@ class MCPServer(ServerOptions):
     prefix: put before the name of each tool; it also names the server in the log.
     headers: of each HTTP request. env: environment variables of a command, beside a few of this process, such
         as PATH and HOME. Values of at least 8 characters are secrets of the runtime: it never writes them.
+        Each may be a function of `deps`, called before each call: other values start another connection.
+    auth: of each HTTP request, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`, or a user name and a
+        password.
     cwd: folder of a command.
-    share: the users of one connection; by default "session" for a command and for a URL with headers, else
-        "runtime".
+    share: the users of one connection; by default "session" for a command and for a URL with headers or auth,
+        else "runtime".
+    capabilities: that the tools need, such as `["network"]`; for some of them only, by name or glob.
+    untrusted: False takes the label "untrusted" from the tools' results. Both are recorded with each tool.
+    elicit: True lets a call ask a person for input, as for an approval; else such a call is an error.
     start_timeout_s: seconds that the server may take to start and to list its tools.
     optional: True leaves out the tools of a server that cannot be reached when a session opens, and logs a
         warning.

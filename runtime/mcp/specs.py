@@ -34,11 +34,17 @@ def specs_of(server: ServerOptions, tools: Iterable[types.Tool]) -> list[ToolSpe
     given = list(tools)
     names = [tool.name for tool in given]
     _refuse_misfits(server, names)
-    found = _taken(server, given)
+    found = specs_now(server, given)
     if not found:
         raise InvalidAgent(
             f"MCP server {server.label!r} has no tool for the agent; it lists {_some(names)}: change tools="
         )
+    return found
+
+
+def specs_now(server: ServerOptions, tools: Iterable[types.Tool]) -> list[ToolSpec]:
+    """Return the specs of a list that may have changed: a choice may fit no tool. Raises InvalidAgent."""
+    found = _taken(server, tools)
     if len(found) > TOOLS_MAX:
         raise InvalidAgent(
             f"MCP server {server.label!r} lists {len(found):,} tools, and an agent takes at most "
@@ -79,6 +85,8 @@ def _spec(server: ServerOptions, tool: Listed) -> ToolSpec:
         chosen(server.effects, tool.name) or hinted,
         approval=chosen(server.approval, tool.name) or "never",
         origin=ToolOrigin(server.label, tool.name),
+        capabilities=chosen(server.capabilities, tool.name) or (),
+        labels=server.labels,
     )
 
 
@@ -107,8 +115,14 @@ def _hinted(hints: types.ToolAnnotations | None) -> Effect:
 
 def _refuse_misfits(server: ServerOptions, names: Sequence[str]) -> None:
     """Refuse a choice for a name that the server does not list: a slip would leave a tool unguarded."""
-    for what, keys in (("approval", server.approval), ("effects", server.effects), ("tools", server.tools)):
-        for key in keys or ():
+    choices: dict[str, Iterable[str]] = {
+        "approval": server.approval,
+        "effects": server.effects,
+        "capabilities": server.capabilities,
+        "tools": server.tools or (),
+    }
+    for what, keys in choices.items():
+        for key in keys:
             if not any(chosen({key: True}, name) for name in names):
                 raise InvalidAgent(
                     f"MCP server {server.label!r}: {what}= names {key!r}, and it lists {_some(names)}"

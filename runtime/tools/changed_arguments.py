@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.schemas.engine import Refused, TooMuch, accept
-from callboard.runtime.schemas.step_budget import is_cheap
+from callboard.runtime.schemas.bounded_check import TooComplex, problems_in
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool
 
@@ -24,20 +21,13 @@ def changed_arguments(tool: Tool, arguments: Mapping[str, object]) -> Json:
 
 def _check(tool: Tool, data: Json) -> None:
     """Check the arguments against a ready schema. Raises InvalidPrompt."""
-    # Bounded: the schema may be a stranger's, and the event loop waits meanwhile.
     try:
-        schema = accept(bytes(tool.input_schema), is_bounded=True)
-        if not is_cheap(schema.steps, bytes(data)):
-            raise TooMuch
-    except (Refused, TooMuch):
+        problems = problems_in(bytes(tool.input_schema), data)
+    except TooComplex:
         raise InvalidPrompt(
             f"the schema of {tool.name} is too complex to check changed arguments; approve the call as it "
             "is, or deny it with a note"
         ) from None
-    value = msgspec.json.decode(data)
-    if not schema.validator.is_valid(value):
-        from callboard.runtime.schemas.validation import report_problems  # only to word a refusal
-
-        problems = report_problems(schema.validator, schema.worded, value)
+    if problems:
         said = "; ".join(f"at {one.path or '/'}: {one.message}" for one in problems)
         raise InvalidPrompt(f"Invalid arguments for {tool.name}: {said}")

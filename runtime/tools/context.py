@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.shared_state import StateUpdate
+from callboard.actors.protocol.value_types import InputGiven
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
@@ -53,6 +54,7 @@ class ToolContext(Generic[Deps]):
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
+    given: the input of a person that an earlier round of the call asked for; None for none.
     tools_change: the change that the call makes, None for none.
     timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
@@ -72,6 +74,7 @@ class ToolContext(Generic[Deps]):
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None
     toolbox: Callable[[Sequence[NamedTool | str], str], ToolsChange] | None = None
+    given: InputGiven | None = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)

@@ -4,6 +4,7 @@
     returns                  ok
     raises                   an error with class and message; the traceback goes into the log
     raises ToolInterrupted   `interrupted`; an error for a read tool
+    raises InputNeeded       `input_required`
     takes too long           an error; a later result of its thread is dropped
     is cancelled             read tools `cancelled`; others `interrupted`, since their effect is unknown
     is cancelled, not begun  `cancelled`
@@ -26,10 +27,12 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError, ToolInterrupted
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.input_forms import InputNeeded
+from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned
 from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
@@ -207,6 +210,9 @@ class _Call(NamedTuple):
         is_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
+        if isinstance(error, InputNeeded):
+            said = to_json(cut(str(error), self.max_chars, self.redactor))
+            return ToolOutcome("input_required", said, asked=error.asked)
         result = failed(describe(error, self.redactor), self.max_chars)
         if isinstance(error, ToolInterrupted) and self.tool.effect != "read":
             return ToolOutcome("interrupted", result.output)

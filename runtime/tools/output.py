@@ -13,16 +13,16 @@ one stays at the cut. The board searches the results that are not cut.
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeAlias, TypeGuard
+from typing import Final, TypeGuard
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json, Value
+from callboard.actors.protocol.port_messages import ToolStatus
+from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
-
-Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
 NO_OUTPUT: Final = to_json("(no output)")  # of a tool that returned None; not a claim of success
 MAX_ERROR_CHARS: Final = 2_000  # characters of an exception's message that reach the model
@@ -40,12 +40,14 @@ _BLOCK_KEYS: Final = {
 class ToolOutcome(Value, frozen=True):
     """The outcome of a tool call. output: a JSON string or a list of content blocks.
 
-    trace: the traceback of a tool that raised, for people; no model reads it.
+    trace: the traceback of a tool that raised, for people; no model reads it. asked: the input that it wants,
+    of status `input_required`.
     """
 
-    status: Status
+    status: ToolStatus
     output: Json
     trace: str = ""
+    asked: InputAsked | None = None
 
 
 class Blocks:

@@ -5,7 +5,7 @@ state of later calls. The keys that a tool reads are named in the log.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
@@ -126,11 +126,16 @@ def access_of(values: Mapping[str, object] | None) -> StateAccess:
     return StateAccess(SharedState(cells))
 
 
+def is_key_name(name: object) -> TypeGuard[str]:
+    """Return whether a key may be declared by this name."""
+    return isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()
+
+
 def state_keys(agent: str, given: Mapping[str, object]) -> dict[str, SharedKey]:
     """Return an agent's keys of the shared state; a plain value is one that replaces. Raises InvalidAgent."""
     found: dict[str, SharedKey] = {}
     for name, key in given.items():
-        if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable():
+        if not is_key_name(name):
             raise InvalidAgent(
                 f"agent {agent!r}: a state key is named by 1 to {NAME_CHARS_MAX} printable characters, "
                 f"not {name!r:.80}"

@@ -6,8 +6,8 @@ tools that the source lists then. A resumed session gets the recorded tools, and
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
@@ -15,7 +15,20 @@ from callboard.runtime.tools.tool import Tool
 
 
 class Scope:
-    """One session in one process: what lives for it ends with it."""
+    """One session in one process: what lives for it ends with it.
+
+    learn: takes secrets by name, which the runtime never writes from then on. deps: returns the object of the
+    session's tools as it is now. tell: takes a source, the names of the tools that it listed before, and the
+    tools that it lists now; None while the session is not live.
+    """
+
+    def __init__(self, learn: Callable[[Mapping[str, str]], object] = lambda values: None) -> None:
+        self.learn = learn
+        self.deps: Callable[[], object] = lambda: None
+        self.tell: Tell | None = None
+
+
+Tell: TypeAlias = "Callable[[ToolSource, Collection[str], Sequence[ToolSpec]], None]"
 
 
 class LiveSource(ABC):
@@ -76,34 +89,43 @@ class LiveSources:
         *,
         takes_new: bool = False,
     ) -> dict[str, list[Tool]]:
-        """Return the tools of each agent's sources.
+        """Return the tools of each agent's sources, which are asked at the same time.
 
         sources: by the names of the agents. recorded: of a session that goes on. takes_new: also of optional
         sources that the record does not have. Raises InvalidAgent for a source that cannot be reached.
         """
-        return {
-            agent: [
-                tool
-                for source in each
-                for tool in await self._tools(source, scope, _specs(agent, source, recorded), takes_new)
-            ]
-            for agent, each in sources.items()
-        }
+        asked: dict[str, list[asyncio.Task[Sequence[Tool]]]] = {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for agent, each in sources.items():
+                    work = (self._tools(one, scope, _specs(agent, one, recorded), takes_new) for one in each)
+                    asked[agent] = list(map(group.create_task, work))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return {agent: [tool for one in tasks for tool in one.result()] for agent, tasks in asked.items()}
 
     async def _tools(
         self, source: ToolSource, scope: Scope, specs: Sequence[ToolSpec] | None, takes_new: bool
     ) -> Sequence[Tool]:
-        if id(source) not in self._live:
-            self._live[id(source)] = (source, source.live())
-        _, live = self._live[id(source)]
+        live = self._of(source)
         if specs:
             return live.recorded(specs, scope)
         if specs is not None and source.is_optional and not takes_new:
             return ()  # it was left out when the session was opened
         return await live.listed(scope)
 
+    def tool(self, source: ToolSource, spec: ToolSpec, scope: Scope) -> Tool | None:
+        """Return the tool of a source as it was recorded, or None."""
+        return next(iter(self._of(source).recorded([spec], scope)), None)
+
+    def _of(self, source: ToolSource) -> LiveSource:
+        if id(source) not in self._live:
+            self._live[id(source)] = (source, source.live())
+        return self._live[id(source)][1]
+
     def release(self, scope: Scope) -> None:
         """Begin to end what lives for a session."""
+        scope.tell = None
         for _, live in self._live.values():
             live.release(scope)
 

@@ -57,7 +57,7 @@ class Tool:
     approval_timeout_s: seconds that the question waits, where that is less than `Limits.approval_timeout_s`.
     extra: further keys of the tool's definition (`{"strict": True}`).
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
-    origin: where the tool was listed, for a `ToolSource`.
+    origin, capabilities, labels: as of its `ToolSpec`, for a `ToolSource`.
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -76,6 +76,8 @@ class Tool:
         approval_timeout_s: float | None = None,
         signature: Signature | None = None,
         origin: ToolOrigin | None = None,
+        capabilities: tuple[str, ...] = (),
+        labels: tuple[str, ...] = (),
     ) -> None:
         _check_name(name)
         _check_function(name, function)
@@ -100,7 +102,7 @@ class Tool:
             name, _checked_schema(name, schema), context_parameter(function)
         )
         wait_ms = millis(approval_timeout_s)
-        own = (_extra(name, extra), approval, wait_ms, origin)
+        own = (_extra(name, extra), approval, wait_ms, origin, capabilities, labels)
         self._spec = ToolSpec(name, self.description, schema, effect, *own)
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -78,18 +77,10 @@ def outputs(server: MCPServer, *asked: Any, **limits: Any) -> list[tuple[str, An
     return found
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something outside of this process."""
-    for _ in range(1_000):
-        if is_so():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it does not come about")
-
-
 def is_alive(pid: int) -> bool:
+    """Return True for a process that is there and has not ended. A zombie has ended."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # before the file is opened, or between that and reading
         return False
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return "\nState:\tZ" not in status

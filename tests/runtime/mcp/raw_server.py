@@ -8,10 +8,13 @@ Each call that reaches it is a line of the file NOTES: the tool's name. A cancel
     slow   never answers                twice   answers twice
     late   answers with the next call   image   answers with an image of 200 MB
     junk   answers with no JSON         wrong   answers with no result of a tool
+    asks   asks for input before it answers, with what it got
 
 MODE: `noise` prints lines that are no messages, `mute` never answers, `many` lists 10,000 tools, `twins` two
 of one name, `endless` lists pages without an end, `die_once` lets `die` answer once NOTES has a line,
-`changing` lists another schema in each process and each time, `stubborn` ignores the end of its stdin.
+`changing` lists another schema in each process and each time, `stubborn` ignores the end of its stdin,
+`quick` answers `slow`, `grows` says after a call that its list has changed, and lists another tool;
+`grows_twins` lists two of one name.
 """
 
 import json
@@ -21,7 +24,7 @@ import time
 from pathlib import Path
 
 NOTES, MODE = Path(sys.argv[1]), (sys.argv[2:] or [""])[0]
-NAMES = ("echo", "slow", "die", "late", "twice", "image", "junk", "wrong")
+NAMES = ("echo", "asks", "slow", "die", "late", "twice", "image", "junk", "wrong")
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 waiting: list[object] = []
 lists = 0
@@ -56,7 +59,9 @@ def listed(cursor: str) -> dict[str, object]:
     if MODE == "endless":
         return {"tools": [described(f"tool{lists}")], "nextCursor": f"page{lists}"}
     tools = [described(name) for name in NAMES]
-    if MODE == "twins":
+    if MODE == "grows" and lists > 1:
+        tools.append(described("new"))
+    if MODE == "twins" or (MODE == "grows_twins" and lists > 1):
         tools.append(described("echo", "Another echo."))
     if MODE == "changing":
         fields = {f"field{os.getpid()}_{lists}": {"type": "string"}}
@@ -70,7 +75,12 @@ def call(request: object, name: str, arguments: object) -> None:
     match name:
         case "die" if MODE != "die_once" or not had_some:
             os._exit(3)
-        case "slow":
+        case "slow" if MODE != "quick":
+            return
+        case "asks":
+            waiting.append(request)
+            params = {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {}}}
+            send(id="asked", method="elicitation/create", params=params)
             return
         case "late":
             waiting.append(request)
@@ -94,9 +104,14 @@ def call(request: object, name: str, arguments: object) -> None:
     while waiting:
         answer(waiting.pop(), "too late")
     answer(request, json.dumps(arguments, sort_keys=True))
+    if MODE.startswith("grows") and lists == 1:
+        send(method="notifications/tools/list_changed")
 
 
 def handle(message: dict[str, object]) -> None:
+    if message.get("id") == "asked":  # the client's answer to our own request
+        answer(waiting.pop(), json.dumps(message.get("error") or message.get("result")))
+        return
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     match message.get("method"):

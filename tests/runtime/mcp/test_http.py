@@ -23,7 +23,8 @@ from callboard import (
     call,
     say,
 )
-from tests.runtime.mcp.kit import NAME, asking, played, returned, until
+from tests.runtime.mcp.kit import NAME, asking, played, returned
+from tests.waiting import until
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -59,9 +60,11 @@ class Gate:
         self.app: Asgi = server.streamable_http_app(json_response=is_json)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not self.breaks:
-            if scope["type"] == "http":
-                self.headers.append({key.decode(): value.decode() for key, value in scope["headers"]})
+        sent = {key.decode(): value.decode() for key, value in scope.get("headers", ())}
+        is_call = sent.get("mcp-method") == "tools/call"  # not the stream of changes, which comes any time
+        if is_call and not self.breaks:
+            self.headers.append(sent)
+        if not is_call or not self.breaks:
             await self.app(scope, receive, send)
             return
         how, self.breaks = self.breaks, ""
@@ -78,8 +81,8 @@ class Gate:
 
             await self.app(scope, receive, cut)
         if how == "big":
-            headers = [(b"content-type", b"application/json")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            kind = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 200, "headers": kind})
             for _ in range(50):
                 await send({"type": "http.response.body", "body": b" " * 2**20, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
@@ -203,7 +206,7 @@ def test_a_url_that_is_no_server_is_refused_at_open() -> None:
         async with serving(page) as port:
             with pytest.raises(InvalidAgent, match="text/html"):
                 await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
-        with pytest.raises(InvalidAgent, match="Connect"):
+        with pytest.raises(InvalidAgent, match=r"Connect.*; start it, or correct it"):
             await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
 
     played(scene, asking())

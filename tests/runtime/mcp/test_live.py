@@ -18,6 +18,7 @@ from callboard import (
     Agent,
     AgentsChanged,
     Approval,
+    CallFailed,
     InvalidAgent,
     Limits,
     MCPServer,
@@ -43,8 +44,8 @@ from tests.runtime.mcp.kit import (
     played,
     raw,
     returned,
-    until,
 )
+from tests.waiting import until
 
 
 def calculator() -> SdkServer:
@@ -364,13 +365,23 @@ def test_values_of_headers_and_variables_never_reach_the_log(tmp_path: Path) -> 
     played(scene, asking(("echo", {"text": "swordfish-42"})))
 
 
-def test_a_program_is_told_to_delegate_to_an_agent_with_the_server() -> None:
-    with pytest.raises(InvalidAgent, match="delegate to it"):
+def test_a_program_calls_the_tools_of_a_server_by_name() -> None:
+    @program(tools=[MCPServer(calculator(), prefix="calc_", effects={"peek": "read"})])
+    async def work(ctx: ProgramContext, prompt: str) -> str:
+        """Work."""
+        with pytest.raises(CallFailed, match="division by zero"):
+            await ctx.call("calc_broken")
+        with pytest.raises(CallFailed, match="calc_missing"):
+            await ctx.call("calc_missing")
+        both = await asyncio.gather(ctx.call("calc_add", a=2, b=3), ctx.call("calc_peek"))
+        return " ".join(map(str, both))
 
-        @program(tools=[MCPServer(calculator())])  # type: ignore[list-item]  # the subject of this test
-        async def work(ctx: ProgramContext, prompt: str) -> str:
-            """Work."""
-            return prompt
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        outcome = await runtime.run(work, "go", session_id=NAME)
+        assert outcome.text == "5 0", outcome
+        assert Recording.open(MemoryReader(log), NAME).verify().is_ok
+
+    played(scene, asking())
 
 
 def test_an_agent_with_a_server_is_a_plain_description() -> None:

@@ -1,4 +1,4 @@
-"""Names of tools: legal and injective, whatever a server lists."""
+"""Names of tools: legal and injective for every list of a server."""
 
 import re
 

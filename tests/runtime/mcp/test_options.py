@@ -26,6 +26,8 @@ def test_a_server_is_named_without_what_may_be_secret(server: Any, label: str) -
 def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> None:
     assert MCPServer("https://tools.example/mcp").share == "runtime"
     assert MCPServer("https://tools.example/mcp", headers={"x": "y"}).share == "session"
+    assert MCPServer("https://tools.example/mcp", headers=dict).share == "session"
+    assert MCPServer("https://tools.example/mcp", auth=("user", "word")).share == "session"
     assert MCPServer(["server"]).share == "session"
     assert MCPServer(["server"], share="agent").share == "agent"
 
@@ -38,13 +40,20 @@ def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> No
         ([], {}, "list of words"),
         ([1], {}, "list of texts"),
         (object(), {}, "is no MCP server"),
-        (["server"], {"headers": {"a": "b"}}, "headers are for a URL"),
+        (["server"], {"headers": {"a": "b"}}, "headers and auth are for a URL"),
         ("https://a.example", {"env": {"a": "b"}}, "are for a command"),
         (["server"], {"effects": {"a": "reed"}}, "effects\\['a'\\] is one of read, idempotent, write"),
         (["server"], {"approval": {"a": "yes"}}, "approval\\['a'\\] is one of never"),
         (["server"], {"tools": "a"}, "tools is a list of texts"),
         (["server"], {"prefix": "a.b"}, "letters, digits"),
         (["server"], {"share": "all"}, "share is one of"),
+        (["server"], {"auth": ("user", "word")}, "auth are for a URL"),
+        ("https://a.example", {"auth": ("user",)}, "auth is an httpx2.Auth"),
+        ("https://a.example", {"headers": ["a"]}, "headers is a dict of texts"),
+        ("https://a.example", {"headers": {"a": 1}}, "not of int"),
+        ("https://a.example", {"headers": dict, "share": "runtime"}, 'not for share="runtime"'),
+        (["server"], {"capabilities": "network"}, "list of texts"),
+        (["server"], {"capabilities": {"a": [1]}}, "capabilities\\['a'\\] is a list of texts"),
         (["server"], {"start_timeout_s": 0}, "positive number"),
     ],
 )
@@ -65,6 +74,10 @@ def test_a_name_is_taken_as_it_is_before_it_is_a_glob() -> None:
 def test_values_of_eight_characters_are_secrets_and_short_ones_are_words() -> None:
     server = MCPServer("https://a.example", headers={"authorization": "Bearer swordfish-42", "x": "1"})
     assert server.secrets() == {"authorization": "swordfish-42"}
+    assert MCPServer("https://a.example", auth=("user", "swordfish-42")).secrets() == {
+        "password": "swordfish-42"
+    }
+    assert MCPServer("https://a.example", auth=("user", "word"), headers=dict).secrets() == {}
 
 
 def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

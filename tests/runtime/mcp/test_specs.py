@@ -33,7 +33,9 @@ several = st.lists(subschemas, min_size=1, max_size=2)
 named = st.dictionaries(st.text("ab\u00e9"), subschemas, max_size=2)
 KEYWORDS: dict[str, st.SearchStrategy[Any]] = {
     "$anchor": st.just("here"), "$comment": st.text("ab"), "$ref": st.sampled_from(["#", "#here"]),
-    "$dynamicRef": st.just("#here"), "$defs": named,
+    "$dynamicRef": st.just("#here"), "$defs": named, "$dynamicAnchor": st.just("there"),
+    "$id": st.just("https://example.com/tool"), "$vocabulary": st.just({"https://example.com/v": True}),
+    "$schema": st.just("https://json-schema.org/draft/2020-12/schema"), "contentSchema": subschemas,
     "allOf": several, "anyOf": several,
     "oneOf": several, "not": subschemas, "if": subschemas,
     "then": subschemas, "else": subschemas, "dependentSchemas": named,
@@ -51,7 +53,8 @@ KEYWORDS: dict[str, st.SearchStrategy[Any]] = {
     "dependentRequired": st.dictionaries(st.text("ab"), st.lists(st.text("ab"), max_size=2), max_size=2),
     "format": st.just("date"), "contentEncoding": st.just("base64"), "contentMediaType": st.just("text/html"),
     "title": recordable, "description": recordable, "default": plain, "deprecated": st.booleans(),
-    "readOnly": st.booleans(), "examples": st.lists(plain, max_size=2), "x-mine": plain,
+    "readOnly": st.booleans(), "writeOnly": st.booleans(), "examples": st.lists(plain, max_size=2),
+    "x-mine": plain,
 }  # fmt: skip
 schemas: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.sampled_from(list(KEYWORDS)), st.none(), max_size=4
@@ -65,7 +68,7 @@ hints = st.builds(
 
 
 def without_nulls(value: Any) -> Any:
-    """Return a value without nulls in objects: the SDK's server leaves them out of what it lists."""
+    """Return a value without nulls in objects: the SDK's server leaves them out of its lists."""
     if isinstance(value, dict):
         return {key: without_nulls(one) for key, one in value.items() if one is not None}
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
@@ -100,7 +103,7 @@ arguments = st.dictionaries(st.text("ab\u00e9 ", max_size=3), plain, max_size=4)
 
 
 def echoing(listed: list[types.Tool], page: int = 2) -> Server[Any]:
-    """Return a server that lists these tools in pages and answers each call with what it got."""
+    """Return a server that lists these tools in pages and answers each call with its name and arguments."""
 
     async def on_list(_: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         start = int((params and params.cursor) or 0)
@@ -195,6 +198,18 @@ def test_an_exact_choice_comes_before_a_glob() -> None:
     specs = specs_of(server, listed)
     assert [spec.effect for spec in specs] == ["idempotent", "read", "write"]
     assert {spec.approval for spec in specs} == {"always"}
+
+
+def test_capabilities_and_the_label_of_results_stand_in_the_spec() -> None:
+    server = MCPServer(echoing([]), capabilities={"get_*": ["network", "files"], "*": ()})
+    one, other = specs_of(server, [of("get_page"), of("add")])
+    assert one.capabilities == ("files", "network")
+    assert other.capabilities == ()
+    assert one.labels == other.labels == ("untrusted",)
+    (own,) = specs_of(MCPServer(echoing([]), capabilities={"shell"}, untrusted=False), [of("add")])
+    assert (own.capabilities, own.labels) == (("shell",), ())
+    with pytest.raises(InvalidAgent, match="capabilities= names 'gett_"):
+        specs_of(MCPServer(echoing([]), capabilities={"gett_*": ["network"]}), [of("add")])
 
 
 def test_schemas_are_compared_as_values() -> None:

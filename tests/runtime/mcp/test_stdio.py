@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, InvalidAgent, Limits, MCPServer, MemoryLog, Runtime
+from callboard.runtime.mcp import connection
 from tests.runtime.mcp.kit import (
     NAME,
     RAW,
@@ -21,8 +22,8 @@ from tests.runtime.mcp.kit import (
     played,
     raw,
     returned,
-    until,
 )
+from tests.waiting import block_until, until
 
 
 def test_a_call_reaches_the_server_with_its_arguments_and_comes_back(tmp_path: Path) -> None:
@@ -124,9 +125,14 @@ def test_lists_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     assert "lists 10,000 tools, and an agent takes at most 2,000" in refused(raw(notes, "many"))
     assert "two different tools named 'echo'" in refused(raw(notes, "twins"))
-    assert "does not end" in refused(raw(notes, "endless"))
     assert "has no tool for the agent" in refused(raw(notes, tools=[]))
     assert "effects= names 'ecko', and it lists echo" in refused(raw(notes, effects={"ecko": "read"}))
+
+
+def test_a_list_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each of its pages has one tool, so 20,000 of them would take seconds.
+    monkeypatch.setattr(connection, "TOOLS_LISTED_MAX", 500)
+    assert "does not end: it has more than 500 tools" in refused(raw(tmp_path / "notes", "endless"))
 
 
 def test_a_long_list_can_be_narrowed(tmp_path: Path) -> None:
@@ -151,13 +157,6 @@ def test_a_list_that_changes_at_every_look_lets_no_call_through(tmp_path: Path) 
 
     played(scene, asking("echo"))
     assert calls_of(notes) == []
-
-
-def wait_for_end(pid: int) -> None:
-    limit = time.monotonic() + 20
-    while is_alive(pid):
-        assert time.monotonic() < limit, "the server lives on"
-        time.sleep(0.02)
 
 
 def test_a_server_ends_with_its_session(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ asyncio.run(main())
         pid = int(notes.with_suffix(".pid").read_text())
         assert is_alive(pid)
         process.kill()
-    wait_for_end(pid)
+    block_until(lambda: not is_alive(pid))
 
 
 def test_a_server_has_few_variables_of_this_process_and_those_given(

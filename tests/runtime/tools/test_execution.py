@@ -20,6 +20,7 @@ from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
+from tests.waiting import until
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
@@ -47,11 +48,6 @@ async def call(
         made, check_json(arguments), ctx or ToolContext(), timeout_s=timeout_s, max_chars=max_chars
     )
     return answer if isinstance(answer, ToolOutcome) else await answer
-
-
-async def until(begun: Callable[[], bool]) -> None:
-    while not begun():  # noqa: ASYNC110  # it may become true on another thread
-        await asyncio.sleep(0.001)
 
 
 def text(outcome: ToolOutcome) -> str:

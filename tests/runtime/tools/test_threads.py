@@ -2,19 +2,11 @@ import queue
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from callboard.runtime.tools.threads import Job, Threads
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
+from tests.waiting import block_until
 
 
 class Held(Job):
@@ -47,7 +39,7 @@ def test_jobs_run_on_at_most_so_many_threads_which_are_used_again(threads: Threa
         threads.submit(Job(lambda: seen.put(threading.get_ident())))
     assert len({seen.get(timeout=5) for _ in range(20)}) <= 2
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_jobs_beyond_the_threads_wait_for_one(threads: Threads) -> None:
@@ -62,7 +54,7 @@ def test_jobs_beyond_the_threads_wait_for_one(threads: Threads) -> None:
     for job in held:
         job.go.set()
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_an_idle_thread_is_used_before_another_is_made(threads: Threads) -> None:
@@ -70,27 +62,27 @@ def test_an_idle_thread_is_used_before_another_is_made(threads: Threads) -> None
         done = threading.Event()
         threads.submit(Job(done.set))
         assert done.wait(5)
-        until(lambda: threads._idle == 1)
+        block_until(lambda: threads._idle == 1)
     assert len(ours()) == 1
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_a_thread_that_is_given_up_gives_its_place_to_another(threads: Threads) -> None:
     stuck, waiting = [Held(), Held()], Held()
     for job in (*stuck, waiting):
         threads.submit(job)
-    until(lambda: all(job.is_started for job in stuck))
+    block_until(lambda: all(job.is_started for job in stuck))
     assert all(threads.give_up(job) for job in stuck)
     assert all(threads.give_up(job) for job in stuck)
     assert threads.stuck == 2
     assert waiting.begun.wait(5)
     for job in (*stuck, waiting):
         job.go.set()
-    until(lambda: threads.stuck == 0)
-    until(lambda: len(ours()) <= 2)
+    block_until(lambda: threads.stuck == 0)
+    block_until(lambda: len(ours()) <= 2)
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_a_waiting_job_that_is_given_up_never_runs(threads: Threads) -> None:
@@ -103,18 +95,18 @@ def test_a_waiting_job_that_is_given_up_never_runs(threads: Threads) -> None:
     for held_job in held:
         held_job.go.set()
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
     assert not ran.is_set()
 
 
 def test_giving_up_what_is_done_changes_nothing(threads: Threads) -> None:
     job = Job(lambda: None)
     threads.submit(job)
-    until(lambda: job.is_done)
+    block_until(lambda: job.is_done)
     assert threads.give_up(job)
     assert threads.stuck == 0
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_what_waits_at_the_close_and_what_comes_after_it_still_runs(threads: Threads) -> None:
@@ -124,7 +116,7 @@ def test_what_waits_at_the_close_and_what_comes_after_it_still_runs(threads: Thr
     threads.close()
     threads.submit(Job(lambda: seen.put(4)))
     assert sorted(seen.get(timeout=5) for _ in range(5)) == [0, 1, 2, 3, 4]
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 def test_a_job_that_raises_does_not_cost_its_thread(threads: Threads) -> None:
@@ -137,7 +129,7 @@ def test_a_job_that_raises_does_not_cost_its_thread(threads: Threads) -> None:
     threads.submit(Job(done.set))
     assert done.wait(5)
     threads.close()
-    until(lambda: not ours())
+    block_until(lambda: not ours())
 
 
 @pytest.mark.slow

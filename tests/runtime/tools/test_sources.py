@@ -1,0 +1,71 @@
+"""Sources of tools: asked at the same time, and the first that fails ends the wait for the others."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from callboard import InvalidAgent
+from callboard.actors.protocol.profiles import ToolSpec
+from callboard.runtime.tools.sources import LiveSource, LiveSources, Scope, ToolSource
+from callboard.runtime.tools.tool import Tool
+
+
+class Meeting(ToolSource):
+    """Sources that answer once so many of them are asked. A source without a name cannot be reached."""
+
+    def __init__(self, label: str, barrier: asyncio.Barrier) -> None:
+        self.label = label
+        self.barrier = barrier
+
+    def live(self) -> LiveSource:
+        return LiveMeeting(self)
+
+    def secrets(self) -> Mapping[str, str]:
+        return {}
+
+
+class LiveMeeting(LiveSource):
+    def __init__(self, source: Meeting) -> None:
+        self.source = source
+
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        if not self.source.label:
+            raise InvalidAgent("it is not there")
+        await self.source.barrier.wait()
+        return self.recorded((), scope)
+
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        return [Tool(self.source.label, "", {"type": "object"}, lambda arguments: None)]
+
+    def release(self, scope: Scope) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        return None
+
+
+def test_sources_are_asked_at_the_same_time_and_answer_in_their_order() -> None:
+    async def main() -> None:
+        barrier = asyncio.Barrier(3)
+        one, two, three = (Meeting(label, barrier) for label in ("one", "two", "three"))
+        async with asyncio.timeout(5):
+            found = await LiveSources().tools_of({"host": [two, one], "other": [three]}, Scope())
+        assert {name: [tool.name for tool in tools] for name, tools in found.items()} == {
+            "host": ["two", "one"],
+            "other": ["three"],
+        }
+
+    asyncio.run(main())
+
+
+def test_the_first_that_fails_ends_the_wait_for_the_others() -> None:
+    async def main() -> None:
+        barrier = asyncio.Barrier(2)
+        sources = [Meeting("one", barrier), Meeting("", barrier)]
+        async with asyncio.timeout(5):
+            with pytest.raises(InvalidAgent, match="it is not there"):
+                await LiveSources().tools_of({"host": sources}, Scope())
+        assert barrier.n_waiting == 0
+
+    asyncio.run(main())
