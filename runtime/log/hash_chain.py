@@ -5,21 +5,24 @@
 
     session   str   the session's id
     seq       int   its place, from 1
-    previous  bin   the digest of event seq-1; of the first, the session's origin: 32 zero bytes, or the
-                    digest of the event that a fork continues
+    previous  bin   the digest of event seq-1; of the first event, the session's origin, 32 zero bytes
     at        int   milliseconds since 1970 UTC
     sender, recipient  str
     cause     int   the seq of the event whose handling posted this one, 0 for none
     body      bin   the stored text, UTF-8, with `null` where a large value was cut out
     cuts      array of [offset int, digest bin], in the order of the text: see large_values.py
 
+A fork shares the events up to its base with its parent. They stay under the parent's id. The first event of
+its own continues the digest of the last one that it shares.
+
 MessagePack with every item in its shortest form is injective: two different events never give the same bytes.
 docs/log.md says which changes are found.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
-from itertools import repeat
+from itertools import repeat, zip_longest
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,7 +31,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
-from callboard.runtime.log.protocol import Head, Sealed
+from callboard.runtime.log.protocol import Head, Sealed, Segment
 
 DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)
@@ -100,19 +103,34 @@ class HashChain:
 
     def checked_pages(
         self,
-        session_id: str,
-        origin: bytes,
-        read: Callable[[int, int], list[Sealed]],
+        segments: Sequence[Segment],
+        read: Callable[[str, int, int], list[Sealed]],
         upto: int,
         known: Head | None = None,
     ) -> Iterator[list[Sealed]]:
         """Yield the rows 1 to `upto` in pages, each once its digests are recomputed.
 
-        read: returns rows from a seq on (first argument), up to so many (second). known: a head that was
-        acknowledged earlier. Raises CorruptLog at the first event that does not fit.
+        segments: those of the session, the oldest first. read: returns rows of a segment (named by its id)
+        from a seq on, up to so many. known: a head that was acknowledged earlier. Raises CorruptLog at the
+        first event that does not fit.
         """
-        head = Head(0, origin)
+        head = segments[0].before
         known = known or head
+        for segment, following in zip_longest(segments, segments[1:]):
+            name = segment.session_id
+            if head != segment.before:
+                raise corrupt(name, segment.before.seq + 1, f"does not continue event {segment.before.seq}")
+            last = upto if following is None else min(upto, segment.last)
+            for page in self._pages_of(name, head, partial(read, name), last, known):
+                head = Head(page[-1].seq, page[-1].digest)
+                yield page
+            if last == upto:
+                return
+
+    def _pages_of(
+        self, session_id: str, head: Head, read: Callable[[int, int], list[Sealed]], upto: int, known: Head
+    ) -> Iterator[list[Sealed]]:
+        """Yield the rows behind `head` in pages, checked. known: as in `checked_pages`."""
         _compare(session_id, head, known)
         # A page ends at the known head, which is compared before any event behind it is looked at.
         for last in (min(known.seq, upto), upto):
@@ -148,9 +166,8 @@ class HashChain:
         )
 
 
-def last_head(pages: Iterable[list[Sealed]], origin: bytes) -> Head:
-    """Return the head of a session after all of its pages."""
-    head = Head(0, origin)
+def last_head(pages: Iterable[list[Sealed]], head: Head) -> Head:
+    """Return the head of a session after all of its pages. head: before the first."""
     for page in pages:
         head = Head(page[-1].seq, page[-1].digest)
     return head

@@ -21,7 +21,10 @@ from callboard.runtime.log.protocol import (
     Head,
     LogReader,
     Sealed,
+    Segment,
     Stored,
+    has_forks,
+    no_base,
     no_session,
     refusal,
     session_exists,
@@ -42,7 +45,7 @@ _unpack = msgspec.msgpack.Decoder(Sealed).decode
 
 class _Session(msgspec.Struct, eq=False):
     row: SessionRow
-    origin: bytes
+    before: Head  # of its own first event
     head: Head
     epoch: int = 1
     rows: list[bytes] = []
@@ -90,8 +93,24 @@ class MemoryLog(EventLog):
             raise session_exists(session_id)
         self._made += 1
         row = SessionRow(session_id, 1, 0, created_ms, title, self._made)
-        self._sessions[session_id] = _Session(row, origin, Head(0, origin))
+        self._sessions[session_id] = _Session(row, Head(0, origin), Head(0, origin))
         return 1
+
+    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+        head = self._session(parent).head
+        self._reader.verify_chain(parent, self._key)
+        if not 1 <= base <= head.seq:
+            raise no_base(parent, base, head.seq)
+        if session_id in self._sessions:
+            raise session_exists(session_id)
+        owner = next(one for one in self._reader.segments(parent) if base <= one.last)
+        (last,) = self._reader.events(parent, base, 1)
+        self._made += 1
+        before = Head(base, last.digest)
+        row = SessionRow(session_id, 1, base, created_ms, title, self._made)
+        fork = structs.replace(row, parent=owner.session_id, base=base)
+        self._sessions[session_id] = _Session(fork, before, before)
+        return before
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
@@ -117,6 +136,9 @@ class MemoryLog(EventLog):
 
     async def delete(self, session_id: str) -> int:
         session = self._session(session_id)
+        forks = [name for name, one in self._sessions.items() if one.row.parent == session_id]
+        if forks:
+            raise has_forks(session_id, forks)
         del self._sessions[session_id]
         self._size -= sum(map(len, session.rows))
         self._users.subtract(session.values)
@@ -124,7 +146,7 @@ class MemoryLog(EventLog):
             if not self._users[digest]:
                 del self._users[digest]
                 self._size -= len(self._blobs.pop(digest))
-        return session.head.seq
+        return session.head.seq - session.before.seq
 
     async def purge(self) -> bool:
         self._check_open()
@@ -212,8 +234,13 @@ class MemoryReader(LogReader):
         own = (row for row in rows if address in (row.recipient, row.sender))
         return [row.whole() for row in islice(own, limit)]
 
-    def origin(self, session_id: str) -> bytes:
-        return self.session(session_id).origin
+    def segments(self, session_id: str) -> tuple[Segment, ...]:
+        session = self.session(session_id)
+        own = Segment(session_id, session.before, session.head.seq)
+        if not session.row.parent:
+            return (own,)
+        shared = (one for one in self.segments(session.row.parent) if one.before.seq < session.row.base)
+        return (*(one._replace(last=min(one.last, session.row.base)) for one in shared), own)
 
     def key_check(self) -> str:
         return self._log._hash_chain.key_check
@@ -221,17 +248,14 @@ class MemoryReader(LogReader):
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-        def read(start: int, limit: int) -> list[Sealed]:
-            return list(self._rows(session_id, start, limit))
-
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
-        return hash_chain.checked_pages(session_id, self.origin(session_id), read, upto, known)
+        return hash_chain.checked_pages(self.segments(session_id), self._own_rows, upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         session = self.session(session_id)
         upto = max(session.head.seq, head.seq if head else 0)
-        return last_head(self.checked_pages(session_id, upto, key, head), session.origin)
+        return last_head(self.checked_pages(session_id, upto, key, head), self.segments(session_id)[0].before)
 
     def session(self, session_id: str) -> _Session:
         """Return the kept session. Raises SessionNotFound."""
@@ -240,10 +264,23 @@ class MemoryReader(LogReader):
         return self._log._sessions[session_id]
 
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
-        at = max(start, 1) - 1
-        for row in map(_unpack, self.session(session_id).rows[at : at + limit]):
-            cuts = tuple(map(self._with_value, row.cuts))
-            yield msgspec.structs.replace(row, cuts=cuts) if cuts else row
+        """Yield up to `limit` rows of a session from seq `start`, from all its segments."""
+        start = max(start, 1)
+        for segment in self.segments(session_id):
+            count = min(limit, segment.last - start + 1)
+            if count > 0:
+                yield from self._own_rows(segment.session_id, start, count)
+                start, limit = start + count, limit - count
+
+    def _own_rows(self, session_id: str, start: int, limit: int) -> list[Sealed]:
+        """Return up to `limit` rows that stand under a session's own id, from seq `start`."""
+        session = self.session(session_id)
+        at = max(start - session.before.seq, 1) - 1
+        return list(map(self._with_values, map(_unpack, session.rows[at : at + limit])))
+
+    def _with_values(self, row: Sealed) -> Sealed:
+        cuts = tuple(map(self._with_value, row.cuts))
+        return msgspec.structs.replace(row, cuts=cuts) if cuts else row
 
     def _with_value(self, cut: Cut) -> Cut:
         """Return a cut with its value, under the digest that its bytes have."""

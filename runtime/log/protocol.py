@@ -11,7 +11,14 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.codec import UnreadableBody, decode
-from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionExists, SessionNotFound, WrongHead
+from callboard.actors.protocol.errors import (
+    CorruptLog,
+    Fenced,
+    HasForks,
+    SessionExists,
+    SessionNotFound,
+    WrongHead,
+)
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
@@ -27,6 +34,18 @@ class Head(NamedTuple):
 
 
 EMPTY: Final = Head(0, GENESIS)  # the head of a new session
+NAMED_MAX: Final = 12  # forks that an error names
+
+
+class Segment(NamedTuple):
+    """The events that stand in the log under one session's id, behind `before`, up to the seq `last`.
+
+    A session that is no fork has one. A fork has those of its parent up to its base, and its own.
+    """
+
+    session_id: str
+    before: Head
+    last: int
 
 
 class Append(NamedTuple):
@@ -80,7 +99,14 @@ class EventLog(Protocol):
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
         """Create an empty session and return its epoch (1). Raises SessionExists.
 
-        origin: the digest that its first event continues; for a fork, that of the event it forks at.
+        origin: the digest that its first event continues.
+        """
+
+    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+        """Create a session that begins with the events 1 to `base` of another one. Return its head, `base`.
+
+        The events are shared, not copied; its epoch is 1. Checks every digest of the parent before. Raises
+        SessionExists, SessionNotFound, WrongHead for a parent without an event `base`, CorruptLog.
         """
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
@@ -110,7 +136,8 @@ class EventLog(Protocol):
     async def delete(self, session_id: str) -> int:
         """Take a session out of the log at once: no method finds it from now on, and its id is free.
 
-        `purge` removes its events. Returns their number. Raises SessionNotFound.
+        `purge` removes its events. Returns their number, for a fork without those that it shares. Raises
+        SessionNotFound, and HasForks for a session that has forks.
         """
 
     async def purge(self) -> bool:
@@ -153,8 +180,8 @@ class LogReader(Protocol):
     ) -> list[Stored]:
         """Return up to `limit` events of seqs `first` to `last` that this actor received or posted."""
 
-    def origin(self, session_id: str) -> bytes:
-        """Return the digest that the session's first event continues."""
+    def segments(self, session_id: str) -> tuple[Segment, ...]:
+        """Return the segments of a session, the oldest first: one, and one more for each fork."""
 
     def key_check(self) -> str:
         """Return the check value of the digest key; empty without a key. It says nothing about the key."""
@@ -221,6 +248,20 @@ def check_rules(session_id: str, seq: int, rules: int) -> None:
 def no_session(session_id: str) -> SessionNotFound:
     """Return the error for a missing session."""
     return SessionNotFound(f"no session {session_id!r} in this log; `callboard sessions` lists its sessions")
+
+
+def no_base(parent: str, base: int, head: int) -> WrongHead:
+    """Return the error for a fork at an event that its parent does not have."""
+    return WrongHead(f"session {parent} has events 1 to {head}: it cannot be forked at {base}")
+
+
+def has_forks(session_id: str, forks: Sequence[str]) -> HasForks:
+    """Return the error for deleting a session that has forks."""
+    named = ", ".join(forks[:NAMED_MAX]) + (", ..." if len(forks) > NAMED_MAX else "")
+    return HasForks(
+        f"session {session_id} has forks, which share its first events: {named}; delete those first "
+        "(`callboard delete --with-forks` deletes all of them)"
+    )
 
 
 def session_exists(session_id: str) -> SessionExists:

@@ -3,7 +3,7 @@
 The message in the log -> the status of its session:
 
     status       changed by
-    open         SessionOpened, AskEnded; Resumed with `reopens`
+    open         SessionOpened, AskEnded; Resumed and Forked with `reopens`
     unfinished   Ask
     closed       SessionClosed
 
@@ -17,7 +17,14 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Forked,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+)
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
@@ -39,7 +46,8 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
     such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed
-    in the last ask. host: the name of its host agent.
+    in the last ask. host: the name of its host agent. parent, base: of a fork, the session that it shares the
+    events 1 to `base` with; empty and 0 for others.
     """
 
     also: ClassVar[tuple[str, ...]] = ("cursor",)
@@ -57,6 +65,8 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     host: str = ""
     tags: tuple[str, ...] = ()
     metadata: dict[str, object] = msgspec.field(default_factory=dict)
+    parent: str = ""
+    base: int = 0
 
     @property
     def cursor(self) -> str:
@@ -149,6 +159,10 @@ def _resumed(change: RowChange, body: Resumed) -> RowChange:
     return change._replace(status=status, host=body.host or change.host)
 
 
+def _forked(change: RowChange, body: Forked) -> RowChange:
+    return _resumed(change, body.resumed)
+
+
 def _failed(change: RowChange, body: DelegationEnded) -> RowChange:
     is_failure = STATUS[body.kind] == "failed"
     return change._replace(failures=change.failures + 1) if is_failure else change
@@ -157,6 +171,7 @@ def _failed(change: RowChange, body: DelegationEnded) -> RowChange:
 _RULES: Final[dict[type, Callable[[RowChange, Any], RowChange]]] = {
     SessionOpened: _opened,
     Resumed: _resumed,
+    Forked: _forked,
     Ask: lambda change, body: change._replace(status="unfinished", failures=0, is_asked=True),
     DelegationEnded: _failed,
     AskEnded: lambda change, body: change._replace(status="open", kind=body.kind),

@@ -31,8 +31,9 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     RequestCapacity,
 )
-from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, plus
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.supervisor.budgets import charge_of
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Node:
     milliseconds since 1970 UTC. turns, tools: their numbers. usage: its own alone.
     is_background: its parent goes on while it works. tasks: the number of its own such agents that work.
     words: the number of a client's texts on their way to it. is_silent: its last reply has no calls.
-    is_free: its turns are steps of a program, which are no model calls.
+    need: of its newest turn, which is charged where the use of a call is not known.
     """
 
     address: str
@@ -63,7 +64,7 @@ class Node:
     tasks: int = 0
     words: int = 0
     is_silent: bool = False
-    is_free: bool = False
+    need: Need = NOTHING
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:
@@ -107,12 +108,13 @@ class Tree:
     def add(self, event: Event) -> None:
         """Take the next event in."""
         self.last_at = event.at
+        # First: a request for a turn settles the one before it, and has a need of its own.
+        settled = getattr(event.body, "settled", None)
+        if isinstance(settled, Settled):
+            node = self._node(event.sender)
+            node.usage = plus(node.usage, charge_of(node.need, settled.usage))
         if handler := _HANDLERS.get(type(event.body)):
             handler(self, event, event.body)
-        settled = getattr(event.body, "settled", None)
-        if isinstance(settled, Settled) and settled.usage is not None:
-            node = self._node(event.sender)
-            node.usage = plus(node.usage, msgspec.structs.replace(settled.usage, calls=int(not node.is_free)))
 
     def walk(self, address: str = HOST, depth: int = 0) -> Iterator[tuple[int, Node]]:
         """Yield each agent with its depth: parents before children, children in the order of ordinals."""
@@ -165,7 +167,7 @@ def _turn(tree: Tree, event: Event, body: TurnRequested) -> None:
     node = tree._node(event.sender)
     node.turns += body.attempt == 1
     node.retries += body.attempt > 1
-    node.is_free = body.need == NOTHING
+    node.need = body.need
     node.does("waiting for a turn" if not body.after_ms else "waiting to retry")
 
 

@@ -91,6 +91,9 @@ class SQLiteLog(EventLog):
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
         return await self._run(lambda store: store.create(session_id, created_ms, title, origin))
 
+    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+        return await self._run(lambda store: store.fork(session_id, created_ms, title, parent, base))
+
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         return await self._run(lambda store: store.take_over(session_id))
 
@@ -138,6 +141,7 @@ class _Held:
         self.thread = thread
         self.store: SQLiteStore | None = None
         self.is_lost = False
+        self._is_left = False
         self.on_abandon: weakref.finalize[[], SQLiteLog] | None = None
         self._files = (str(owner.path), f"{owner.path}-wal")
         self._opened: list[tuple[int, int]] | None = None
@@ -162,7 +166,9 @@ class _Held:
     def check_files(self) -> None:
         """Raise StoreFailed if the database or its WAL is another file now, and from then on always."""
         # SQLite goes on writing to a file that was removed or replaced: it does not ask for its name again.
-        if self.is_lost or self._opened is None or _inodes(self._files) != self._opened:
+        is_other = self._opened is None or _inodes(self._files) != self._opened
+        # Closing removes the WAL itself, maybe before the caller of the last batch goes on.
+        if self.is_lost or (is_other and not self._is_left):
             self.is_lost = True
             raise StoreFailed(
                 f"{self.owner.path} or its WAL was removed, replaced or moved while it was open: nothing "
@@ -190,7 +196,14 @@ class _Held:
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 then()
 
-        self.thread.stop(self.store.leave if self.store else lambda: None, left)
+        self.thread.stop(self._leave_store, left)
+
+    def _leave_store(self) -> None:
+        """Close the store, on its thread, after a last look at the files."""
+        if self.store is not None:
+            self.is_lost = self.is_lost or _inodes(self._files) != self._opened
+            self._is_left = True
+            self.store.leave()
 
 
 def _inodes(files: tuple[str, str]) -> list[tuple[int, int]] | None:

@@ -8,7 +8,7 @@ SQLite may leave its scratch files (`-shm`, an empty `-wal`) beside the file; th
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, no_session
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
@@ -86,9 +86,10 @@ class SQLiteReader(LogReader):
         with self._reported(session_id, first):
             return self._tables.events_of(session_id, address, first, last, limit)
 
-    def origin(self, session_id: str) -> bytes:
+    def segments(self, session_id: str) -> tuple[Segment, ...]:
         with self._reported():
-            return self._tables.entry(session_id).origin
+            lineage = self._tables.lineage(self._tables.entry(session_id))
+            return tuple(part.segment for part in lineage)
 
     def key_check(self) -> str:
         with self._reported():
@@ -114,7 +115,8 @@ class SQLiteReader(LogReader):
         """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
         with self._reported(doing=f"copying to {target}"):
             if session_id:
-                _copy_session(self._uri, target.resolve(), session_id, progress)
+                names = [segment.session_id for segment in self.segments(session_id)]
+                _copy_sessions(self._uri, target.resolve(), names, progress)
             else:
                 _copy_all(self._connection, target, progress)
 
@@ -191,26 +193,36 @@ def _copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> N
         made.execute(_NO_OWNER)
 
 
-def _copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
-    """Copy one session with its large values from `uri`. Raises SessionNotFound."""
+def _copy_sessions(uri: str, target: Path, session_ids: Sequence[str], progress: Progress) -> None:
+    """Copy a session, and those that it is a fork of, with their large values from `uri`.
+
+    session_ids: the session last. Raises SessionNotFound.
+    """
     with closing(sqlite3.connect(f"{target.as_uri()}?mode=rwc", uri=True, isolation_level=None)) as made:
         set_page_format(made)
         made.execute("ATTACH ? AS origin", (uri,))
         made.execute("BEGIN")
         make_tables(made)
         made.execute("INSERT INTO main.meta SELECT * FROM origin.meta")
-        made.execute(_SESSION, (session_id,))
-        row = made.execute("SELECT id, head FROM main.sessions").fetchone()
-        if row is None:
-            raise no_session(session_id)
-        number, head = row
-        for first in range(1, head + 1, _EVENTS):
-            base, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
-            made.execute(_ROWS, (base | first, base | last))
-            progress(last, head)
+        for session_id in session_ids:
+            _copy_rows(made, session_id, progress)
         made.execute(_BLOBS)
-        for table in ("uses", "tags"):
-            rows = f"SELECT * FROM origin.{table} WHERE session = ?"
-            made.execute(f"INSERT INTO main.{table} {rows}", (number,))
         made.execute(_NO_OWNER)
         made.execute("COMMIT")
+
+
+def _copy_rows(made: sqlite3.Connection, session_id: str, progress: Progress) -> None:
+    """Copy the rows of one session into an attached file's copy. Raises SessionNotFound."""
+    made.execute(_SESSION, (session_id,))
+    query = "SELECT id, head, base FROM main.sessions WHERE session_id = ?"
+    row = made.execute(query, (session_id,)).fetchone()
+    if row is None:
+        raise no_session(session_id)
+    number, head, base = row
+    for first in range(base + 1, head + 1, _EVENTS):
+        place, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
+        made.execute(_ROWS, (place | first, place | last))
+        progress(last, head)
+    for table in ("uses", "tags"):
+        rows = f"SELECT * FROM origin.{table} WHERE session = ?"
+        made.execute(f"INSERT INTO main.{table} {rows}", (number,))

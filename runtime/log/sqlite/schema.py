@@ -2,7 +2,8 @@
 
 meta      key, value: see `meta`; also the numbers of deleted sessions whose events are still to be removed:
           see `deletion`
-sessions  one row per session; `id` is its number inside this file
+sessions  one row per session; `id` is its number inside this file. A fork has the id of its `parent`, and the
+          seq of the last event that it shares with it in `base`; its own events begin behind that
 events    id = session number * 2^32 + seq, so that a session's events lie together, in order, and no
           second index is needed; body is JSON text, cuts is NULL or [[offset, blob id], ...]
 blobs     large values that were cut out of bodies, once each, under the digest of their bytes
@@ -43,6 +44,8 @@ _TABLES: Final = (
     created_ms INTEGER NOT NULL,
     title TEXT NOT NULL,
     origin BLOB NOT NULL,
+    parent TEXT NOT NULL DEFAULT '',
+    base INTEGER NOT NULL DEFAULT 0,
     last_ms INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'open',
     kind TEXT NOT NULL DEFAULT '',
@@ -51,6 +54,7 @@ _TABLES: Final = (
     details TEXT)""",
     # One index for lists of all sessions and of those in a status: 100,000 entries are read in 10 ms.
     """CREATE INDEX sessions_by_age ON sessions(created_ms, status)""",
+    """CREATE INDEX sessions_by_parent ON sessions(parent) WHERE parent <> ''""",
     """CREATE TABLE events(
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -107,6 +111,11 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     kind, name, _, _ = first = min(odd, key=lambda one: (not one[3], one))
     if first in own:
         raise StoreUnreadable(f"{path} lacks the {kind} {name!r}: it was damaged; restore a copy of the log")
+    if (kind, name) in {one[:2] for one in own}:
+        raise StoreUnreadable(
+            f"{path} has the {kind} {name!r} in another form, which callboard did not make: it was edited, "
+            "or an older version wrote it before the format was settled; read it with that version"
+        )
     raise StoreUnreadable(
         f"{path} holds the {kind} {name[:80]!r}, which callboard did not make: such a file is neither "
         f"read nor written. Remove it with the sqlite3 shell, or restore a copy of the log"

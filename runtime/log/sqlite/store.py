@@ -14,7 +14,7 @@ from typing import Final
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Append, Head, Stored, session_exists
+from callboard.runtime.log.protocol import Append, Head, Stored, has_forks, no_base, session_exists
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, details_of
 from callboard.runtime.log.sqlite.batch import (
     BLOB,
@@ -44,6 +44,11 @@ _NEW_SESSION: Final = (
     "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) VALUES ("
     "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ?), "
     "?, 1, 0, ?, ?, ?)"
+)
+_NEW_FORK: Final = (
+    "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin, parent, base) VALUES ("
+    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), :removed), "
+    ":name, 1, :base, :created_ms, :title, :digest, :parent, :base)"
 )
 _MOVES: Final = MOVE_HEADS.format("?")
 _CHANGES: Final = CHANGE_ROWS.format("?")
@@ -136,10 +141,32 @@ class SQLiteStore:
                 plan.answers.append(plan.add(part, known))
         return plan
 
+    def _kept_title(self, session_id: str, title: str) -> str | bytes:
+        """Return a title as the file has it."""
+        return title if self._cipher is None else self._cipher.seal(("title", session_id), title.encode())
+
+    def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+        kept = self._kept_title(session_id, title)
+        with self._transaction("fork"):
+            entry = self._tables.entry(parent)
+            self._tables.verify(self._hash_chain, entry)
+            if not 1 <= base <= entry.head:
+                raise no_base(parent, base, entry.head)
+            # The parent is the session under which the event stands, which may be one that `parent` forks.
+            owner = next(one for one in self._tables.lineage(entry) if base <= one.head)
+            (row,) = self._tables.events(parent, base, 1)
+            named = {"name": session_id, "created_ms": created_ms, "title": kept, "parent": owner.session_id}
+            values = {"removed": last_removed(self._connection), "base": base, "digest": row.digest, **named}
+            try:
+                made = self._connection.execute(_NEW_FORK, values)
+            except sqlite3.IntegrityError:
+                raise session_exists(session_id) from None
+        self._remember({session_id: KnownHead(made.lastrowid or 0, 1, base, row.digest)})
+        self._note_written(1, 0)
+        return Head(base, row.digest)
+
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
-        kept: str | bytes = title
-        if self._cipher is not None:
-            kept = self._cipher.seal(("title", session_id), title.encode())
+        kept = self._kept_title(session_id, title)
         with self._transaction("create"):
             values = (last_removed(self._connection), session_id, created_ms, kept, origin)
             try:
@@ -167,10 +194,12 @@ class SQLiteStore:
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
             entry = self._tables.entry(session_id)
+            if forks := self._tables.forks(session_id):
+                raise has_forks(session_id, forks)
             mark(self._connection, self._tables, entry)
         self._known.pop(session_id, None)
         self._note_written(1, 0)
-        return entry.head
+        return entry.head - entry.base
 
     def purge(self) -> bool:
         """Remove the next events of deleted sessions: overwrite them. Return whether more is left."""

@@ -13,23 +13,26 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import structs
 
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import Head, Sealed, Stored, no_session
+from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import Details, SessionQuery, SessionRow
+from callboard.runtime.log.sqlite.blobs import Blobs, Kept
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
 
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
 _SESSION: Final = (
-    f"SELECT id, {_EPOCH}, {_HEAD}, ifnull({typed('origin', 'blob')}, x'') FROM sessions WHERE session_id = ?"
+    f"SELECT id, {_EPOCH}, {_HEAD}, ifnull({typed('origin', 'blob')}, x''), CAST(parent AS BLOB), "
+    f"ifnull({typed('base', 'integer')}, -1) FROM sessions WHERE session_id = ?"
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
     f"CAST(title AS BLOB), CAST(status AS BLOB), CAST(kind AS BLOB), {typed('failures', 'integer')}, "
-    f"{typed('last_ms', 'integer')}, CAST(host AS BLOB), CAST(details AS BLOB) "
+    f"{typed('last_ms', 'integer')}, CAST(host AS BLOB), CAST(details AS BLOB), CAST(parent AS BLOB), "
+    f"{typed('base', 'integer')} "
     "FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
 )
 # `CROSS JOIN` makes SQLite begin with the tag, of which few sessions are, and not with the newest sessions.
@@ -46,7 +49,6 @@ _DAMAGED: Final = (
     "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
     "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
 )
-_BLOB: Final = f"SELECT CAST(data AS BLOB), {typed('digest', 'blob')} FROM blobs WHERE id = ?"
 
 # A damaged field may have any type, and may be None: `_is_sound` and a check of digests find it.
 _Row: TypeAlias = tuple[int, int, bytes, bytes, int, bytes, bytes, bytes | None]
@@ -63,11 +65,11 @@ _SessionRow: TypeAlias = tuple[
     int | None,
     bytes | None,
     bytes | None,
+    bytes | None,
+    int | None,
 ]
 _Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
-_Kept: TypeAlias = Callable[[bytes], tuple[bytes, bytes]]  # a large value -> digest and data of its cut
 
-places_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _details = msgspec.json.Decoder(Details).decode
 _FIELDS: Final = SessionRow.__struct_fields__
 
@@ -80,11 +82,18 @@ class SessionEntry(NamedTuple):
     epoch: int
     head: int
     origin: bytes
+    parent: str = ""
+    base: int = 0
+
+    @property
+    def segment(self) -> Segment:
+        """Return the segment of the session's own events."""
+        return Segment(self.session_id, Head(self.base, self.origin), self.head)
 
     def ids(self, first: int = 1, last: int = SEQ_MAX) -> tuple[int, int]:
-        """Return the first and last row id of these seqs."""
-        base = self.number << SEQ_BITS
-        return base | min(max(first, 1), SEQ_MAX), base | min(last, SEQ_MAX)
+        """Return the first and last row id of these seqs, as far as the events are its own."""
+        number = self.number << SEQ_BITS
+        return number | min(max(first, self.base + 1), SEQ_MAX), number | min(last, SEQ_MAX)
 
 
 class Tables:
@@ -110,17 +119,52 @@ class Tables:
         row = self._connection.execute(_SESSION, (session_id,)).fetchone()
         if row is None:
             raise no_session(session_id)
-        entry = SessionEntry(session_id, *row)
+        number, epoch, head, origin, parent, base = row
+        entry = SessionEntry(session_id, number, epoch, head, origin, _text(parent), base)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
+            raise _damaged_session(session_id)
+        if bool(parent) != (entry.base != 0) or not 0 <= entry.base <= entry.head:
             raise _damaged_session(session_id)
         if len(entry.origin) != DIGEST_BYTES:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
         return entry
 
+    def lineage(self, entry: SessionEntry) -> list[SessionEntry]:
+        """Return a session behind those that it shares events with, the oldest first.
+
+        The head of each of them is the last event that is shared. Raises CorruptLog.
+        """
+        found = [entry]
+        while (child := found[0]).parent:
+            try:
+                parent = self.entry(child.parent)
+            except SessionNotFound:
+                raise _without_parent(child) from None
+            if not parent.base < child.base <= parent.head:  # so no chain of parents is a circle
+                raise _without_parent(child)
+            found.insert(0, parent._replace(head=child.base))
+        return found
+
+    def _parts(
+        self, entry: SessionEntry, first: int, last: int = SEQ_MAX
+    ) -> Iterator[tuple[SessionEntry, tuple[int, int]]]:
+        """Yield the sessions under which these seqs stand, each with its first and last row id."""
+        *shared, own = self.lineage(entry) if entry.parent else (entry,)
+        for one in shared:
+            if max(first, one.base + 1) <= min(last, one.head):
+                yield one, one.ids(first, min(last, one.head))
+        if last > own.base:
+            yield own, own.ids(first, last)
+
+    def forks(self, session_id: str) -> list[str]:
+        """Return the ids of the sessions that share events of this one."""
+        query = "SELECT CAST(session_id AS BLOB) FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
+        return [_text(name) for (name,) in self._connection.execute(query, (session_id,)).fetchall()]
+
     def head_of(self, entry: SessionEntry) -> Head:
         """Return the head of a session, which its last event must have."""
-        if entry.head == 0:
-            return Head(0, entry.origin)
+        if entry.head == entry.base:
+            return Head(entry.base, entry.origin)
         query = f"SELECT {typed('digest', 'blob')} FROM events WHERE id = ?"
         row = self._connection.execute(query, (entry.ids(entry.head)[0],)).fetchone()
         if row is None:
@@ -180,7 +224,8 @@ class Tables:
             execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (self.stored_tag(tag), entry.number))
 
     def _session_row(self, row: _SessionRow) -> SessionRow:
-        number, name, epoch, head, created_ms, title, status, kind, failures, last_ms, host, details = row
+        number, name, epoch, head, created_ms, title, status, kind, failures, last_ms = row[:10]
+        host, details, parent, base = row[10:]
         try:
             session_id = str(name or b"\xff", "utf-8")
         except UnicodeDecodeError:
@@ -190,7 +235,8 @@ class Tables:
         found = self.details(session_id, details)
         texts = (self._title(session_id, title), number, _text(status), _text(kind))
         state = (failures, last_ms, _text(host))
-        values = (session_id, epoch, head, created_ms, *texts, *state, *structs.astuple(found))
+        fork = (_text(parent), base)
+        values = (session_id, epoch, head, created_ms, *texts, *state, *structs.astuple(found), *fork)
         try:
             return msgspec.convert(dict(zip(_FIELDS, values, strict=True)), SessionRow)
         except msgspec.ValidationError:
@@ -209,14 +255,18 @@ class Tables:
 
     def events(self, session_id: str, start: int, limit: int) -> list[Stored]:
         """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
-        entry = self.entry(session_id)
-        return self._stored(entry, self._page(entry, _ROWS, (*entry.ids(start), limit)))
+        rows: list[Stored] = []
+        for part, ids in self._parts(self.entry(session_id), start):
+            rows += self._stored(part, self._page(part, _ROWS, (*ids, limit - len(rows))))
+        return rows
 
     def events_of(self, session_id: str, address: str, first: int, last: int, limit: int) -> list[Stored]:
         """Return up to `limit` events that an actor received or posted. Raises SessionNotFound."""
-        entry = self.entry(session_id)
-        bounds = (*entry.ids(first, last), address, address, limit)
-        return self._stored(entry, self._page(entry, _OWN_ROWS, bounds))
+        rows: list[Stored] = []
+        for part, ids in self._parts(self.entry(session_id), first, last):
+            bounds = (*ids, address, address, limit - len(rows))
+            rows += self._stored(part, self._page(part, _OWN_ROWS, bounds))
+        return rows
 
     def checked_pages(
         self,
@@ -224,17 +274,20 @@ class Tables:
         entry: SessionEntry,
         upto: int,
         known: Head | None = None,
-        kept: _Kept = lambda data: (blob_digest(data), data),
+        kept: Kept = lambda data: (blob_digest(data), data),
     ) -> Iterator[list[Sealed]]:
         """Yield rows 1 to `upto`, checked, in pages. With the last event, its place as the last one too."""
         session_id = entry.session_id
+        parts = {part.session_id: part for part in self.lineage(entry)}
 
-        def read(start: int, limit: int) -> list[Sealed]:
+        def read(name: str, start: int, limit: int) -> list[Sealed]:
+            part = parts[name]
             with self._reported(session_id, start):
-                page = self._page(entry, _ROWS, (*entry.ids(start), limit))
-                return list(starmap(Sealed, self._rows(entry, page, kept)))
+                page = self._page(part, _ROWS, (*part.ids(start), limit))
+                return list(starmap(Sealed, self._rows(part, page, kept)))
 
-        yield from hash_chain.checked_pages(session_id, entry.origin, read, upto, known)
+        segments = [part.segment for part in parts.values()]
+        yield from hash_chain.checked_pages(segments, read, upto, known)
         if upto >= entry.head:
             with self._reported(session_id, upto):
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
@@ -247,7 +300,7 @@ class Tables:
         upto = max(entry.head, known.seq if known else 0)
         # Without their data: the large values of a page may be more than fits into memory.
         pages = self.checked_pages(hash_chain, entry, upto, known, lambda data: (blob_digest(data), b""))
-        return last_head(pages, entry.origin)
+        return last_head(pages, entry.segment.before)
 
     def _page(self, entry: SessionEntry, query: str, bounds: tuple[int | str, ...]) -> list[_Row]:
         try:
@@ -273,7 +326,7 @@ class Tables:
             made.append(Stored(seq, at, sender, recipient, cause, whole, digest))
         return made
 
-    def _rows(self, entry: SessionEntry, page: list[_Row], kept: _Kept) -> Iterator[_Fields]:
+    def _rows(self, entry: SessionEntry, page: list[_Row], kept: Kept) -> Iterator[_Fields]:
         session_id, names, blobs = entry.session_id, _Names(), Blobs(self._connection, self._cipher, kept)
         for seq, at, sender, recipient, cause, body, digest, cuts in page:
             if self._cipher is not None:
@@ -291,38 +344,17 @@ class _Names(dict[bytes | None, str]):
         return text
 
 
-class Blobs:
-    """Large values by their number in the file, each fetched once."""
-
-    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None, kept: _Kept) -> None:
-        self._connection = connection
-        self._cipher = cipher
-        self._kept = kept
-        self._known: dict[int, tuple[bytes, bytes]] = {}
-
-    def cuts(self, session_id: str, seq: int, cuts: bytes) -> tuple[Cut, ...]:
-        """Return the cuts of an event."""
-        try:
-            return tuple(Cut(offset, *self._get(number)) for offset, number in places_of(cuts))
-        except (LookupError, TypeError, OverflowError, ValueError) as error:
-            raise corrupt(session_id, seq, f"lacks a large value ({error})") from None
-
-    def _get(self, number: int) -> tuple[bytes, bytes]:
-        if number not in self._known:
-            row = self._connection.execute(_BLOB, (number,)).fetchone()
-            if row is None or row[0] is None:  # SQLite takes NOT NULL on trust, also in a damaged file
-                raise LookupError(f"no blob {number}")
-            data = row[0] if self._cipher is None else self._cipher.open(("blob", row[1]), row[0])
-            self._known[number] = self._kept(data)
-        return self._known[number]
-
-
 def _text(stored: bytes | None) -> str:
     return str(stored or b"", "utf-8", "replace")
 
 
 def _is_damaged(epoch: int | None, head: int | None) -> bool:
     return epoch is None or epoch < 1 or head is None or not 0 <= head <= SEQ_MAX
+
+
+def _without_parent(fork: SessionEntry) -> CorruptLog:
+    said = f"is a fork, and its parent {fork.parent} has no event {fork.base} of that digest"
+    return CorruptLog(f"session {fork.session_id} {said}; restore a copy of the log", fork.session_id)
 
 
 def _damaged_session(session_id: str) -> CorruptLog:

@@ -17,7 +17,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
 from callboard.runtime.log.large_values import blob_digest
-from callboard.runtime.log.protocol import GENESIS, Head, Sealed
+from callboard.runtime.log.protocol import GENESIS, Head, Sealed, Segment
 from tests.runtime.log.kit import event, events, json_text, large, seal_one
 
 
@@ -111,10 +111,13 @@ def verify(
 ) -> Head:
     upto = max(length, known.seq if known else 0)
 
-    def read(start: int, limit: int) -> list[Sealed]:
+    def read(name: str, start: int, limit: int) -> list[Sealed]:
+        assert name == session_id
         return rows if start == 1 else []
 
-    return last_head(hash_chain.checked_pages(session_id, origin, read, upto, known), origin)
+    before = Head(0, origin)
+    segments = (Segment(session_id, before, length),)
+    return last_head(hash_chain.checked_pages(segments, read, upto, known), before)
 
 
 def test_an_untouched_chain_gives_its_head() -> None:

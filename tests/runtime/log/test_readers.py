@@ -13,7 +13,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
+from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader, Segment
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
@@ -85,7 +85,7 @@ def test_a_head_that_was_acknowledged_is_looked_for(reader: LogReader) -> None:
 
 
 def test_the_origin_and_the_key_belong_to_the_check(reader: LogReader) -> None:
-    assert reader.origin("s") == ORIGIN
+    assert reader.segments("s") == (Segment("s", Head(0, ORIGIN), reader.head("s").seq),)
     with pytest.raises(WrongKey):
         list(reader.checked_pages("s", 30))
     with pytest.raises(SessionNotFound):

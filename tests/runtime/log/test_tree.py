@@ -1,12 +1,19 @@
 """The tree of a session's agents, as the live views show it."""
 
+import pytest
+
 from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.runtime.agent import Agent
 from callboard.runtime.log.tree import Tree
+from callboard.runtime.models.scripted import Step, call, fail, say
 from tests.mutants import scenarios_background
 from tests.mutants.scripts import script
+from tests.replay.stories import record
 
 
 def test_an_agent_whose_call_waits_says_for_which_models_capacity() -> None:
@@ -46,3 +53,17 @@ def test_an_agent_is_parked_when_it_is_silent_and_waits_when_it_calls_task_wait(
     assert "parked" in {states["host"] for states in parked if "host" in states}
     waiting = states_of(SessionWorld(scenarios_background.all_of_two()).run())
     assert "waiting for tasks" in {states["host"] for states in waiting if "host" in states}
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_calls_without_figures_count_as_much_as_they_were_charged(attempts: int) -> None:
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "host":
+            return call("task", agent="clerk", prompt="Go.") if request.turn == 1 else say("Done.")
+        return fail("overloaded_error", is_retryable=request.attempt < attempts)
+
+    recording = record(policy, Agent("host", agents=[Agent("clerk", description="Finds.")]), "Go.")
+    (end,) = (event.body for event in recording.events if isinstance(event.body, AskEnded))
+    tree = recording.tree()
+    assert tree.usage_of(HOST) == end.usage
+    assert tree.nodes["host.1"].usage.unknown_calls == tree.nodes["host.1"].usage.calls == attempts

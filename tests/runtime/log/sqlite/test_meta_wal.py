@@ -68,7 +68,7 @@ def while_open(path: Path, look: Callable[[], T], *, is_new: bool = True) -> T:
     return run(work)
 
 
-def refused(path: Path) -> None:
+def assert_refused(path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(StoreIncomplete, match=f"{path.name}-wal, where its newest events are"):
         SQLiteReader(path)
@@ -77,7 +77,7 @@ def refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def accepted(path: Path, head: int) -> None:
+def assert_accepted(path: Path, head: int) -> None:
     with SQLiteReader(path) as reader:
         assert reader.verify_chain("s").seq == head
     while_open(path, lambda: None, is_new=False)
@@ -93,23 +93,23 @@ def test_a_copy_without_the_wal_is_refused_and_one_with_it_is_not(path: Path, se
     alone = both = path
     for number in range(sessions):
         alone, both = while_open(path, lambda: (copied(path), copied(path, "-wal")), is_new=number == 0)
-    refused(alone)
-    accepted(both, 5 * sessions)
-    accepted(path, 5 * sessions)
+    assert_refused(alone)
+    assert_accepted(both, 5 * sessions)
+    assert_accepted(path, 5 * sessions)
 
 
 def test_a_log_that_was_moved_without_its_wal_is_refused(path: Path, tmp_path: Path) -> None:
     left = while_open(path, lambda: copied(path, "-wal"))
     moved = left.rename(tmp_path / "moved.db")
-    refused(moved)
+    assert_refused(moved)
     (left.parent / "log.db-wal").rename(tmp_path / "moved.db-wal")
-    accepted(moved, 5)
+    assert_accepted(moved, 5)
 
 
 def test_an_empty_wal_is_as_bad_as_none(path: Path) -> None:
     alone = while_open(path, lambda: copied(path))
     Path(f"{alone}-wal").touch()
-    refused(alone)
+    assert_refused(alone)
 
 
 def test_a_copy_in_a_folder_that_cannot_be_written_is_refused_too(path: Path) -> None:
@@ -131,12 +131,12 @@ def test_a_copy_made_while_long_work_is_written_back_again_and_again_is_refused(
         for first in range(1, 400, 20):
             store.append([Append("s", first - 1, 1, events(first, first + 19))])
             sizes.add(path.stat().st_size)
-            refused(copied(path))
+            assert_refused(copied(path))
             with SQLiteReader(path) as reader:
                 assert reader.verify_chain("s").seq == first + 19
         assert len(sizes) > 3
         store.leave()
-    accepted(path, 400)
+    assert_accepted(path, 400)
 
 
 def test_the_message_tells_how_to_go_on_without_the_wal(path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_shell_that_opens_the_files_after_a_crash_does_no_harm(path: Path) -> 
     with closing(connected(left)) as shell:
         assert shell.execute("SELECT count(*) FROM events").fetchone() == (5,)
     assert not Path(f"{left}-wal").exists()
-    accepted(left, 5)
+    assert_accepted(left, 5)
 
 
 def test_a_reader_that_keeps_an_old_snapshot_does_not_keep_anybody_from_opening(path: Path) -> None:
@@ -225,8 +225,8 @@ def test_an_owner_that_leaves_beside_a_reader_leaves_a_log_that_opens(path: Path
     with closing(connected(path)) as shell:
         run(work)
         assert Path(f"{path}-wal").stat().st_size > 0
-        accepted(copied(path, "-wal"), 15)
-    accepted(path, 15)
+        assert_accepted(copied(path, "-wal"), 15)
+    assert_accepted(path, 15)
 
 
 # --- the steps ----------------------------------------------------------------------

@@ -13,6 +13,7 @@ from callboard.actors.protocol.errors import (
     StoreLocked,
 )
 from callboard.actors.protocol.events import Event
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import (
@@ -26,6 +27,7 @@ from tests.runtime.log.kit import (
     same,
     write_some,
 )
+from tests.waiting import block_until
 
 
 def test_a_second_owner_in_this_process_is_refused(path: Path) -> None:
@@ -50,6 +52,7 @@ def test_a_second_process_is_refused_with_the_owners_process_id(path: Path) -> N
     script = """
 import asyncio, sys
 from callboard.actors.protocol.errors import StoreLocked
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 try:
     asyncio.run(SQLiteLog(sys.argv[1]).open())
@@ -155,10 +158,20 @@ def test_opening_can_be_cancelled_at_any_step_and_leaves_nothing_behind(path: Pa
             await asyncio.gather(opening, return_exceptions=True)
         gc.collect()
         log = SQLiteLog(path)
-        await log.open()
+        await log.open()  # no other log holds the file
+        assert await log.sessions() == []
         await log.close()
 
     run(work)
+
+
+async def begun(log: SQLiteLog, count: int) -> tuple[asyncio.Task[Head], asyncio.Task[None]]:
+    """Begin to append so many events, then to close the log."""
+    appending = asyncio.create_task(added(log, "s", 1, events(1, count)))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(log.close())
+    await asyncio.sleep(0)
+    return appending, closing
 
 
 def test_closing_may_be_cancelled_and_still_happens(path: Path) -> None:
@@ -166,10 +179,7 @@ def test_closing_may_be_cancelled_and_still_happens(path: Path) -> None:
         log = SQLiteLog(path)
         await log.open()
         await log.create("s", 1, "")
-        appending = asyncio.create_task(added(log, "s", 1, events(1, 500)))
-        await asyncio.sleep(0)
-        closing = asyncio.create_task(log.close())
-        await asyncio.sleep(0)
+        appending, closing = await begun(log, 500)
         closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)
         assert (await appending).seq == 500
@@ -213,6 +223,7 @@ def test_a_log_that_is_forgotten_gives_its_ownership_up(path: Path) -> None:
 def test_leaving_without_close_neither_hangs_nor_loses_anything(path: Path, ending: str) -> None:
     script = f"""
 import asyncio, sys
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import write_some, add, added, events
 
@@ -245,11 +256,26 @@ def test_a_store_that_is_left_after_its_loop_does_not_break_the_thread(path: Pat
     appending.cancel()
     loop.run_until_complete(asyncio.gather(appending, return_exceptions=True))
     loop.close()
-    run(lambda: added_on(log, events(2, 3)))
+    assert run(lambda: head_after(log, events(2, 3))) == 3
 
 
-async def added_on(log: SQLiteLog, more: list[Event]) -> None:
-    """Continue the log on another loop."""
+async def head_after(log: SQLiteLog, more: list[Event]) -> int:
+    """Continue the log on another loop, and return its last seq."""
     assert (await log.head("s")).seq == 1
-    await added(log, "s", 1, more)
+    head = await added(log, "s", 1, more)
     await log.close()
+    return head.seq
+
+
+def test_a_batch_that_was_stored_just_before_the_close_has_not_failed(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        appending, closing = await begun(log, 5)
+        wal = path.with_name(f"{path.name}-wal")
+        block_until(lambda: not wal.exists())  # the loop goes on when the close has removed the WAL
+        assert (await appending).seq == 5
+        await closing
+
+    run(work)

@@ -16,8 +16,8 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite.batch import Rows
+from callboard.runtime.log.sqlite.blobs import Blobs
 from callboard.runtime.log.sqlite.meta import prepare
-from callboard.runtime.log.sqlite.tables import Blobs
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

@@ -1,0 +1,53 @@
+"""The part of a runtime that forks sessions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.session.recorded_answers import Call
+from callboard.runtime.agent import Agent
+from callboard.runtime.forks.reusing_port import Effects
+from callboard.runtime.forks.starting import Forking, checked_effects, result_json
+from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.starting import SessionStarter
+
+
+class Forks(ABC):
+    """Fork the sessions of a log."""
+
+    @abstractmethod
+    def _started(self) -> SessionStarter: ...
+
+    def fork(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        at: int | None = None,
+        changes: Mapping[Call, object] | None = None,
+        limits: Limits | None = None,
+        effects: Effects = "recorded",
+        fork_id: str | None = None,
+        until: int | None = None,
+        deps: object = None,
+    ) -> Opening:
+        """Fork a session: a new one continues from one of its events, and pays only for the difference.
+
+        The fork shares the events up to `at` and gets the recorded answers of the events behind, wherever it
+        asks the same. Its clock is virtual, so that deadlines are what they were. `await session.outcome` is
+        the ask that is under way at `at`, or the next one, which is posted again.
+
+        agent: the host, as it was or changed; a changed agent is taken where it begins behind `at`.
+        at: the last shared event; None for the one before the first change, or else the last one.
+        changes: new results by (agent, turn, call): any JSON value; with call -1 the reply of the model, a
+        text or content blocks. limits: of the session from now on.
+        effects: for a `write` or `idempotent` tool without a recorded result: "recorded" ends the ask as
+        `needs_effect`, "live" runs it. fork_id: of the new session. until: the last event whose input by the
+        client is posted again. deps: for its tools; None for the runtime's.
+
+        Raises SessionNotFound, UnknownName and MisuseError for changes that cannot be made, CorruptLog,
+        Diverged.
+        """
+        given = {call: result_json(value) for call, value in (changes or {}).items()}
+        wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps)
+        return Opening(lambda: self._started().fork(session_id, agent, wish))

@@ -1,0 +1,521 @@
+"""Forks of sessions: the calls that are made again, the recorded answers, and the sums."""
+
+import asyncio
+import random
+import re
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.addresses import PORTS
+from callboard.actors.protocol.client_messages import Forked
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import MisuseError, SessionExists, SessionNotFound, UnknownName
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.fork_plan import call_at, calls_of
+from callboard.replay.diff import diff
+from callboard.replay.recording import Recording
+from callboard.runtime import clock
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.scripted import Call, ScriptedModel, call, calls, say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.tools.tool import Tool, tool
+
+CHILDREN = 12
+
+
+class Counted:
+    """A model that counts the calls it gets, by agent and turn."""
+
+    def __init__(self, answer: Callable[[ModelRequest], Any]) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._model = ScriptedModel(answer)
+        self.spec = self._model.spec
+
+    def call(self, request: ModelRequest, on_text: OnText) -> "ModelAnswer | Awaitable[ModelAnswer]":
+        self.asked.append((request.address, request.turn))
+        return self._model.call(request, on_text)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def said(request: ModelRequest) -> str:
+    """Return all that an agent was told, as JSON text."""
+    return b"".join(bytes(one) for one in request.messages).decode()
+
+
+@tool(effect="read")
+async def measure(place: int) -> str:
+    """Measure a place."""
+    await asyncio.sleep(0.001 * (place % 3))
+    return f"{place * 10} degrees"
+
+
+SENT: list[str] = []
+
+
+@tool(effect="write")
+def send(text: str) -> str:
+    """Send a text."""
+    SENT.append(text)
+    return "sent"
+
+
+def survey(request: ModelRequest) -> Any:
+    """Let the host ask twelve children, each of which measures a place twice, and send the sum."""
+    if request.address != "host":
+        place = int(request.address.rpartition(".")[2])
+        found = ", ".join(re.findall(r"\d+ degrees", said(request)))
+        return call("measure", place=place) if request.turn <= 2 else say(f"{place}: {found}")
+    if request.turn == 1:
+        return calls(*(call("task", agent="child", prompt=f"Place {at}.") for at in range(1, CHILDREN + 1)))
+    return call("send", text="report") if request.turn == 2 else say("Sent: " + said(request))
+
+
+def host_of(words: str = "Find out.") -> Agent:
+    """Make the host of the survey, with a child that measures."""
+    child = Agent("child", description="Measures.", instructions=words, tools=[measure])
+    return Agent("host", instructions="Ask all.", agents=[child], tools=[send])
+
+
+async def recorded(
+    log: Any, answer: Callable[[ModelRequest], Any] = survey, host: Agent | None = None
+) -> Outcome[Any]:
+    """Record a session named origin."""
+    async with Runtime(log, model=Counted(answer)) as runtime:
+        return await runtime.run(host or host_of(), "How warm is it?", session_id="origin")
+
+
+async def forked(
+    log: Any, answer: Callable[[ModelRequest], Any] = survey, host: Agent | None = None, **wish: Any
+) -> tuple[Outcome[Any], list[tuple[str, int]]]:
+    """Fork it. Return the outcome of the fork's ask and the model calls that were made for it."""
+    model = Counted(answer)
+    async with Runtime(log, model=model) as runtime, asyncio.timeout(20):
+        session = await runtime.fork(wish.pop("session_id", "origin"), host or host_of(), **wish)
+        outcome = await session.outcome
+        await session.close()
+    return outcome, model.asked
+
+
+def events_of(log: MemoryLog, session_id: str) -> list[Event]:
+    """Return the events of a session that passes verification."""
+    recording = Recording.open(MemoryReader(log), session_id)
+    recording.verify().raise_if_diverged()
+    return list(recording.events)
+
+
+def rows_of(log: MemoryLog, session_id: str) -> list[Any]:
+    return MemoryReader(log).events(session_id, 1, 100_000)
+
+
+def bodies(events: Sequence[Event], base: int) -> list[tuple[str, str, object]]:
+    """Return the messages behind a base without `Forked`, with the seqs of a session that has none."""
+    begin = next((one.seq for one in events[base:] if isinstance(one.body, Forked)), len(events) + 1)
+    return [
+        (one.sender, one.recipient, shifted(one.body, begin)) for one in events[base:] if one.seq != begin
+    ]
+
+
+def shifted(body: AnyMessage, begin: int) -> object:
+    """Return a message as values, its seqs behind `begin` one lower."""
+    value: dict[str, Any] = msgspec.json.decode(encode(body))
+    for name in ("request", "by"):
+        if name in value:
+            value[name] -= value[name] > begin
+    if "new" in value:
+        value["new"] = [seq - (seq > begin) for seq in value["new"]]
+    value.pop("reused", None)
+    return value
+
+
+def is_quiet(events: Sequence[Event], base: int) -> bool:
+    """Return True if every message up to the base was decided on up to there, so that none comes first."""
+    late = [one for one in events[base:] if one.sender not in (*PORTS, "client")]
+    return not any(one.cause <= base for one in late)
+
+
+def test_a_fork_without_a_change_repeats_its_origin_and_asks_nothing() -> None:
+    log = MemoryLog()
+    SENT.clear()
+    whole = asyncio.run(recorded(log))
+    origin = events_of(log, "origin")
+    quiet = [base for base in range(1, len(origin)) if is_quiet(origin, base)]
+    assert len(quiet) > 10
+    for base in {1, 2, 3, 5, 20, 43, 77, 100, 131, *quiet[::4], len(origin) - 12}:
+        outcome, asked = asyncio.run(forked(log, at=base, fork_id=f"f{base}"))
+        assert asked == []
+        assert (outcome.kind, outcome.text, outcome.usage) == (whole.kind, whole.text, whole.usage)
+        fork = events_of(log, f"f{base}")
+        assert diff(rows_of(log, "origin"), rows_of(log, f"f{base}")).is_same
+        if is_quiet(origin, base):
+            assert bodies(fork, base) == bodies(origin, base)
+    assert SENT == ["report"]
+
+
+def in_cone(asked: Sequence[tuple[str, int]]) -> set[str]:
+    """Return the agents that were asked."""
+    return {agent for agent, _ in asked}
+
+
+def test_a_changed_tool_result_is_paid_for_by_its_child_and_the_parent_only() -> None:
+    log = MemoryLog()
+    SENT.clear()
+    asyncio.run(recorded(log))
+    change = {("host.7", 1, 0): "999 degrees"}
+    outcome, asked = asyncio.run(forked(log, changes=change, fork_id="f"))
+    assert sorted(asked) == [("host", 2), ("host", 3), ("host.7", 2), ("host.7", 3)]
+    assert outcome.kind == "answered"  # the call of `send` is the same, so its recorded result holds
+    assert "999 degrees" in outcome.text
+    assert SENT == ["report"]
+    fork = events_of(log, "f")
+    begin = next(event.body for event in fork if isinstance(event.body, Forked))
+    origin = events_of(log, "origin")
+    (made,) = begin.changes
+    assert (made.agent, made.turn, made.call) == ("host.7", 1, 0)
+    assert isinstance(origin[made.replaces - 1].body, ToolReturned)
+    assert begin.at == made.replaces - 1
+    live = [
+        one.body for one in fork[begin.at :] if isinstance(one.body, ModelReplied) and not one.body.reused
+    ]
+    assert len(live) == 4
+    for one in fork[begin.at :]:
+        if isinstance(one.body, ModelReplied) and one.body.reused:
+            was = origin[one.body.reused - 1]
+            assert isinstance(was.body, ModelReplied)
+            assert (was.recipient, was.body.content) == (one.recipient, one.body.content)
+
+
+def test_a_changed_reply_of_a_model_is_an_input_too() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    outcome, asked = asyncio.run(forked(log, changes={("host.3", 3, -1): "It is cold."}, fork_id="f"))
+    assert sorted(asked) == [("host", 2), ("host", 3)]
+    assert "It is cold." in outcome.text
+
+
+def test_other_instructions_of_a_child_are_taken_where_it_begins() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    _, asked = asyncio.run(forked(log, host=host_of("Be brief."), at=2, fork_id="f"))
+    assert {f"host.{at}" for at in range(1, CHILDREN + 1)} <= in_cone(asked)
+    assert ("host", 1) not in asked  # the host has no other instructions, and its first request is the same
+
+
+def test_other_limits_hold_from_the_base_on() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    outcome, asked = asyncio.run(forked(log, at=3, limits=Limits(tokens=3_000), fork_id="f"))
+    assert outcome.kind == "budget"
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "said"),
+    [
+        ({"at": 0}, MisuseError, "begins behind one of them, not 0"),
+        ({"at": 100_000}, MisuseError, "not 100000"),
+        ({"changes": {("host.99", 1, 0): "x"}}, UnknownName, "no answer of host.99:1:0; there are: host:1"),
+        ({"changes": {("host", 1, -1): "x"}, "at": 150}, MisuseError, "fork at .* or before"),
+        ({"effects": "all"}, MisuseError, "use 'recorded' or 'live'"),
+        ({"session_id": "nobody"}, SessionNotFound, "'nobody'"),
+        ({"fork_id": "origin"}, SessionExists, "'origin'"),
+    ],
+)
+def test_a_fork_that_cannot_be_made_says_why(wish: dict[str, Any], error: type[Exception], said: str) -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    with pytest.raises(error, match=said):
+        asyncio.run(forked(log, **wish))
+    assert [row.session_id for row in MemoryReader(log).sessions()] == ["origin"]
+
+
+def test_a_change_of_an_agents_own_message_names_the_input_to_change() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    events = events_of(log, "origin")
+    made = next(event for event in events if isinstance(event.body, CallTool))
+    with pytest.raises(
+        MisuseError, match=rf"CallTool, was decided by host.1 .* event {made.cause}, ModelRep.*host.1:1"
+    ):
+        call_at("origin", events, made.seq)
+    with pytest.raises(MisuseError, match="event 2, Ask, cannot be changed"):
+        call_at("origin", events, 2)
+    with pytest.raises(UnknownName, match="there is no 0"):
+        call_at("origin", events, 0)
+    for found, seq in calls_of(events).items():
+        assert call_at("origin", events, seq) == found
+
+
+def test_forks_of_forks_verify_and_share_their_events() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    asyncio.run(forked(log, changes={("host.7", 1, 0): "999 degrees"}, fork_id="f"))
+    asyncio.run(forked(log, session_id="f", changes={("host.2", 2, 0): "777 degrees"}, fork_id="g"))
+    outcome, asked = asyncio.run(forked(log, session_id="g", at=30, fork_id="h"))
+    assert asked == []
+    assert "999 degrees" in outcome.text
+    assert "777 degrees" in outcome.text
+    reader = MemoryReader(log)
+    assert [one.session_id for one in reader.segments("g")] == ["origin", "f", "g"]
+    assert diff(rows_of(log, "g"), rows_of(log, "h")).is_same
+
+
+# --- tools with an effect ----------------------------------------------------------
+
+
+def reporting(request: ModelRequest) -> Any:
+    """Let the host send what its child measured."""
+    if request.address != "host":
+        return call("measure", place=1) if request.turn == 1 else say(said(request)[-40:])
+    if request.turn == 1:
+        return call("task", agent="child", prompt="Place 1.")
+    return call("send", text=said(request)[-60:]) if request.turn == 2 else say("Done.")
+
+
+def test_an_effect_without_a_recorded_result_ends_the_ask_and_names_the_call() -> None:
+    log = MemoryLog()
+    SENT.clear()
+    asyncio.run(recorded(log, reporting))
+    change = {("host.1", 1, 0): "999 degrees"}
+    outcome, asked = asyncio.run(forked(log, reporting, changes=change, fork_id="f"))
+    assert (outcome.status, outcome.kind) == ("failed", "needs_effect")
+    assert "call 0 of turn 2, send, has an effect" in outcome.detail
+    assert len(SENT) == 1
+    assert ("host", 3) not in asked
+    outcome, _ = asyncio.run(forked(log, reporting, changes=change, fork_id="g", effects="live"))
+    assert outcome.kind == "answered"
+    assert len(SENT) == 2
+    assert "999 degrees" in SENT[-1]
+    for name in "fg":
+        events_of(log, name)
+
+
+def below(request: ModelRequest) -> Any:
+    """Let a child at depth 2 send its measurements, beside a sibling."""
+    depth = request.address.count(".")
+    if depth == 2:
+        steps = [call("measure", place=1), call("send", text=said(request)[-60:]), say("Sent.")]
+        return steps[request.turn - 1] if request.address.endswith(".1") else say("Nothing.")
+    if request.turn == 1:
+        name = "child" if depth else "lead"
+        return calls(*(call("task", agent=name, prompt=f"Do {at}.") for at in range(2)))
+    return say("Done.")
+
+
+def test_an_effect_in_a_nested_delegation_ends_the_whole_ask() -> None:
+    log = MemoryLog()
+    SENT.clear()
+    child = Agent("child", description="Does.", tools=[measure, send])
+    host = Agent("host", agents=[Agent("lead", description="Delegates.", agents=[child])])
+    asyncio.run(recorded(log, below, host))
+    assert len(SENT) == 2
+    change = {("host.1.1", 1, 0): "999 degrees"}
+    outcome, asked = asyncio.run(forked(log, below, host, changes=change, fork_id="f"))
+    assert outcome.kind == "needs_effect"
+    assert asked == [("host.1.1", 2)]
+    assert len(SENT) == 2
+    events_of(log, "f")
+
+
+# --- at any event -------------------------------------------------------------------
+
+DONE: list[str] = []
+
+
+@tool(effect="idempotent")
+def charge(amount: int) -> str:
+    """Charge an amount."""
+    DONE.append(f"charge {amount}")
+    return f"charged {amount}"
+
+
+@tool(effect="write")
+def mail(text: str) -> str:
+    """Mail a text."""
+    DONE.append(f"mail {text}")
+    return "mailed"
+
+
+def scripts(draw_seed: int) -> Callable[[ModelRequest], Any]:
+    """Return a model whose calls follow from a seed and from what its agent was told."""
+
+    def answer(request: ModelRequest) -> Any:
+        told = zlib.crc32(said(request).encode()) + draw_seed
+        chance = random.Random(told)
+        if request.turn > 4:
+            return say(f"{request.address} ends with {told % 97}.")
+        depth = request.address.count(".")
+        made: list[Call] = []
+        for _ in range(chance.randrange(3)):
+            made.append(
+                chance.choice(
+                    [
+                        call("measure", place=chance.randrange(4)),
+                        call("charge", amount=chance.randrange(3)),
+                        call("mail", text=str(chance.randrange(3))),
+                        *([call("task", agent="child", prompt=f"Do {told % 7}.")] if depth == 0 else []),
+                    ]
+                )
+            )
+        return calls(*made) if made else say(f"{request.address} says {told % 97}.")
+
+    return answer
+
+
+def random_host() -> Agent:
+    tools: list[Tool] = [measure, charge, mail]
+    return Agent("host", tools=tools, agents=[Agent("child", description="Does.", tools=tools)])
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 40), st.integers(1, 400), st.lists(st.integers(0, 999), max_size=2))
+def test_no_tool_with_an_effect_runs_in_a_fork_of_recorded_effects(
+    seed: int, at: int, picks: list[int]
+) -> None:
+    log = MemoryLog()
+    answer = scripts(seed)
+    asyncio.run(recorded(log, answer, random_host()))
+    events = events_of(log, "origin")
+    known = sorted(one for one in calls_of(events) if calls_of(events)[one] > 1)
+    base = 1 + at % (len(events) - 2)  # before the client closes it
+    later = [one for one in known if calls_of(events)[one] > base]
+    # Not drawn from `later`, which differs from run to run with the order of the children.
+    changed = {later[pick % len(later)] for pick in picks} if later else set()
+    DONE.clear()
+    changes = {one: f"other {number}" for number, one in enumerate(changed)}
+    outcome, asked = asyncio.run(forked(log, answer, random_host(), at=base, changes=changes, fork_id="f"))
+    assert DONE == []
+    if not changed:
+        assert asked == []
+        assert diff(rows_of(log, "origin"), rows_of(log, "f")).is_same
+    fork = events_of(log, "f")
+    paid = [one for one in fork[base:] if isinstance(one.body, ModelReplied) and not one.body.reused]
+    assert len(paid) == len(asked)
+    assert not [one for one in fork[base:] if getattr(one.body, "status", "") == "lost"]
+    assert outcome.kind in ("answered", "needs_effect")
+
+
+# --- calls in flight, deadlines, files, programs -------------------------------------------
+
+
+def test_calls_in_flight_at_the_base_are_neither_lost_nor_charged() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    origin = events_of(log, "origin")
+    open_calls: set[int] = set()
+    widest, most = 0, 0
+    for event in origin:
+        if isinstance(event.body, CallModel):
+            open_calls.add(event.seq)
+        open_calls.discard(event.cause if isinstance(event.body, ModelReplied) else 0)
+        if len(open_calls) > most:
+            widest, most = event.seq, len(open_calls)
+    assert most >= CHILDREN
+    whole, _ = asyncio.run(forked(log, at=widest, fork_id="f"))
+    other, asked = asyncio.run(forked(log, at=widest, until=1, host=host_of("Other."), fork_id="g"))
+    for name in "fg":
+        behind = events_of(log, name)[widest:]
+        assert not [one for one in behind if isinstance(one.body, ModelReplied) and one.body.status == "lost"]
+    assert whole.kind == "answered"
+    assert asked == []  # agents that had begun keep their instructions
+    assert other.usage == whole.usage
+
+
+def hanging(request: ModelRequest) -> Any:
+    """Let the child's second turn take longer than the deadline."""
+    if request.address == "host":
+        return call("task", agent="child", prompt="Place 1.") if request.turn == 1 else say("Done.")
+    return call("measure", place=1) if request.turn == 1 else asyncio.sleep(30, say("Late."))
+
+
+def test_a_deadline_of_long_ago_ends_a_fork_as_it_ended_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryLog()
+    host = Agent("host", agents=host_of().agents, limits=Limits(deadline_s=0.3))
+    yesterday = clock.now_ms() - 86_400_000
+    begun = clock.now_ms()
+    with monkeypatch.context() as patched:
+        patched.setattr("callboard.runtime.sessions.board.now_ms", lambda: yesterday + clock.now_ms() - begun)
+        whole = asyncio.run(recorded(log, hanging, host))
+    assert whole.kind == "deadline"
+    origin = events_of(log, "origin")
+    assert origin[-1].at < clock.now_ms() - 80_000_000
+    for base in (2, 8, 14, len(origin) - 8):
+        outcome, asked = asyncio.run(forked(log, hanging, host, at=base, fork_id=f"f{base}"))
+        assert (outcome.kind, outcome.text, outcome.usage) == (whole.kind, whole.text, whole.usage)
+        assert asked == []
+        assert diff(rows_of(log, "origin"), rows_of(log, f"f{base}")).is_same
+
+
+def test_a_fork_in_a_file_adds_its_own_events_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    asyncio.run(recorded(path))
+    with SQLiteReader(path) as reader:
+        base = reader.head("origin").seq - 12
+    before = path.stat().st_size
+    outcome, asked = asyncio.run(forked(path, at=base, fork_id="f"))
+    assert (outcome.kind, asked) == ("answered", [])
+    assert path.stat().st_size <= before + 4 * 8_192
+    Recording.open(path, "f").verify().raise_if_diverged()
+    with SQLiteReader(path) as reader:
+        assert [one.session_id for one in reader.segments("f")] == ["origin", "f"]
+
+
+def test_two_forks_of_one_seed_are_equal() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    change = {("host.7", 1, 0): "999 degrees"}
+    for name in "fg":
+        asyncio.run(forked(log, changes=change, fork_id=name))
+    base = MemoryReader(log).segments("f")[-1].before.seq
+    assert bodies(events_of(log, "f"), base) == bodies(events_of(log, "g"), base)
+
+
+CHILD = host_of().agents[0]
+
+
+@program(agents=[CHILD], tools=[send])
+async def lead(ctx: ProgramContext, prompt: str) -> str:
+    """Ask four children at once, wait, and send their answers."""
+    found = await asyncio.gather(*(ctx.delegate(CHILD, f"Place {at}.") for at in range(1, 5)))
+    await ctx.sleep(0.05)
+    said_so = ", ".join(str(one) for one in found)
+    await ctx.call("send", text=said_so[:20])
+    return said_so
+
+
+def test_under_a_program_a_change_is_paid_for_by_its_child_only() -> None:
+    log = MemoryLog()
+    SENT.clear()
+    whole = asyncio.run(recorded(log, survey, lead))
+    assert (whole.kind, len(SENT)) == ("answered", 1), whole.detail
+    origin = events_of(log, "origin")
+    for base in (2, 10, len(origin) // 2, len(origin) - 12):
+        outcome, asked = asyncio.run(forked(log, survey, lead, at=base, fork_id=f"f{base}"))
+        assert (outcome.kind, outcome.text, asked) == ("answered", whole.text, [])
+    outcome, asked = asyncio.run(
+        forked(log, survey, lead, changes={("host.3", 2, 0): "999 degrees"}, fork_id="f")
+    )
+    assert asked == [("host.3", 3)]
+    assert outcome.kind == "answered"
+    assert "999 degrees" in outcome.text
+    assert len(SENT) == 1
+    events_of(log, "f")

@@ -1,0 +1,107 @@
+"""Trees of forks, and forks in a file: damage to their lineage, their keys, their copies."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.replay.testing.stores.forks import forked
+from callboard.runtime.log.forks import whole_trees, with_forks
+from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.runtime.log.kit import run
+
+
+def rows_of(parents: list[int]) -> list[SessionRow]:
+    """Return rows of which each, but the first, may be a fork of an earlier one."""
+    return [
+        SessionRow(f"s{at}", 1, 9, 0, "", at + 1, parent=f"s{parent % at}" if at and parent % 3 else "")
+        for at, parent in enumerate(parents)
+    ]
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20), st.sets(st.integers(0, 19)))
+def test_a_tree_of_forks_is_taken_whole_or_not_at_all(parents: list[int], chosen: set[int]) -> None:
+    rows = rows_of(parents)
+    found = whole_trees(rows, lambda row: row.number - 1 in chosen)
+    names = [row.session_id for row in found]
+    for row in rows:
+        below = with_forks(rows, row.session_id)
+        assert below[-1] == row.session_id
+        if row.session_id in names:
+            assert all(int(name[1:]) in chosen for name in below)
+            assert [name for name in names if name in below] == sorted(below, key=lambda one: -int(one[1:]))
+    roots = [row for row in rows if not row.parent]
+    wanted = [root for root in roots if {int(one[1:]) for one in with_forks(rows, root.session_id)} <= chosen]
+    assert sorted(root.session_id for root in wanted) == sorted(
+        name for name in names if name in {root.session_id for root in roots}
+    )
+
+
+DAMAGE = {
+    "a base of another event": "UPDATE sessions SET base = 5 WHERE session_id = 'f'",
+    "a digest of another event": "UPDATE sessions SET origin = zeroblob(32) WHERE session_id = 'f'",
+    "no parent": "UPDATE sessions SET parent = '' WHERE session_id = 'f'",
+    "a parent that is not there": "UPDATE sessions SET parent = 'x' WHERE session_id = 'f'",
+    "a circle": "UPDATE sessions SET parent = 'g' WHERE session_id = 'f'",
+    "itself": "UPDATE sessions SET parent = 'f' WHERE session_id = 'f'",
+    "a base that is no number": "UPDATE sessions SET base = 'six' WHERE session_id = 'f'",
+    "a base behind the end": "UPDATE sessions SET base = 10 WHERE session_id = 'f'",
+    "an event of the parent": "UPDATE events SET at = 7 WHERE id = (1 << 32) | 4",
+    "a shared event that is gone": "DELETE FROM events WHERE id = (1 << 32) | 2",
+}
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_to_a_lineage_is_found(tmp_path: Path, damage: str, key: bytes | None) -> None:
+    path = tmp_path / "log.db"
+
+    async def write() -> None:
+        log = SQLiteLog(path, encryption_key=key)
+        await log.open()
+        await log.create("s", 1, "")
+        await forked(log)
+        await log.close()
+
+    run(write)
+    with SQLiteReader(path, encryption_key=key) as reader:
+        assert reader.verify_chain("g").seq == 9
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(DAMAGE[damage])
+    with SQLiteReader(path, encryption_key=key) as reader:
+        for name in "fg":
+            with pytest.raises(CorruptLog):
+                reader.verify_chain(name)
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32])
+def test_a_copy_of_a_fork_holds_the_sessions_that_it_shares_events_with(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    path, copy = tmp_path / "log.db", tmp_path / "copy.db"
+
+    async def write() -> dict[str, Head]:
+        log = SQLiteLog(path, encryption_key=key)
+        await log.open()
+        await log.create("s", 1, "")
+        await log.create("other", 1, "")
+        await forked(log)
+        heads = {name: await log.head(name) for name in "sfgh"}
+        await log.close()
+        return heads
+
+    heads = run(write)
+    with SQLiteReader(path, encryption_key=key) as reader:
+        reader.copy_to(copy, "g")
+        wanted = reader.events("g")
+    with SQLiteReader(copy, encryption_key=key) as reader:
+        assert sorted(row.session_id for row in reader.sessions()) == ["f", "g", "s"]
+        assert {name: reader.verify_chain(name) for name in "sfg"} == {name: heads[name] for name in "sfg"}
+        assert reader.events("g") == wanted
