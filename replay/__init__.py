@@ -13,25 +13,51 @@ if __name__ != "callboard.replay":
     )
 
 if TYPE_CHECKING:
+    from callboard.replay.diagnosis.finding import Finding as Finding
+    from callboard.replay.diff import Difference as Difference
+    from callboard.replay.diff import SessionDiff as SessionDiff
     from callboard.replay.divergence import Divergence as Divergence
     from callboard.replay.exports.writing import EXPORTERS as EXPORTERS
     from callboard.replay.recording import Recording as Recording
     from callboard.replay.recording import Verification as Verification
     from callboard.replay.recording import sessions as sessions
+    from callboard.replay.search import Match as Match
+    from callboard.replay.search import Query as Query
     from callboard.replay.steps import Step as Step
+    from callboard.replay.why import Why as Why
     from callboard.runtime.log.tree import Tree as Tree
 
 _HOMES = {
+    "Difference": "replay.diff",
     "Divergence": "replay.divergence",
     "EXPORTERS": "replay.exports.writing",
+    "Finding": "replay.diagnosis.finding",
+    "Match": "replay.search",
+    "Query": "replay.search",
     "Recording": "replay.recording",
+    "SessionDiff": "replay.diff",
     "Step": "replay.steps",
     "Tree": "runtime.log.tree",
     "Verification": "replay.recording",
+    "Why": "replay.why",
     "sessions": "replay.recording",
 }
 
-__all__ = ["EXPORTERS", "Divergence", "Recording", "Step", "Tree", "Verification", "sessions"]
+__all__ = [
+    "EXPORTERS",
+    "Difference",
+    "Divergence",
+    "Finding",
+    "Match",
+    "Query",
+    "Recording",
+    "SessionDiff",
+    "Step",
+    "Tree",
+    "Verification",
+    "Why",
+    "sessions",
+]
 
 
 def __getattr__(name: str) -> object:

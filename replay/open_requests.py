@@ -11,7 +11,14 @@ from typing import Any, Final
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    DeciderFailed,
+    Finished,
+    Stop,
+    Stopped,
+    TurnRequested,
+)
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -24,7 +31,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
-from callboard.actors.session.shared_state import NO_STATE
+from callboard.actors.session.shared_state import NO_STATE, STATE_KINDS
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
     **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
@@ -41,6 +48,7 @@ class OpenRequests:
         self._open: dict[int, tuple[Event, object]] = {}
         self._timers: dict[int, int] = {}
         self._turns: dict[str, Event] = {}
+        self._failed = ("", 0)
         self._permissions = Permissions()
         self._shared = NO_STATE
 
@@ -48,7 +56,8 @@ class OpenRequests:
         """Take the next event in."""
         if take := _TAKES.get(type(event.body)):
             take(self, event, event.body)
-        self._shared = self._shared.after(event)
+        if type(event.body) in STATE_KINDS:
+            self._shared = self._shared.after(event)
 
     def broken_rule(self, event: Event) -> str:
         """Return the rule that an event of a port or a client breaks, or nothing."""
@@ -106,8 +115,16 @@ class OpenRequests:
         if request is not None and isinstance(request.body, RequestApproval):
             self._permissions.give(request.body, event)
 
+    def _decider_failed(self, event: Event, body: DeciderFailed) -> None:
+        self._failed = event.sender, event.cause
+
+    def _stop(self, event: Event, body: Stop) -> None:
+        self._turns.pop(event.recipient, None)  # one that was still waiting is never granted
+
     def _turn_ended(self, event: Event, body: Finished | Stopped) -> None:
-        self._turns.pop(event.sender, None)  # one that was still waiting is never granted
+        # An agent that drains because its decider failed may still be granted a turn, before its `Stop`.
+        if self._failed != (event.sender, event.cause):
+            self._turns.pop(event.sender, None)
 
 
 _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
@@ -116,6 +133,8 @@ _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
     ApprovalGiven: OpenRequests._approved,
     RevokePermission: lambda requests, event, body: requests._permissions.revoke(body.permission),
     **dict.fromkeys((TimerFired, CancelTimer), OpenRequests._timer_ended),
+    Stop: OpenRequests._stop,
+    DeciderFailed: OpenRequests._decider_failed,
     **dict.fromkeys((Finished, Stopped), OpenRequests._turn_ended),
     SetTimer: OpenRequests._timer,
     TurnRequested: lambda requests, event, body: requests._turns.update({event.sender: event}),

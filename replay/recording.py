@@ -21,12 +21,21 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import recorded_failure
 from callboard.actors.session.shared_state import SharedState, folded
 from callboard.actors.session.step import ActorState
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.budget import BudgetReport, budget_report
+from callboard.replay.diagnosis.diagnose import diagnose
+from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diff import SessionDiff, diff
 from callboard.replay.divergence import Divergence
 from callboard.replay.exports.writing import Job, export
+from callboard.replay.grouping import Span, spans
 from callboard.replay.reading import Rows, Source
+from callboard.replay.search import Match, Query, search
+from callboard.replay.state_changes import Change, changes, value_at
 from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
 from callboard.replay.verify import Page, Verifier
+from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.session_rows import SessionRow
@@ -139,6 +148,18 @@ class Recording(AbstractContextManager["Recording"]):
             rows = [row.whole() if row.cuts else row for row in page]
             yield [(self._source.event(row), row.body) for row in rows]
 
+    def search(self, query: Query) -> Iterator[Match]:
+        """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""
+        return search(self.rows.upto(self.head.seq), query)
+
+    def diagnose(self) -> list[Finding]:
+        """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
+        return diagnose(self.rows.upto(self.head.seq), self._source.event)
+
+    def diff(self, other: "Recording") -> SessionDiff:
+        """Compare this session with another one. Every digest of both is checked."""
+        return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
+
     def tree(self, at: int | None = None) -> Tree:
         """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
         tree = Tree()
@@ -161,9 +182,32 @@ class Recording(AbstractContextManager["Recording"]):
         """Return one event. Its digest is not checked. Raises UnknownName."""
         return self.events[self._seq(seq) - 1]
 
+    def events_of(self, actor: str, upto: int) -> Iterator[Event]:
+        """Yield the events up to `upto` that an actor received or posted. Their digests are not checked."""
+        return map(self._source.event, self._source.of_actor(actor, 1, self._seq(upto)))
+
+    def why(self, seq: int, value: str = "") -> Why:
+        """Explain an event: the way to it, the events it was made of, the source of a value in it.
+
+        Reads only the events that are needed, so their digests are not checked. Raises UnknownName for a seq
+        that is not there, or an event that does not hold the value.
+        """
+        return why(self, seq, value)
+
     def steps(self) -> Steps:
         """Return the events with their decisions, their outputs and their recipients' states."""
         return Steps(self.events, self._states)
+
+    def spans(self) -> list[Span]:
+        """Return the session as spans: asks, turns, tool calls, approvals, delegations, reports."""
+        return spans(self.events)
+
+    def budget(self, at: int | None = None) -> BudgetReport:
+        """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
+        upto = self._seq(at)
+        state = self.state(upto, SUPERVISOR)
+        assert isinstance(state, SupervisorState)
+        return budget_report(self.events.upto(upto), state, upto)
 
     def states(self, at: int) -> dict[str, ActorState]:
         """Return all states after the events up to seq `at`, which are checked. Raises UnknownName."""
@@ -190,6 +234,29 @@ class Recording(AbstractContextManager["Recording"]):
             known = ", ".join(sorted({SUPERVISOR, *named}))
             raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
         return state
+
+    def changes(self, seq: int) -> tuple[Change, ...]:
+        """Return the fields of its recipient's state that an event changed; () if the recipient has none.
+
+        Reads that actor's events only, so their digests are not checked. Raises UnknownName.
+        """
+        actor = self.event(seq).recipient
+        if not is_decider(actor):
+            return ()
+        before = self._states.state(seq - 1, actor) if seq > 1 else None
+        return tuple(changes(before, self._states.state(seq, actor)))
+
+    def last_change(self, actor: str, path: str, before: int) -> int:
+        """Return the last event before `before` that changed a field of an actor's state, 0 for none.
+
+        path: of the field, such as `phase` or `spent.micro_usd`. Reads that actor's events up to there.
+        """
+        found, value = 0, None
+        for event in self.events_of(actor, max(1, before - 1)):
+            if event.recipient == actor and event.seq < before:
+                now = value_at(self._states.state(event.seq, actor), path)
+                found, value = (event.seq, now) if now != value else (found, value)
+        return found
 
     def shared_state(self, at: int | None = None) -> SharedState:
         """Return the shared state after the events up to `at`, which are checked. Raises UnknownName."""

@@ -1,7 +1,7 @@
 """The lines of a `jsonl` export: a header per session, then its events, each as its digest sees it.
 
     {"callboard": "session", "version": 1, "session", "title", "created", "origin", "events", "head",
-     "key_check", "bodies": "text"}
+     "key_check", "bodies": "text"}              a fork has also "lineage": [[SESSION, LAST SEQ], ...]
     {"blob": DIGEST, "data": TEXT}                 a large value, before the first event that needs it
     {"seq": N, "cuts": [[OFFSET, DIGEST], ...]}    before event N, if large values were cut out of its body
     {"seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"}
@@ -24,7 +24,7 @@ PARSED: Final = "objects; digests cannot be computed from this file"
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="callboard", tag="session"):
-    """The first line of a session."""
+    """The first line of a session. lineage: of a fork, whose events it shares, and up to which seq."""
 
     version: int
     session: str
@@ -35,6 +35,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     head: str
     key_check: str
     bodies: Literal["text", "objects; digests cannot be computed from this file"] = "text"
+    lineage: tuple[tuple[str, int], ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def session_of(self, seq: int) -> str:
+        """Return the session under whose id an event stands: for the first events of a fork, its parent."""
+        lineage = () if isinstance(self.lineage, msgspec.UnsetType) else self.lineage
+        return next((name for name, last in lineage if seq <= last), self.session)
 
 
 class BlobLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -130,7 +130,7 @@ class ExportReader(AbstractContextManager["ExportReader"]):
             raise self._corrupt(f"is not event {seq}, which the cuts before it belong to")
         body, envelope = line.body.encode(), (line.seq, line.at, line.sender, line.recipient, line.cause)
         row = Sealed(*envelope, body, cuts, b"")
-        digest = self._hash_chain.digest(header.session, self._head.digest, row)
+        digest = self._hash_chain.digest(header.session_of(line.seq), self._head.digest, row)
         if digest.hex() != line.digest:
             raise self._corrupt("does not match its digest: it was changed")
         whole = splice(body, [cut._replace(data=self._blobs.get(cut.digest)) for cut in cuts])

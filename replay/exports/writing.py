@@ -11,6 +11,8 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.exports.lines import PARSED, VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
+from callboard.replay.exports.transcript import transcript
+from callboard.replay.page.building import html_page
 from callboard.replay.reading import Source
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -76,6 +78,18 @@ def _json(job: Job) -> Iterator[bytes]:
     yield b"]}\n" if job.is_all else b"\n"
 
 
+def _markdown(job: Job) -> Iterator[bytes]:
+    for source in job.sources:
+        events = (source.event(row.whole() if row.cuts else row) for row in _rows(job, source))
+        yield from (part.encode() for part in transcript(source.session_id, events))
+
+
+def _html(job: Job) -> Iterator[bytes]:
+    if len(job.sources) != 1:
+        raise MisuseError("a page shows one session: leave --all out")
+    yield from html_page(job.sources[0], job.progress)
+
+
 def _db(job: Job, target: "Path | BinaryIO") -> None:
     """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
     reader = job.sources[0].reader if job.sources else None
@@ -101,6 +115,8 @@ EXPORTERS: Final[Mapping[str, Exporter]] = MappingProxyType(
     {
         "jsonl": Exporter("a line for each event", partial(_text, _jsonl), takes_parsed=True),
         "json": Exporter("one document", partial(_text, _json)),
+        "markdown": Exporter("a transcript to read", partial(_text, _markdown)),
+        "html": Exporter("a page for a browser", partial(_text, _html)),
         "db": Exporter("a log again", _db, needs_file=True),
     }
 )
@@ -132,16 +148,19 @@ def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
 
 def _header(source: Source, is_parsed: bool) -> Header:
     row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
+    segments = source.reader.segments(row.session_id)
+    shared = tuple((one.session_id, one.last) for one in segments[:-1])
     return Header(
         VERSION,
         row.session_id,
         row.title,
         row.created_ms,
-        source.reader.origin(row.session_id).hex(),
+        segments[0].before.digest.hex(),
         source.head.seq,
         f"{source.head.seq}:{source.head.digest.hex()}",
         source.reader.key_check(),
         PARSED if is_parsed else "text",
+        shared or msgspec.UNSET,
     )
 
 

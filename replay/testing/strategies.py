@@ -1,4 +1,4 @@
-"""Hypothesis strategies for sessions: agents, limits, replies, faults and orders.
+"""Hypothesis strategies for sessions: agents, limits, replies, words for agents, faults and orders.
 
 @given(delegation_plans(), fault_plans(), orders())
 def test_no_session_breaks_a_rule(plan, wrong, order):
@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import Effect, Prices, Profile
-from callboard.actors.protocol.prompts import REPORT_BACK, TASK
+from callboard.actors.protocol.profiles import Effect, OnFinish, Prices, Profile
+from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import KINDS, Faults
@@ -26,6 +28,7 @@ from callboard.replay.testing.sessions.scenario import (
     ask,
     check_required,
     profile,
+    tell,
 )
 
 try:
@@ -55,7 +58,13 @@ _TASKS: dict[str, dict[str, object]] = {
     "task": {},
     "task with schema": {"output_schema": SCHEMA},
     "race": {"copies": 2},
+    "background task": {"background": True},
+    "background race": {"background": True, "copies": 2},
 }
+
+_WAITS: dict[str, dict[str, object]] = {"wait for all": {}, "wait for one": {"any": True}}
+
+_ADDRESSES = (HOST, f"{HOST}.1", f"{HOST}.2", f"{HOST}.1.1")
 
 _texts = st.sampled_from(["done", "", "hm", "I have looked everywhere."])
 
@@ -155,21 +164,28 @@ class _Member(NamedTuple):
     may: list[int]
     limits: Limits
     says: list[Reply | list[tuple[str, int]]]
+    background: bool = False
+    on_finish: OnFinish = "wait"
 
 
 _CALLS = ("nonsense", "tool", "task", "task with schema", "race", "report", "wrong report")
+_BACKGROUND_CALLS = ("background task", "background race", *_WAITS, "cancel task")
 
 
 @cache
-def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Member]:
-    """Draw agents. delegates: the first reply of each delegates a task."""
+def _members(
+    reports: bool, tools: bool, delegates: bool, background: bool = False
+) -> SearchStrategy[_Member]:
+    """Draw agents. delegates: the first reply of each delegates. background: so that they go on meanwhile."""
     calls = [call for call in _CALLS if (tools or call != "tool") and (reports or "report" not in call)]
+    calls += _BACKGROUND_CALLS if background else ()
     acts = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
     fails = st.sampled_from(FAILURES).map(lambda failure: Reply(failure=failure, usage=None))
     unmetered = st.just(Reply("unmetered", usage=None))
     says = st.lists(st.one_of(_texts.map(Reply), acts, fails, unmetered), max_size=4)
     if delegates:
-        tasks = st.lists(st.tuples(st.sampled_from(list(_TASKS)), st.integers(0, 3)), min_size=1, max_size=2)
+        names = [name for name in _TASKS if name.startswith("background") == background]
+        tasks = st.lists(st.tuples(st.sampled_from(names), st.integers(0, 3)), min_size=1, max_size=2)
         says = st.builds(lambda first, rest: [first, *rest[:3]], tasks, says)
     return st.builds(
         _Member,
@@ -177,14 +193,19 @@ def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Mem
         st.lists(st.integers(0, 3), min_size=int(delegates), max_size=3),
         st.one_of(st.just(NO_LIMITS), limits(deadlines=False)),
         says,
+        st.just(background),
+        st.sampled_from(["wait", "wait", "cancel"]) if background else st.just("wait"),
     )
 
 
 @cache
-def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
+def _casts(most: int, reports: bool, tools: bool, background: bool) -> SearchStrategy[list[_Member]]:
     """Draw some agents, the host first."""
     # In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
+    # A third of those that do so may do it in the background.
     asks = _members(reports, tools, True)
+    if background:
+        asks = st.one_of(asks, asks, _members(reports, tools, True, True))
     one = st.one_of(_members(reports, tools, False), asks)
     firsts = [[one], *[[asks, one]] * 3 * (most > 1), *[[asks, asks, one]] * 4 * (most > 2)]
     return st.sampled_from([_cast(first, one, most) for first in firsts]).flatmap(lambda shape: shape)
@@ -199,8 +220,10 @@ def _cast(
 
 
 @st.composite
-def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tuple[Profile, ...], Script]:
-    members = draw(_casts(most, reports, tools))
+def _parties(
+    draw: st.DrawFn, most: int, reports: bool, tools: bool, background: bool
+) -> tuple[tuple[Profile, ...], Script]:
+    members = draw(_casts(most, reports, tools, background))
     names = ["host", *map("agent{}".format, range(1, len(members)))]
     profiles, replies = [], {}
     for index, (name, member) in enumerate(zip(names, members, strict=True)):
@@ -214,7 +237,17 @@ def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tu
 def _profile(name: str, may: list[str], member: _Member) -> Profile:
     effects: tuple[Effect, ...] = ("read", "write", "idempotent")
     reads, writes, repeats = ([one for one in member.tools if TOOLS[one] == effect] for effect in effects)
-    return profile(name, may, reads, writes=writes, repeats=repeats, limits=member.limits, prices=PRICES)
+    return profile(
+        name,
+        may,
+        reads,
+        writes=writes,
+        repeats=repeats,
+        limits=member.limits,
+        prices=PRICES,
+        background=member.background,
+        on_finish=member.on_finish,
+    )
 
 
 def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]) -> Reply:
@@ -230,26 +263,49 @@ def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
             return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
         case "tool" if tools:
             return tools[number % len(tools)], {"path": "x"}
-        case "task" | "task with schema" | "race" if may:
+        case "cancel task":
+            return TASK_CANCEL, {"task": _ADDRESSES[number]}
+        case _ if call in _WAITS:
+            return TASK_WAIT, _WAITS[call]
+        case _ if call in _TASKS and may:
             return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
     return "nonsense", {}
 
 
-def rosters(most: int = 4, *, tools: bool = True) -> SearchStrategy[tuple[Profile, ...]]:
-    """Draw up to `most` agents, the host first; each delegates to later ones only, so that it ends."""
-    return _parties(most, True, tools).map(lambda party: party[0])
+def rosters(
+    most: int = 4, *, tools: bool = True, background: bool = True
+) -> SearchStrategy[tuple[Profile, ...]]:
+    """Draw up to `most` agents, the host first; each delegates to later ones only, so that it ends.
+
+    background: some of them may delegate in the background.
+    """
+    return _parties(most, True, tools, background).map(lambda party: party[0])
 
 
-def policies(most: int = 4, *, reports: bool = True) -> SearchStrategy[tuple[tuple[Profile, ...], Script]]:
-    """Draw agents and their replies. reports: some of them report, rightly or wrongly."""
-    return _parties(most, reports, True)
+def policies(
+    most: int = 4, *, reports: bool = True, background: bool = True
+) -> SearchStrategy[tuple[tuple[Profile, ...], Script]]:
+    """Draw agents and their replies.
+
+    reports: some of them report, rightly or wrongly. background: some delegate in the background, and wait
+    for such tasks or cancel them.
+    """
+    return _parties(most, reports, True, background)
+
+
+def tells(most: int = 3) -> SearchStrategy[tuple[Tell, ...]]:
+    """Draw up to `most` texts of the client, for the host and for agents that may run or not."""
+    words = st.tuples(st.sampled_from(["hurry", "stop"]), st.sampled_from(_ADDRESSES))
+    return st.lists(words, max_size=most).map(
+        lambda found: tuple(tell(text, who, f"t{at}") for at, (text, who) in enumerate(found, 1))
+    )
 
 
 # --- whole sessions ---------------------------------------------------------------------
 
 
 class DelegationPlan(msgspec.Struct, frozen=True):
-    """A whole session: its agents, their replies, the client's prompts, the limits."""
+    """A whole session: its agents, their replies, the client's prompts and words for agents, the limits."""
 
     profiles: tuple[Profile, ...]
     policy: Script
@@ -257,23 +313,38 @@ class DelegationPlan(msgspec.Struct, frozen=True):
     schema: dict[str, object] | None = None
     limits: Limits = NO_LIMITS
     closes: bool = False
+    tells: tuple[Tell, ...] = ()
 
     def scenario(self, faults: Faults | None = None, check: Check = check_required) -> Scenario:
         """Return the scenario to make worlds of. faults: the possible ones. check: the schema port."""
         asks = [ask(prompt, self.schema, NO_LIMITS, f"r{n}") for n, prompt in enumerate(self.prompts, 1)]
         faults = faults or Faults()
-        profiles, limits = self.profiles, self.limits
-        return Scenario(profiles, self.policy, asks, limits, check=check, closes=self.closes, faults=faults)
+        return Scenario(
+            self.profiles,
+            self.policy,
+            asks,
+            self.limits,
+            check=check,
+            closes=self.closes,
+            faults=faults,
+            tells=self.tells,
+        )
 
 
 @st.composite
-def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) -> DelegationPlan:
-    """Draw sessions of up to `most` kinds of agents. bounded: whether they have limits."""
-    roster, script = draw(policies(most))
+def delegation_plans(
+    draw: st.DrawFn, most: int = 4, *, bounded: bool = True, background: bool = True
+) -> DelegationPlan:
+    """Draw sessions of up to `most` kinds of agents.
+
+    bounded: whether they have limits. background: whether there are background tasks, and words for agents.
+    """
+    roster, script = draw(policies(most, background=background))
     schema = draw(st.sampled_from([None, SCHEMA]))
     prompts = tuple(draw(st.lists(st.sampled_from(["go", "go on"]), min_size=1, max_size=2)))
     bounds = draw(st.one_of(st.just(NO_LIMITS), limits())) if bounded else NO_LIMITS
-    return DelegationPlan(roster, script, prompts, schema, bounds, draw(st.booleans()))
+    words = draw(tells()) if background else ()
+    return DelegationPlan(roster, script, prompts, schema, bounds, draw(st.booleans()), words)
 
 
 def fault_plans(*kinds: str, most: int = 4) -> SearchStrategy[Faults]:

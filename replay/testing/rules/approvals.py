@@ -12,7 +12,8 @@ from msgspec import field
 from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
+from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
 from callboard.actors.session.permissions import EXPIRED
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call
@@ -64,6 +65,52 @@ class ApprovedArguments(Invariant):
             self.broken(event.seq, f"{event.sender} calls {call.tool} with arguments that were not approved")
 
 
+class InputRounds(Invariant):
+    """The input that calls ask for."""
+
+    name = "input-rounds"
+    rule = "A call goes on with the input that a person gave in its latest round, of at most ten."
+    _asked: dict[Call, InputAsked] = {}  # by calls that wait for input
+    _rounds: Counter[Call] = field(default_factory=Counter)
+    _given: dict[Call, InputGiven] = {}  # with which a call goes on, also if it runs again
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Record a call that asks for input."""
+        if body.status == "input_required" and body.asked is not None:
+            self._asked[event.recipient, body.turn, body.call] = body.asked
+
+    def on_RequestApproval(self, event: Event, asked: RequestApproval) -> None:
+        """Compare the form that a person is shown with the one that the call asked for."""
+        call = (event.sender, asked.turn, asked.call)
+        if asked.round:
+            self._rounds[call] += 1
+            self._check_form(event, asked, self._asked.get(call))
+            self._check_round(event, asked, self._rounds[call])
+
+    def _check_form(self, event: Event, asked: RequestApproval, wanted: InputAsked | None) -> None:
+        if wanted is None or bytes(wanted.forms) != bytes(asked.form):
+            self.broken(event.seq, f"{event.sender} shows a form that {asked.tool} has not asked for")
+
+    def _check_round(self, event: Event, asked: RequestApproval, number: int) -> None:
+        if asked.round != number or number > INPUT_ROUNDS_MAX:
+            self.broken(event.seq, f"{event.sender} asks in round {asked.round}, {number} times so far")
+
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
+        """Record the input of a person."""
+        call = (event.recipient, given.turn, given.call)
+        asked = self._asked.pop(call, None) if given.round else None
+        if asked is not None and given.verdict == "approved":
+            self._given[call] = InputGiven(given.round, given.values, asked.kept)
+
+    def on_CallTool(self, event: Event, call: CallTool) -> None:
+        """Compare the input of a call with the latest that it was given."""
+        key = (event.sender, call.turn, call.call)
+        if call.given != self._given.get(key):
+            self.broken(event.seq, f"{event.sender} calls {call.tool} with input that it was not given")
+        if key in self._asked:
+            self.broken(event.seq, f"{event.sender} calls {call.tool}, which waits for input")
+
+
 class _Asked(NamedTuple):
     profile: str
     tool: str
@@ -87,7 +134,8 @@ class PermittedCalls(Invariant):
         life = self.facts.lives.get(event.sender)
         profile = life.profile.name if life else asked.profile
         expires_at = event.at + asked.timeout_ms if asked.timeout_ms else 0
-        return _Asked(profile, asked.tool, asked.is_repeat, expires_at)
+        # Only a person has the input that a call asks for: as little covered as an interrupted call.
+        return _Asked(profile, asked.tool, asked.is_repeat or asked.round > 0, expires_at)
 
     def on_RevokePermission(self, event: Event, revoked: RevokePermission) -> None:
         """Record the end of a permission."""

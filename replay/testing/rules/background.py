@@ -23,7 +23,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call
+from callboard.replay.testing.rules.facts import Call, of_kind
 
 
 class OneTellEnd(Invariant):
@@ -45,7 +45,7 @@ class OneTellEnd(Invariant):
         self._tells[event.seq] = body.request_id
 
     def handled_Tell(self, event: Event, body: Tell, outputs: Sequence[Event]) -> None:
-        """Record words that have reached their agent, or none: from then on they must end."""
+        """Record words that the supervisor has passed on or refused: from then on they must end."""
         self._handled.add(body.request_id)
 
     def on_Told(self, event: Event, body: Told) -> None:
@@ -149,7 +149,7 @@ class TasksHeard(Invariant):
         running = [start for start in tasks.running.values() if start < event.cause] if tasks else []
         if tasks is None or life is None or not running:
             return
-        if body.closing.tokens < life.begin.model.max_tokens:
+        if body.closing.tokens < max(one.max_tokens for one in life.begin.model.all_specs):
             self.broken(event.seq, f"{event.sender} has tasks, and does not state the need of its next turn")
         if tasks.is_silent and life.profile.on_finish == "cancel":
             self.broken(event.seq, f"{event.sender} waits for its tasks, which its last word cancels")
@@ -254,6 +254,12 @@ class Waits(Invariant):
             return
         if address not in self._cancels.get(event.sender, ()):
             self.broken(event.seq, f"{event.sender} cancels {address or 'no task'}, which it did not name")
+
+    def handled_CancelTask(self, event: Event, body: CancelTask, outputs: Sequence[Event]) -> None:
+        """Check that a cancel ends no other delegation of its agent. One that has ended stays as it is."""
+        for end, ended in of_kind(outputs, DelegationEnded):
+            if end.recipient == event.sender and (ended.turn, ended.call) != (body.turn, body.call):
+                self.broken(event.seq, f"{event.sender} cancels {body.turn}.{body.call}, and another ends")
 
     def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
         """Record the end of a task, which may answer a call."""

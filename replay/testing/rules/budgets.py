@@ -22,6 +22,9 @@ class Budgets(Invariant):
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check every scope above each grant: nothing else can overshoot a budget."""
         for grant, who in self.ledger.claims:
+            wish, scopes = self.ledger.asked.get(who), [*self.ledger.above(who)]
+            if wish and wish.is_unbounded and any(one.is_limited for one in scopes):
+                self.broken(grant.seq, f"{who} is granted a call without a bound, within a budget")
             over = (scope for scope in self.ledger.above(who) if not scope.may_hold(scope.reserved))
             if (scope := next(over, None)) is not None:
                 held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.micro_usd))
@@ -41,7 +44,9 @@ class NothingRefusedThatFits(Invariant):
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check that no agent is stopped for a budget in which its turn could still fit."""
         for output, stop in of_kind(outputs, Stop):
-            if stop.reason == "budget" and self.ledger.could_ever_fit(output.recipient):
+            wish = self.ledger.asked.get(output.recipient)
+            is_bounded = wish is None or not wish.is_unbounded
+            if stop.reason == "budget" and is_bounded and self.ledger.could_ever_fit(output.recipient):
                 self.broken(output.seq, f"the next turn of {output.recipient} would fit")
 
 
@@ -99,7 +104,7 @@ class Charges(Invariant):
             return
         if reply.status == "detached" and reply.usage is None:
             self.broken(event.seq, f"{who} is charged for turn {grant.turn}, which a polite end cut off")
-        prices = self.facts.lives[who].begin.model.prices
+        prices = self.facts.lives[who].begin.model.spec_named(grant.model).prices
         if (reply.usage and priced(reply.usage, prices)) != used:
             self.broken(event.seq, f"{who} settles turn {grant.turn} with other figures than its answer's")
 

@@ -17,6 +17,7 @@ class Places(Invariant):
     rule = "A call of a limited model follows the place that it was given, and no other call asks for one."
     _limited: frozenset[str] = frozenset()
     _wishes: dict[str, TurnRequested] = {}
+    _served: set[str] = set()
     _given: dict[int, CapacityGiven] = {}
 
     def handled_SessionOpened(self, event: Event, body: SessionOpened, outputs: Sequence[Event]) -> None:
@@ -31,10 +32,14 @@ class Places(Invariant):
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Record the wish that a place may be requested for."""
         self._wishes[event.sender] = body
+        self._served.discard(event.sender)
 
     def on_RequestCapacity(self, event: Event, body: RequestCapacity) -> None:
         """Compare a request with the wish of its agent, and its model with the limited ones."""
-        wish = self._wishes.pop(body.agent, TurnRequested(0))  # one wish asks for one place
+        wish = self._wishes.get(body.agent, TurnRequested(0))
+        if body.agent in self._served:  # one wish asks for one place
+            wish = TurnRequested(0)
+        self._served.add(body.agent)
         if (body.turn, body.attempt, body.need) != (wish.turn, wish.attempt, wish.need):
             self.broken(event.seq, f"{body.agent} did not ask for this call, or has a place for it already")
         if body.model not in self._limited or body.model != self._model_of(body.agent):
@@ -67,5 +72,7 @@ class Places(Invariant):
             self.in_doubt = event.seq, f"{body.agent} has a place and does not call its model"
 
     def _model_of(self, who: str) -> str:
-        life = self.facts.lives.get(who)
-        return life.begin.model.name if life is not None else ""
+        life, wish = self.facts.lives.get(who), self._wishes.get(who)
+        if life is None:
+            return ""
+        return life.begin.model.spec_named(wish.model if wish else "").name

@@ -10,6 +10,7 @@ from msgspec import field
 
 from callboard.actors.protocol.addresses import depth_of, parent_of
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.failures import kind_of
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -190,7 +191,10 @@ class Deserved(Invariant):
         if reply is None or reply.status in CUT_OFF:
             return reply is None
         made, failure = self.facts.attempts(life.address, reply.attempt), reply.failure
-        return failure is None or not failure.is_retryable or made >= life.most("max_model_attempts", 1)
+        if made >= life.most("max_model_attempts", 1) or failure is None:
+            return True
+        # `fallbacks` has the rule of failures after which another model is asked.
+        return not failure.is_retryable or kind_of(failure.code) in life.begin.model.fallback_on
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Check the reason of a delegation that ends at once."""
@@ -230,7 +234,4 @@ class Deserved(Invariant):
             people = [profile_of(bytes(body.implicit))]
         above = self.facts.model_below(life.address)
         models = [(one.own_model(above), one) for one in people]
-        return any(
-            model.prices is None and not model.is_program and (is_costed or one.limits.cost_usd is not None)
-            for model, one in models
-        )
+        return any(model.unpriced and (is_costed or one.limits.cost_usd is not None) for model, one in models)

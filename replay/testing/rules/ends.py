@@ -9,9 +9,9 @@ from callboard.actors.protocol.client_messages import (
     AskEnded,
     Cancel,
     Close,
-    Resumed,
     SessionClosed,
     TellEnded,
+    resumed_in,
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
@@ -61,15 +61,23 @@ class OneAnswer(Invariant):
     rule = "Every port request has exactly one answer."
     _open: dict[int, Event] = {}
     _left: set[int] = set()
+    _forgetful: set[str] = set()
+
+    def on_Begin(self, event: Event, body: Begin) -> None:
+        """Record that an agent has a new life."""
+        self._forgetful.discard(event.recipient)
 
     def on_Stopped(self, event: Event, body: Stopped) -> None:
         """Record the requests that an agent leaves open whose decider fails even while it drains."""
         if self.facts.failed.get(event.sender) == event.cause:
             self._left |= {one.seq for one in self._open.values() if owner_of(one) == event.sender}
+            self._forgetful.add(event.sender)
 
     def on_CallModel(self, event: Event, body: AnyMessage) -> None:
-        """Record a request."""
+        """Record a request. A turn may still be granted to an agent that has left its requests open."""
         self._open[event.seq] = event
+        if self._forgetful and owner_of(event) in self._forgetful:
+            self._left.add(event.seq)
 
     on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_MakeContext = on_CallModel
 
@@ -228,7 +236,7 @@ class Closed(Invariant):
             self._running = body.request_id
         elif isinstance(body, Close) and self.facts.opened is not None:
             self._is_closing = not self._is_closed
-        elif isinstance(body, Resumed) and body.reopens:
+        elif (resumed := resumed_in(body)) is not None and resumed.reopens:
             self._is_closed = False
         if self._running in ended:
             self._running = ""

@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     caps,
     contexts,
     ends,
+    fallbacks,
     isolation,
     programs,
     reports,
@@ -61,6 +62,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     isolation.Narrowing,
     approvals.Approvals,
     approvals.ApprovedArguments,
+    approvals.InputRounds,
     approvals.PermittedCalls,
     approvals.ExpiredQuestions,
     isolation.Isolation,
@@ -94,6 +96,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.TasksHeard,
     background.TasksEnd,
     background.Waits,
+    fallbacks.Fallbacks,
+    fallbacks.Needs,
 )
 """All that a log alone can show."""
 

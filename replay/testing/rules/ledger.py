@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import msgspec
+from msgspec.structs import astuple, replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
@@ -29,18 +30,21 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
-from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
 from callboard.replay.testing.rules.facts import Call, Facts
+
+NO_MODEL = ModelSpec("")
 
 
 class Scope(msgspec.Struct, eq=False):
     """The budget of an agent's subtree, and its amounts spent and reserved.
 
     closing: what its children must leave for its next turn. rooms: the part of that for their results.
-    prices: of its own model. results: by open delegation, the bytes that its parent will read.
+    model: its own, with those that it falls back to.
+    results: by open delegation, the bytes that its parent will read.
     tasks: by open background delegation, the need of its end. ended: the same of ends that no request holds.
     """
 
@@ -51,10 +55,15 @@ class Scope(msgspec.Struct, eq=False):
     reserved: Need = NOTHING
     closing: Need = NOTHING
     rooms: Need = NOTHING
-    prices: Prices | None = None
+    model: ModelSpec = NO_MODEL
     results: dict[tuple[int, int], int] = {}
     tasks: dict[tuple[int, int], Need] = {}
     ended: list[Need] = []
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether a budget bounds the subtree."""
+        return self.tokens is not None or self.micro_usd is not None
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -144,8 +153,7 @@ class Ledger(msgspec.Struct, eq=False):
         scope.rooms = reduce(add, (*scope.tasks.values(), *scope.ended), NOTHING)
         scope.closing = NOTHING
         if self.background[who]:
-            model = self.facts.lives[who].begin.model
-            reply = bound(body.need.tokens, model.max_tokens, model.prices)
+            reply = _dearest(body.need.tokens, self.facts.lives[who].begin.model)
             scope.closing = add(reply, scope.rooms)
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
@@ -200,10 +208,11 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _price(self, who: str) -> int:
         """Return the highest price of an agent's input, in micro-dollars for a million tokens."""
-        prices = self.scopes[who].prices if who in self.scopes else None
-        if prices is None:
-            return 0
-        return max(map(micro_usd, (prices.input_usd, prices.cache_read_usd, prices.cache_write_usd)))
+        model = self.scopes[who].model if who in self.scopes else NO_MODEL
+        known = [one.prices for one in model.all_specs if one.prices is not None]
+        rates = [one for prices in known for one in (prices, *prices.tiers)]
+        kinds = [(one.input_usd, one.cache_read_usd, one.cache_write_usd) for one in rates]
+        return max((micro_usd(price) for three in kinds for price in three), default=0)
 
     def _heard(self, who: str, end: DelegationEnded) -> None:
         """Count a result as it is, once it is known to exceed its room, while others of its parent run."""
@@ -310,8 +319,8 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _scope(self, who: str, begin: Begin) -> Scope:
         if who != HOST:
-            limits, prices = begin.limits, begin.model.prices
-            return Scope(who, limits.tokens, micro(limits.cost_usd), prices=prices)
+            limits = begin.limits
+            return Scope(who, limits.tokens, micro(limits.cost_usd), model=begin.model)
         return self._host_scope()
 
     def _host_scope(self) -> Scope:
@@ -322,8 +331,21 @@ class Ledger(msgspec.Struct, eq=False):
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
-        cost, prices = _least(micro(session.cost_usd), cost), self.facts.lives[HOST].begin.model.prices
-        return Scope(HOST, _least(session.tokens, tokens), cost, self.spent, prices=prices)
+        cost, model = _least(micro(session.cost_usd), cost), self.facts.lives[HOST].begin.model
+        return Scope(HOST, _least(session.tokens, tokens), cost, self.spent, model=model)
+
+
+def _dearest(known: int, model: ModelSpec) -> Need:
+    """Return the most that a call with so much input can use, with any of these models."""
+    tokens, costs = [], [0]
+    for one in model.all_specs:
+        tokens.append(known + one.max_tokens)
+        if one.prices is not None:
+            # Any tier may be reached by then, and a tier without a beginning is one that every call reaches.
+            flat = [replace(one.prices, tiers=())]
+            flat += [Prices(*astuple(tier)[:4]) for tier in one.prices.tiers]
+            costs += [bound(known, one.max_tokens, prices).micro_usd for prices in flat]
+    return Need(max(tokens), max(costs))
 
 
 def _least(*bounds: int | None) -> int | None:

@@ -38,6 +38,7 @@ from callboard.replay.testing.rules.offered_tools import (
     offered,
     why_other_tools,
 )
+from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 REQUEST_RULES: Final = {
@@ -47,6 +48,7 @@ REQUEST_RULES: Final = {
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
     "new": "An event that adds content to a request is named in `new` of one granted request, once.",
     "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
+    **ORIGIN_RULES,
 }
 
 Part: TypeAlias = tuple[str, bytes]
@@ -56,6 +58,7 @@ _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
     prompts.UNUSABLE_TASK,
     prompts.UNUSABLE_QUESTION,
+    prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
     "Not run: one reply may make ",
     "Still running: ",
@@ -94,7 +97,7 @@ def check_requests(
 
 
 def _forgetful(events: Iterable[Event]) -> set[str]:
-    """Return the agents whose decider failed while they drained: they lose their conversation."""
+    """Return the agents whose decider failed twice, or while they drained: they lose their conversation."""
     failed = {(event.sender, event.cause) for event in events if isinstance(event.body, DeciderFailed)}
     stopped = {(event.sender, event.cause) for event in events if isinstance(event.body, Stopped)}
     return {who for who, _ in failed & stopped}
@@ -108,6 +111,7 @@ class _Agent(msgspec.Struct, eq=False):
     known: set[Part] = set()
     is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last: ModelRequest | None = None
+    sent: SentByOrigin = msgspec.field(default_factory=SentByOrigin)
     is_anew: bool = False  # a wish since its last request says that it does not begin with that
     read: int = 0
     owed: list[object] = []  # calls without a result
@@ -170,7 +174,9 @@ class _Checker:
         wish, agent.wish = agent.wish, TurnRequested(0)  # one wish allows one call
         unasked = f"{who} was granted a call that it did not request"
         if request is None:
-            self._broken("granted", seq, unasked)
+            # An agent that forgets its conversation may be granted the turn that it requested before.
+            if who not in self._forgetful or not wish.turn:
+                self._broken("granted", seq, unasked)
             return
         if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, unasked)
@@ -186,7 +192,11 @@ class _Checker:
         """Check that a request only grows, or says that it begins again; a conversation grows even then."""
         who, before = request.address, agent.last
         is_anew, agent.is_anew = agent.is_anew, False
-        if before is None or who in self._forgetful:
+        if who in self._forgetful:
+            return
+        if broken := agent.sent.take(request, is_anew):
+            self._broken(broken, seq, f"{who} now asks {request.model.name}")
+        if before is None:
             return
         if is_anew:
             if not_about_tools(request)[: len(not_about_tools(before))] != not_about_tools(before):

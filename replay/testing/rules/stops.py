@@ -87,11 +87,11 @@ class NothingAfterStop(Invariant):
     on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
-        """Check the same of a tool call, unless an earlier attempt was interrupted and may have acted."""
+        """Check the same of a tool call, unless an earlier run or round of it may have acted."""
         call = (event.recipient, body.turn, body.call)
         if body.status != "interrupted" or call not in self._interrupted:
             self.on_ModelReplied(event, body)
-        if body.status == "interrupted":
+        if body.status in ("interrupted", "input_required"):
             self._interrupted.add(call)
 
 
@@ -172,12 +172,15 @@ class Started(Invariant):
     name = "started"
     rule = "A write tool has no result before its start, and no interrupted call is `cancelled` later."
     _waiting: set[int] = set()
+    _reads: set[int] = set()
     _interrupted: set[Call] = set()
 
     def on_CallTool(self, event: Event, body: CallTool) -> None:
         """Record a call."""
         if body.effect == "write":
             self._waiting.add(event.seq)
+        elif body.effect == "read":
+            self._reads.add(event.seq)
 
     def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
         """Record the start of a write tool."""
@@ -188,7 +191,8 @@ class Started(Invariant):
         call = (event.recipient, body.turn, body.call)
         if why := self._why_false(event.cause, body.status, call in self._interrupted):
             self.broken(event.seq, f"call {body.turn}.{body.call} of {event.recipient} {why}")
-        if body.status == "interrupted":
+        asks_on = body.status == "input_required" and event.cause not in self._reads
+        if asks_on or body.status == "interrupted":
             self._interrupted.add(call)
         self._waiting.discard(event.cause)
 

@@ -53,7 +53,7 @@ class ToolsInForce:
 
     def _form(self, who: str, cause: int) -> None:
         """Apply the changes that an agent had heard when it formed a new request."""
-        if (who, cause) in self._pauses:  # the continuation sends what was sent before
+        if (who, cause) in self._pauses:  # the continuation repeats the earlier request
             return
         heard = [tools for seq, tools in self._changes.get(who, ()) if seq <= cause]
         if heard:

@@ -32,8 +32,9 @@ def _calls(
 def wrong_effect(world: SessionWorld) -> str:
     """Return a write that ran twice or unannounced, or an effect that the log denies."""
     ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
-    # A person may allow a call to run again that was interrupted.
-    ran.subtract(_calls(world, ApprovalGiven, lambda one: one.is_repeat and one.verdict == "approved"))
+    # A person may allow a call to run again that was interrupted, or give it the input for its next round.
+    goes_on = _calls(world, ApprovalGiven, lambda one: _goes_on(one) and one.verdict == "approved")
+    ran.subtract(call for call in goes_on if call in ran)
     started = _calls(world, ToolStarted)
     for (who, turn, call), times in ran.items():
         if times > 1:
@@ -45,6 +46,10 @@ def wrong_effect(world: SessionWorld) -> str:
         if (who, turn, call) in acted:
             return f"call {turn}.{call} of {who} ran and is told as not started"
     return ""
+
+
+def _goes_on(given: ApprovalGiven) -> bool:
+    return given.is_repeat or given.round > 0
 
 
 def has_kept_call(world: SessionWorld) -> bool:
@@ -66,7 +71,7 @@ def is_badly_resumed(world: SessionWorld) -> bool:
     found, added = world.log[: made.start], world.log[made.start :]
     answered, answers = _answers_in(found), _answers_in(added)
     started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
-    cut = {_call_of(event) for event in found if getattr(event.body, "status", "") == "interrupted"}
+    cut = _may_have_acted(found)
     is_settled = [
         _is_settled(request, answers.get(request.seq), request.seq in started, _call_of(request) in cut)
         for request in found
@@ -95,6 +100,17 @@ def is_badly_detached(world: SessionWorld) -> bool:
 def _answers_in(log: list[Event]) -> dict[int, ModelReplied | ToolReturned]:
     """Return the answers to calls, by the seq of the request."""
     return {event.cause: event.body for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
+
+
+def _may_have_acted(log: list[Event]) -> set[_Call | None]:
+    """Return the calls with an earlier round or run that may have had its effect."""
+    reads = {event.seq for event in log if isinstance(event.body, CallTool) and event.body.effect == "read"}
+    return {_call_of(event) for event in log if _goes_on_later(event, reads)}
+
+
+def _goes_on_later(event: Event, reads: set[int]) -> bool:
+    status = getattr(event.body, "status", "")
+    return status == "interrupted" or (status == "input_required" and event.cause not in reads)
 
 
 def _call_of(event: Event) -> _Call | None:

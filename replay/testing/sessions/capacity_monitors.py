@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.messages import Stop
-from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.session.capacity import MINUTE_MS, Capacity
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld, Entry
 from callboard.replay.testing.sessions.monitors import SessionMonitor, session_monitors
@@ -317,14 +317,18 @@ class CapacityTurns:
 
 
 def _used(world: CapacityWorld, entry: Entry) -> tuple[int | None, bool]:
-    """Return the tokens that a place used by the log, and whether the log has a reason to give it back."""
-    for event in reversed(world.sessions[entry.session].log):
+    """Return the tokens that a place used by the log, and whether there is a reason to give it back."""
+    session = world.sessions[entry.session]
+    for event in reversed(session.log):
+        body = event.body
+        if isinstance(body, CallModel) and body.agent == entry.agent:
+            # The call has no answer. It got its place from a process that detaches, which starts no call.
+            return 0, session.is_detaching
         if event.recipient != entry.agent:
             continue
-        if isinstance(event.body, ModelReplied):
-            usage = event.body.usage
-            return None if usage is None else usage.tokens, True
-        if isinstance(event.body, Stop):
+        if isinstance(body, ModelReplied):
+            return None if body.usage is None else body.usage.tokens, True
+        if isinstance(body, Stop):
             return 0, True
     return None, False
 

@@ -17,7 +17,7 @@ FROM_LOG: Final = "A context is made of the parent's state as of its `Delegate`,
 
 
 def other_context(scenario: Scenario, log: list[Event]) -> str:
-    """Return the first context that its function would not make of the log; empty if there is none."""
+    """Return the first context that its function would not make of the log, or an empty text."""
     made = [event for event in log if isinstance(event.body, ContextMade) and event.body.status == "ok"]
     parents = _parents(log) if made else {}
     for event in made:

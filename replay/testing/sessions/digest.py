@@ -25,7 +25,7 @@ _SEQS: Final = frozenset(
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
         ("CallModel", "request"), ("Record", "wanted_at"), ("Word", "seq"), ("Unsent", "fresh"),
-        ("MakeContext", "request"), ("AgentState", "next_tools_seq"),
+        ("MakeContext", "request"), ("NextTools", "seq"),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""

@@ -126,6 +126,7 @@ def answer_name(
             return f"tool {sender}/{turn}.{call}", "returns"
         case RequestApproval(turn=turn, call=call) as asked:
             again = " again" if asked.is_repeat else ""  # for a call that was interrupted
+            again += f" round {asked.round}" if asked.round else ""  # for one that asks for input
             return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
         case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
             return f"capacity {agent}/{turn_name(turn, attempt)}", "gives a place"

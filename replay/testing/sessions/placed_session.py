@@ -72,21 +72,27 @@ class PlacedSession(SessionWorld):
 
     def placed(self, agent: str) -> None:
         """Let the request of an agent act: its place is given."""
-        strand = self.held.pop(agent)
+        strand = self.held[agent]
         request = self.requests[strand].event
         if isinstance(request.body, CallModel):
-            if not self.gate.may_start(request):  # the process detaches
+            if not self.gate.may_start(request):  # the process detaches, so the call never starts in it
                 self.port.give_back(self.name, agent, 0)
                 return
             self.gate.places.add(agent)
         else:
             self.late[request.seq] = "finished"  # posted as given, also if its agent is stopped meanwhile
+        del self.held[agent]
         self.offer(strand, self.actor_of(strand), "port")
 
     def in_flight(self, model: str) -> int:
-        """Return the number of started calls of a model."""
-        started = [one for one in self.requests.values() if one.strand not in self.held.values()]
-        agents = [one.event.body.agent for one in started if isinstance(one.event.body, CallModel)]
+        """Return the number of started calls of a model: not of those that wait, or were given up in line."""
+        waiting = self.held.values()
+        started = [
+            one.event.body
+            for one in self.requests.values()
+            if one.strand not in waiting and one.event.seq not in self.late
+        ]
+        agents = [body.agent for body in started if isinstance(body, CallModel)]
         return sum(self.agent(agent).model.name == model for agent in agents)
 
     def abort(self, request: Event) -> None:

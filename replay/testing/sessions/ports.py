@@ -135,9 +135,11 @@ def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str
     def denied(note: str) -> ApprovalGiven:
         return ApprovalGiven(asked.turn, asked.call, "denied", note[:500], is_repeat=asked.is_repeat)
 
-    if fault == "denied":
-        return Post(request.sender, denied("a fault"))
-    return Post(request.sender, _attempt(lambda: scenario.approve(request.sender, asked), denied))
+    said = denied("a fault")
+    if fault != "denied":
+        said = _attempt(lambda: scenario.approve(request.sender, asked), denied)
+    # The round is the port's to state, so a script need not know of rounds.
+    return Post(request.sender, replace(said, round=asked.round) if asked.round else said)
 
 
 def given_up(request: Event, gate: PortGate) -> Post:

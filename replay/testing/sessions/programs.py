@@ -9,8 +9,8 @@ A script is a generator. It yields steps, and is sent the answers that came with
             answers = yield Step()
         return "done"
 
-What it returns is the program's result; what it raises ends the program as `crashed`. As a program that is
-not parked, it is executed again for each step, with the answers that each step had.
+Its return value is the program's result, and its exception ends the program as `crashed`. Like a program
+that is not parked, it is executed again for each step, with the answers that each step had.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping

@@ -18,6 +18,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.failures import PASSING, FailureKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
@@ -85,8 +86,11 @@ def counted(view: ContextRequest) -> str:
 
 
 def approves(address: str, request: RequestApproval) -> ApprovalGiven:
-    """Approve every call."""
-    return ApprovalGiven(request.turn, request.call, "approved", is_repeat=request.is_repeat)
+    """Approve every call, and give each that asks for input some."""
+    given = ApprovalGiven(request.turn, request.call, "approved", is_repeat=request.is_repeat)
+    if not request.round:
+        return given
+    return replace(given, round=request.round, values=Json(b'{"form":{"n":%d}}' % request.round))
 
 
 def check_required(request: CheckSchema) -> SchemaChecked:
@@ -137,9 +141,12 @@ def profile(
     background: bool = False,
     on_finish: OnFinish = "wait",
     inline_tools: bool = False,
+    fallback: Sequence[ModelSpec] = (),
+    fallback_on: Sequence[FailureKind] = PASSING,
 ) -> Profile:
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
+    fallback: the models that it asks after failures of these kinds.
     context: any name, for an agent that begins with a context.
 
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
@@ -158,7 +165,11 @@ def profile(
         agents=tuple(agents),
         schema=NULL if schema is None else Json(msgspec.json.encode(schema)),
         limits=limits,
-        model=ModelSpec("scripted", max_tokens, prices=prices, inline_tools=inline_tools),
+        model=replace(
+            ModelSpec("scripted", max_tokens, prices=prices, inline_tools=inline_tools),
+            fallback=tuple(fallback),
+            fallback_on=tuple(fallback_on) if fallback else (),
+        ),
         output_type=output_type,
         background=background,
         on_finish=on_finish,

@@ -212,6 +212,7 @@ class SessionWorld(ScriptedSession):
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
         """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
+        self.look_ahead()  # after a resume by hand, a timer may be all that is left
         run_to_rest(self, choose, steps)
         return self
 

@@ -224,7 +224,7 @@ class CatalogCases:
                 await chosen(log) == await chosen(log, tag="tag") == await chosen(log, status="open") == "b"
             )
             with closing(place.reader()) as reader:
-                for look in (reader.events, reader.head, reader.verify_chain, reader.origin):
+                for look in (reader.events, reader.head, reader.verify_chain, reader.segments):
                     with pytest.raises(SessionNotFound, match="'a'"):
                         look("a")
             assert await log.create("a", 1, "") == 1

@@ -86,7 +86,10 @@ def digests_in(content: bytes, key: bytes = b"") -> list[str]:
         elif "cuts" in line:
             cuts = [[offset, bytes.fromhex(digest)] for offset, digest in line["cuts"]]
         else:
-            previous = _digest(header["session"], previous, line, cuts, key)
+            name = next(
+                (one for one, last in header.get("lineage", ()) if line["seq"] <= last), header["session"]
+            )
+            previous = _digest(name, previous, line, cuts, key)
             found.append(previous.hex())
             cuts = []
     return found

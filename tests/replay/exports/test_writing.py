@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -11,9 +12,12 @@ from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.replay.exports.lines import Header
+from callboard.replay.exports.parsing import ExportReader
 from callboard.replay.exports.writing import EXPORTERS
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.log.protocol import Append
 from tests.replay.exports.kit import bodies, digests_in, events_of, exported, log_of
 
 KEYS = ["seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"]
@@ -77,11 +81,29 @@ def test_a_path_gets_the_whole_file_or_no_file(tmp_path: Path) -> None:
 
 def test_a_wish_that_no_exporter_can_fulfil_is_a_misuse(tmp_path: Path) -> None:
     recording = Recording.open(MemoryReader(log_of(events_of([Cancel("one")]))))
-    with pytest.raises(MisuseError, match="formats: jsonl, json, db"):
+    with pytest.raises(MisuseError, match="formats: jsonl, json, markdown, html, db"):
         recording.export("xml", io.BytesIO())
     with pytest.raises(MisuseError, match="leave is_parsed out"):
         recording.export("json", io.BytesIO(), is_parsed=True)
     for target in (io.BytesIO(), tmp_path / "copy.db"):
         with pytest.raises(MisuseError, match="from a log file to a file"):
             recording.export("db", target)
-    assert list(EXPORTERS) == ["jsonl", "json", "db"]
+    assert list(EXPORTERS) == ["jsonl", "json", "markdown", "html", "db"]
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_fork_is_written_whole_with_the_ids_under_which_its_events_stand(key: bytes | None) -> None:
+    log = log_of(events_of([Cancel(str(at)) for at in range(6)]), key)
+
+    async def fork() -> None:
+        (name,) = [row.session_id for row in await log.sessions()]
+        await log.fork("f", 1_800_000_000_000, "", name, 4)
+        await log.append([Append("f", 4, 1, events_of([Cancel("more")] * 5)[4:])])
+
+    asyncio.run(fork())
+    content = exported(log, key)
+    assert digests_in(content, key or b"")[-1] == MemoryReader(log).head("f").digest.hex()
+    with ExportReader(content.splitlines(keepends=True), key, "here") as reader:
+        header, *items = reader.items()
+    assert isinstance(header, Header)
+    assert (header.session, [last for _, last in header.lineage or ()], len(items)) == ("f", [4], 5)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.client_messages import AskEnded, TellEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin, Delegate
+from callboard.actors.protocol.messages import Begin, Delegate, Delegated
 from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.replay.testing import strategies
 from callboard.replay.testing.sessions.faults import KINDS, Faults
@@ -98,7 +98,7 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
 
 
 @pytest.mark.slow
-def test_most_plans_delegate_and_a_good_part_of_them_nest_or_race() -> None:
+def test_most_plans_delegate_and_a_good_part_of_them_nest_race_or_go_on_meanwhile() -> None:
     found: Counter[str] = Counter()
 
     @settings(max_examples=100, deadline=None, derandomize=True, database=None)
@@ -107,12 +107,18 @@ def test_most_plans_delegate_and_a_good_part_of_them_nest_or_race() -> None:
         world = SessionWorld(plan.scenario()).run(order)
         depth = max(begin.depth for begin in world.of(Begin))
         races = any(len(asked.profiles) > 1 for asked in world.of(Delegate))
+        goes_on = bool(world.of(Delegated))
+        heard = any(ended.status == "heard" for ended in world.of(TellEnded))
         found.update(all=1, delegate=depth > 0, nest=depth > 1, race=depth > 0 and races)
+        found.update(goes_on=goes_on, heard=heard, waited=goes_on and "task_wait" in str(plan.policy))
 
     count()
     assert found["delegate"] > found["all"] * 0.6
     assert found["nest"] > found["all"] * 0.15
     assert found["race"] > found["all"] * 0.2
+    assert found["goes_on"] > found["all"] * 0.1
+    assert found["waited"] > found["all"] * 0.03
+    assert found["heard"] > found["all"] * 0.05
 
 
 @QUICK

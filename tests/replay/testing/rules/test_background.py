@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import TellEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DelegationEnded, Stop, TurnRequested
+from callboard.actors.protocol.messages import CancelTask, DelegationEnded, Stop, TurnRequested
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants import scenarios_background as scenarios
@@ -49,6 +49,16 @@ def test_a_wait_that_returns_at_the_wrong_end_is_found() -> None:
     wish = last_wish(WAITED)
     first = next(one for one in WAITED if isinstance(one.body, DelegationEnded))
     assert "task-waits" in broken(with_event(WAITED, replace(wish, cause=first.seq)))
+
+
+def test_a_cancel_that_ends_another_task_is_found() -> None:
+    log = SessionWorld(scenarios.one_of_two_cancelled()).run().log
+    assert broken(log) == set()
+    cancel = next(one for one in log if isinstance(one.body, CancelTask))
+    end = next(one for one in log if isinstance(one.body, DelegationEnded) and one.cause == cancel.seq)
+    assert isinstance(end.body, DelegationEnded)
+    other = replace(end, body=replace(end.body, call=end.body.call - 1))
+    assert "task-waits" in broken(with_event(log, other))
 
 
 def test_a_task_that_outlives_its_agent_is_found() -> None:

@@ -107,18 +107,20 @@ def test_depths_are_cycled() -> None:
         assert [len(set(chosen(pct, 40))) <= depth for depth in (1, 2, 3)] == [True] * 3
 
 
+def finds_the_needle(seed: int, runs: int) -> bool:
+    pct, program = Pct(Random(seed), (1,)), needle(False)[0]
+    for _ in range(runs):
+        world = program.world()
+        pct.begin(world)
+        perform(world, (), pct.choose, pct.choose)
+        if world.states["child"][1] == 20:
+            return True
+    return False
+
+
 def test_a_needle_of_twenty_steps_is_found_in_few_runs() -> None:
     # a random walk finds it in one of a million runs
-    for seed in range(10):
-        pct, program = Pct(Random(seed), (1,)), needle(False)[0]
-        for _ in range(40):
-            world = program.world()
-            pct.begin(world)
-            perform(world, (), pct.choose, pct.choose)
-            if world.states["child"][1] == 20:
-                break
-        else:
-            raise AssertionError(f"seed {seed}: not found")
+    assert [seed for seed in range(10) if not finds_the_needle(seed, runs=40)] == []
 
 
 # --- delays -------------------------------------------------------------------------

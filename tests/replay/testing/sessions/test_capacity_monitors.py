@@ -5,16 +5,26 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.port_messages import RequestCapacity
+from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.session.capacity import MINUTE_MS, Line
+from callboard.actors.session.port_actions import Start
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.sessions import capacity_monitors as rules
 from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, CapacityTurns, EachSession
-from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, SharedScenario
+from callboard.replay.testing.sessions.capacity_world import CapacityWorld, CapacityWorlds, SharedScenario
 from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.replies import calls, task
-from tests.mutants.scenarios_capacity import ONE_CALL, SHARED, above_the_bucket, alone, family, pair, turns
+from tests.mutants.scenarios_capacity import (
+    ONE_CALL,
+    SHARED,
+    above_the_bucket,
+    alone,
+    detach_twice,
+    family,
+    pair,
+    turns,
+)
 from tests.mutants.scripts import DONE, script
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -53,6 +63,30 @@ def free_of_charge(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PlacedSession, "give_back", lambda session, agent, usage: real(session, agent, None))
 
 
+def unknown_at_a_detach(patch: pytest.MonkeyPatch) -> None:
+    """Give a place that comes while the process detaches back as one of a call whose usage is not known."""
+    real = CapacityWorld.give_back
+
+    def give_back(world: CapacityWorld, session: str, agent: str, used: int | None) -> None:
+        one = world.sessions[session]
+        is_unused = one.is_detaching and agent in one.held
+        real(world, session, agent, None if is_unused else used)
+
+    patch.setattr(CapacityWorld, "give_back", give_back)
+
+
+def before_its_answer(patch: pytest.MonkeyPatch) -> None:
+    """Give a place back when its call starts."""
+    real = PlacedSession.start
+
+    def start(session: PlacedSession, start: Start) -> None:
+        real(session, start)
+        if isinstance(start.request.body, CallModel):
+            session.port.give_back(session.name, start.request.body.agent, 0)
+
+    patch.setattr(PlacedSession, "start", start)
+
+
 def twice(patch: pytest.MonkeyPatch) -> None:
     real = PlacedSession.give_back
 
@@ -78,6 +112,8 @@ BROKEN: dict[str, tuple[str, Patch, SharedScenario]] = {
     "idle": (rules.IDLE, stingy, SHARED["crashes"]),
     "once": (rules.ONCE, twice, pair()),
     "usage": (rules.USAGE, free_of_charge, pair()),
+    "usage at a detach": (rules.USAGE, unknown_at_a_detach, detach_twice()),
+    "usage before the answer": (rules.USAGE, before_its_answer, pair()),
     "placed": (rules.PLACED, without_waiting, pair()),
 }
 

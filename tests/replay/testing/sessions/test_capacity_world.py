@@ -11,7 +11,7 @@ from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds, perform, replay
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
-from callboard.replay.testing.sessions.capacity_monitors import capacity_monitors
+from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, capacity_monitors
 from callboard.replay.testing.sessions.capacity_world import (
     CRASH_ALL,
     CapacityWorld,
@@ -20,15 +20,19 @@ from callboard.replay.testing.sessions.capacity_world import (
 )
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
+from tests.effort import effort
 from tests.mutants.scenarios_capacity import (
     SHARED,
     SMALL,
     above_the_bucket,
     crash_of_all,
     detach,
+    detach_twice,
     family,
     leave,
+    one_ask_after_a_detach,
     pair,
+    stop_and_detach,
     stop_while_waiting,
     turns,
 )
@@ -66,7 +70,7 @@ def test_no_order_of_two_sessions_breaks_a_rule(small: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_random_orders_of_up_to_four_sessions_break_no_rule(name: str) -> None:
-    plan = Plan("portfolio", runs=150, bounds=BOUNDS, seed=name)
+    plan = Plan("portfolio", runs=effort(suite=50, campaign=500), bounds=BOUNDS, seed=name)
     found = explore(CapacityWorlds(SHARED[name]), capacity_monitors(1), plan)
     assert found.is_ok, found.counterexamples
     assert found.figures.unfinished == 0
@@ -167,6 +171,47 @@ def test_a_session_that_is_detached_answers_its_call_and_frees_the_place_for_the
     assert [one.status for one in world.sessions["a"].of(ModelReplied)] == ["detached"]
     world.run()
     assert {session.ended.kind for session in world.sessions.values()} == {"answered"}
+
+
+def test_an_agent_that_only_a_new_process_stops_holds_no_place_of_it() -> None:
+    world = CapacityWorld(stop_and_detach())
+    until(world, "a", RequestCapacity)
+    make(world, "a/fault cancel", "a/fault detach", "a/process ends", "a/resume")
+    assert [one.status for one in world.sessions["a"].of(CapacityGiven)] == ["cancelled"]
+    assert given(world) == ["a/host"], "by the process that ended"
+    world.run()
+    assert world.policy.states(world.now)[0].in_flight == 0
+
+
+def test_a_place_that_comes_while_the_process_detaches_is_given_back_unused() -> None:
+    world, books = CapacityWorld(detach_twice()), CapacityBooks()
+    until(world, "a", RequestCapacity)
+    make(world, "a/fault detach", "a/capacity host/1", "a/process ends")
+    until(world, "b", CallModel)
+    make(world, "a/resume", "a/fault detach", "b/model host/1")
+    assert [(one.what, one.session, one.tokens) for one in world.history][-2:] == [
+        ("give", "a", None),
+        ("give back", "a", 0),
+    ]
+    assert books.after(world, 1, 0) is None
+    assert world.sessions["a"].in_flight("scripted") == 0
+    world.run()
+    assert {session.ended.kind for session in world.sessions.values()} == {"answered"}
+
+
+def test_a_resumed_call_that_is_given_up_in_line_is_not_in_flight() -> None:
+    world = CapacityWorld(one_ask_after_a_detach())
+    until(world, "a", RequestCapacity)
+    make(world, "a/fault detach", "a/capacity host/1", "a/process ends")
+    until(world, "b", CallModel)
+    make(world, "a/resume")
+    a, b = world.sessions.values()
+    assert a.held
+    make(world, "a/fault cancel", "a/inbox supervisor")
+    assert "model host/1" in a.requests
+    assert [session.in_flight("scripted") for session in (a, b)] == [0, 1]
+    world.run()
+    assert [one.status for one in a.of(ModelReplied)] == ["cancelled", "ok"]
 
 
 def test_an_agent_stopped_while_it_waits_frees_its_turn_and_calls_no_model() -> None:

@@ -268,7 +268,7 @@ from callboard.replay.testing.stores.contract import StoreContract
 
 def test_it():
     parts = [base for base in StoreContract.__mro__ if base.__name__.endswith("Cases")]
-    assert len(parts) == 4
+    assert len(parts) == 5
     for part in parts:
         loader = vars(sys.modules[part.__module__])["__loader__"]
         assert type(loader).__name__ == "AssertionRewritingHook", part

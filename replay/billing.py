@@ -1,0 +1,44 @@
+"""The cost of a fork: answers that it reused cost nothing, although agents count them as used."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from callboard.actors.protocol.client_messages import Forked
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+
+
+class Billing(NamedTuple):
+    """The figures of a fork's own events. used: as its agents count. billed: the part that was paid.
+
+    reused, called: model calls that were answered from the recording, and others. tools: tool calls that ran.
+    """
+
+    reused: int = 0
+    called: int = 0
+    tools: int = 0
+    used: Usage = ZERO
+    billed: Usage = ZERO
+
+
+def billing(events: Iterable[Event]) -> Billing:
+    """Return the figures of a session behind its latest `Forked`; of a whole session without one."""
+    found = Billing()
+    for event in events:
+        body = event.body
+        if isinstance(body, Forked):
+            found = Billing()
+        elif isinstance(body, ModelReplied):
+            found = _with_reply(found, body)
+        elif isinstance(body, ToolReturned) and not body.reused and body.status in ("ok", "error"):
+            found = found._replace(tools=found.tools + 1)
+    return found
+
+
+def _with_reply(found: Billing, reply: ModelReplied) -> Billing:
+    usage = reply.usage or ZERO
+    found = found._replace(used=plus(found.used, usage))
+    if reply.reused:
+        return found._replace(reused=found.reused + 1)
+    return found._replace(called=found.called + 1, billed=plus(found.billed, usage))

@@ -1,0 +1,137 @@
+"""Checks of ends: failed asks, failures below answers, refusals, late reports, lost cache prefixes."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from callboard.actors.protocol.addresses import HOST, parent_of
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportJudged, TurnRequested
+from callboard.replay.diagnosis.finding import Finding
+
+_REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
+
+
+class FailedAsks:
+    """Asks that failed, but by no limit: those are refusals."""
+
+    kinds: ClassVar = frozenset({"AskEnded"})
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in the end of an ask."""
+        body = event.body
+        if not isinstance(body, AskEnded) or STATUS[body.kind] != "failed" or body.kind in _REFUSALS:
+            return
+        detail = f": {body.detail}" if body.detail else ""
+        says = f"the ask failed ({body.kind}): {EXPLAINED[body.kind]}{detail}"
+        self._found.append(Finding("failed_ask", event.seq, HOST, says))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
+class FailedBelowOk:
+    """Delegations that failed below an ask that ended well: its answer may lack their work."""
+
+    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._failed: list[tuple[int, str, OutcomeKind]] = []
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in an end."""
+        body = event.body
+        if isinstance(body, DelegationEnded) and STATUS[body.kind] == "failed":
+            self._failed.append((event.seq, body.address or event.recipient, body.kind))
+        elif isinstance(body, AskEnded):
+            if STATUS[body.kind] == "ok" and self._failed:
+                self._found.append(self._finding())
+            self._failed = []
+
+    def _finding(self) -> Finding:
+        seq, agent, kind = self._failed[0]
+        more = f"; {len(self._failed) - 1:,} more failed" if len(self._failed) > 1 else ""
+        says = f"the ask ended well, but {agent} failed below it ({kind}): {EXPLAINED[kind]}{more}"
+        return Finding("failed_below_ok", seq, agent, says)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each ask."""
+        yield from self._found
+
+
+class Refused:
+    """The first refusal of each kind of limit."""
+
+    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._first: dict[OutcomeKind, tuple[int, str, int]] = {}
+
+    def take(self, event: Event) -> None:
+        """Take in an end."""
+        body = event.body
+        if isinstance(body, DelegationEnded | AskEnded) and body.kind in _REFUSALS:
+            agent = body.address or event.recipient if isinstance(body, DelegationEnded) else "host"
+            seq, first, count = self._first.get(body.kind, (event.seq, agent, 0))
+            self._first[body.kind] = seq, first, count + 1
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each kind."""
+        for kind, (seq, agent, count) in self._first.items():
+            more = f"; {count - 1:,} more such ends followed" if count > 1 else ""
+            command = "budget {session} --at {seq}" if kind == "budget" else "why {at}"
+            yield Finding("refused", seq, agent, f"{agent} {EXPLAINED[kind]} ({kind}){more}", command)
+
+
+class LateReports:
+    """Reports that came too late, of delegations without a race: there the losers' reports are late."""
+
+    kinds: ClassVar = frozenset({"Delegate", "ReportJudged"})
+
+    def __init__(self) -> None:
+        self._racing: set[str] = set()
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in a delegation or a judgement."""
+        body = event.body
+        if isinstance(body, Delegate) and len(body.profiles) > 1:
+            self._racing.add(event.sender)
+        elif isinstance(body, ReportJudged) and body.verdict == "late" and not self._is_racing(event):
+            says = f"a report of {event.recipient} came too late and was not used"
+            self._found.append(Finding("late_report", event.seq, event.recipient, says))
+
+    def _is_racing(self, event: Event) -> bool:
+        return parent_of(event.recipient) in self._racing
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
+class LostCache:
+    """Requests that do not begin with the one before them: the service cannot use its cache for them."""
+
+    kinds: ClassVar = frozenset({"TurnRequested"})
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[int, int]] = {}
+
+    def take(self, event: Event) -> None:
+        """Take in a request that says so."""
+        if isinstance(event.body, TurnRequested) and event.body.breaks_cache:
+            seq, count = self._first.get(event.sender, (event.seq, 0))
+            self._first[event.sender] = seq, count + 1
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each agent."""
+        for agent, (seq, count) in self._first.items():
+            times = f"{count:,} times" if count > 1 else "once"
+            says = f"{agent} lost the cached prefix of its prompt {times}"
+            yield Finding("lost_cache", seq, agent, says, "request {at}")

@@ -1,0 +1,55 @@
+"""A finding of the diagnosis, and the interface of the checks that make them."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+from callboard.actors.protocol.events import Event
+
+FindingKind: TypeAlias = Literal[
+    "failed_ask",
+    "failed_below_ok",
+    "loop",
+    "refused",
+    "in_doubt",
+    "repeated_error",
+    "late_report",
+    "lost_cache",
+    "above_need",
+    "unused_report",
+    "outlier",
+]
+"""The kinds of findings, in the order of the report."""
+
+MAYBE: frozenset[FindingKind] = frozenset({"unused_report", "outlier"})
+"""The kinds that are guesses. All others are facts."""
+
+
+class Finding(NamedTuple):
+    """One thing that a person should look at.
+
+    seq: of the event that shows it. agent: the address of the agent it is about. says: one sentence. command:
+    the next one to run, a sub-command of `callboard` with `{at}` for SESSION#SEQ and `{session}` for SESSION.
+    """
+
+    kind: FindingKind
+    seq: int
+    agent: str
+    says: str
+    command: str = "why {at}"
+
+    @property
+    def is_maybe(self) -> bool:
+        """Return whether this is a guess."""
+        return self.kind in MAYBE
+
+
+class Check(Protocol):
+    """A check of one session. It is given the events of its kinds, in order, and then asked."""
+
+    kinds: ClassVar[frozenset[str]]
+
+    def take(self, event: Event) -> None:
+        """Take the next event in."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings, after the last event."""

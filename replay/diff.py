@@ -1,0 +1,231 @@
+"""The difference of two sessions, or of a session and its fork.
+
+Events are paired by (agent, kind, turn, attempt, call), and by their order where those are equal: never by
+seq, since seqs depend on the order of answers. Sub-agents are paired by profile and prompt, then by place,
+since a further delegation shifts the ordinals of all later ones. Seqs, ids, times, digests and figures of
+usage are no differences: the totals show the figures.
+"""
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.replay.divergence import first_difference
+from callboard.replay.row_kinds import agent_of, kind_of
+from callboard.runtime.log.protocol import Stored
+
+Key: TypeAlias = tuple[str, str, int, int, int, int]
+"""Agent, kind, turn, attempt, call, and the number of earlier events with the same of all these."""
+
+_FIGURES: Final = frozenset({"usage", "settled", "need", "closing", "room", "unsettled", "messages"})
+_NUMBERS: Final = frozenset(
+    {"request", "new", "by", "check", "timer", "until", "event", "permission", "reused"}
+)
+_IDS: Final = frozenset({"id", "tool_use_id", "request_id", "digest", "started_at", "ended_at"})
+_LEFT_OUT: Final = _FIGURES | _NUMBERS | _IDS
+_SILENT: Final = frozenset(
+    {
+        "CallModel",
+        "TurnRequested",
+        "TurnSettled",
+        "SetTimer",
+        "CancelTimer",
+        "Stopped",
+        "SessionClosed",
+        "Forked",
+    }
+)
+"""Kinds whose events only follow from others'."""
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Difference(NamedTuple):
+    """A pair of events that differ, or one without a pair.
+
+    seqs: of the event in each session; 0 where it has none. agent: as the first session addresses it.
+    path: of the first value that differs. first, second: the values there, in each session.
+    """
+
+    kind: str
+    agent: str
+    seqs: tuple[int, int]
+    path: str = ""
+    first: object = None
+    second: object = None
+
+
+class Totals(NamedTuple):
+    """The figures of one session, and the kind of its last outcome."""
+
+    outcome: str
+    agents: int
+    turns: int
+    tool_calls: int
+    tokens: int
+    micro_usd: int
+
+
+@dataclass(frozen=True)
+class SessionDiff:
+    """The difference of two sessions.
+
+    profiles: a unified diff of the agents' descriptions, line by line. differences: of their events, in the
+    order of the first session. pairs: the number of events that have a pair. totals: of both.
+    """
+
+    profiles: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    pairs: int
+    totals: tuple[Totals, Totals]
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether both sessions did the same."""
+        return not self.profiles and not self.differences
+
+
+@dataclass
+class _Side:
+    """One session, read once."""
+
+    events: dict[Key, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    children: dict[str, list[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(list))
+    profiles: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    outcome: str = "running"
+    usage: Usage = ZERO
+
+
+def diff(first: Iterable[Stored], second: Iterable[Stored]) -> SessionDiff:
+    """Compare two sessions. first, second: their rows, from seq 1."""
+    one, other = _read(first), _read(second)
+    names = dict(_paired_agents(one, other, HOST, HOST))
+    theirs = {_renamed(key, names): value for key, value in other.events.items()}
+    differences = tuple(_differences(one, theirs, names))
+    pairs = len(one.events.keys() & theirs.keys())
+    profiles = difflib.unified_diff(one.profiles, other.profiles, "first", "second", lineterm="", n=2)
+    return SessionDiff(tuple(profiles), differences, pairs, (_totals(one), _totals(other)))
+
+
+def _read(rows: Iterable[Stored]) -> _Side:
+    side = _Side()
+    seen: dict[tuple[str, str, int, int, int], int] = defaultdict(int)
+    for row in rows:
+        kind, body = kind_of(row.body), _decode(row.body)
+        agent = _agent(row)
+        side.counts[kind] += 1
+        place = (agent, kind, body.get("turn", 0), body.get("attempt", 1), body.get("call", 0))
+        if kind not in _SILENT:
+            side.events[(*place, seen[place])] = row.seq, body
+            seen[place] += 1
+        if take := _TAKES.get(kind):
+            take(side, agent, body)
+    return side
+
+
+def _agent(row: Stored) -> str:
+    """Return the agent that an event is about: the one that it is a grant for, or goes to, or comes from."""
+    if granted := agent_of(row):
+        return granted
+    return next((one for one in (row.recipient, row.sender) if is_agent(one)), "")
+
+
+def _opened(side: _Side, agent: str, body: dict[str, Any]) -> None:
+    for profile in body.pop("profiles"):
+        side.profiles += _profile_lines(profile)
+
+
+def _profile_lines(profile: dict[str, Any]) -> Iterator[str]:
+    """Yield a profile as lines: the name before each field, long texts line by line."""
+    for key, value in profile.items():
+        for line in _value_lines(value):
+            yield f"{profile['name']}.{key}: {line}"
+
+
+def _value_lines(value: object) -> list[str]:
+    if isinstance(value, str):
+        return value.split("\n")
+    parts = value if isinstance(value, list) else [value]
+    return [msgspec.json.encode(part).decode() for part in parts]
+
+
+def _begin(side: _Side, agent: str, body: dict[str, Any]) -> None:
+    profile = body.pop("profile")  # the difference of the profiles shows it
+    prompt = msgspec.json.encode(body["prompt"]).decode()
+    side.children[parent_of(agent)].append((profile["name"], prompt, agent))
+
+
+def _ended(side: _Side, agent: str, body: dict[str, Any]) -> None:
+    side.outcome = body["kind"]
+    side.usage = plus(side.usage, msgspec.convert(body.get("usage", {}), Usage))
+
+
+_TAKES: Final = {"SessionOpened": _opened, "Begin": _begin, "AskEnded": _ended}
+
+
+def _totals(side: _Side) -> Totals:
+    agents = len({child[2] for children in side.children.values() for child in children})
+    turns, calls = side.counts["ModelReplied"], side.counts["CallTool"]
+    return Totals(side.outcome, agents, turns, calls, side.usage.tokens, side.usage.micro_usd)
+
+
+def _paired_agents(one: _Side, other: _Side, first: str, second: str) -> Iterator[tuple[str, str]]:
+    """Yield (address in the second session, address in the first) for an agent's sub-agents, all depths."""
+    left = list(one.children[first])
+    waiting = list(other.children[second])
+    for is_alike in (_is_same_task, _is_same_profile):
+        for theirs in list(waiting):
+            mine = next((child for child in left if is_alike(child, theirs)), None)
+            if mine is not None:
+                left.remove(mine)
+                waiting.remove(theirs)
+                yield theirs[2], mine[2]
+                yield from _paired_agents(one, other, mine[2], theirs[2])
+
+
+def _is_same_task(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+    return one[:2] == other[:2]
+
+
+def _is_same_profile(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+    return one[0] == other[0]
+
+
+def _renamed(key: Key, names: Mapping[str, str]) -> Key:
+    agent = key[0]
+    if not agent or agent == HOST:
+        return key
+    # An agent without a pair keeps its address, marked, so that it cannot meet another of that address.
+    return (names.get(agent, f"{agent} of the second"), *key[1:])
+
+
+def _differences(
+    side: _Side, theirs: Mapping[Key, tuple[int, dict[str, Any]]], names: Mapping[str, str]
+) -> Iterator[Difference]:
+    for key, (seq, body) in side.events.items():
+        other_seq, other = theirs.get(key, (0, None))
+        if other is None:
+            yield Difference(key[1], key[0], (seq, 0))
+        elif (mine := _compared(body, {})) != (their := _compared(other, names)):
+            yield Difference(key[1], key[0], (seq, other_seq), *first_difference(mine, their))
+    for key in [one for one in theirs if one not in side.events]:
+        yield Difference(key[1], key[0], (0, theirs[key][0]))
+
+
+def _compared(value: Any, names: Mapping[str, str]) -> Any:
+    """Return the parts of a message that a difference may be in, its agents renamed."""
+    if isinstance(value, list):
+        return [_compared(inner, names) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    parts = {name: _compared(value[name], names) for name in value if name not in _LEFT_OUT}
+    if address := parts.get("address"):
+        parts["address"] = names.get(address, address)
+    return parts

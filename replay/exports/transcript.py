@@ -1,0 +1,124 @@
+"""A session as a transcript in Markdown: its asks, then each agent with all that it was told and said.
+
+Text of models, tools and people stands in fenced blocks whose fence is longer than any in the text, so it can
+neither end its block nor pass for a heading. A text of more than `TEXT_CHARS` characters is cut.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from callboard.actors.agent.content import read
+from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell
+from callboard.actors.protocol.endings import EXPLAINED
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Begin, DelegationEnded, Told
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
+from callboard.runtime.log.tree import Tree
+
+TEXT_CHARS: Final = 10_000
+_FENCES: Final = re.compile("`{3,}")
+
+
+def transcript(session_id: str, events: Iterable[Event]) -> Iterator[str]:
+    """Yield the transcript in pieces that end with a line break."""
+    tree, parts = Tree(), dict[str, list[str]]()
+    for event in events:
+        tree.add(event)
+        if take := _TAKES.get(type(event.body)):
+            agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
+            parts.setdefault(_place(agent, event), []).extend(take(event, event.body))
+    yield f"# Session {_inline(session_id)}\n"
+    yield from parts.get(CLIENT, [])
+    for depth, node in tree.walk():
+        end = f", {node.kind}" if node.kind else ", still at work"
+        yield f"\n{'#' * min(6, depth + 2)} {node.address}: {_inline(node.profile)}{end}\n"
+        yield from parts.get(node.address, [])
+
+
+def _place(agent: str, event: Event) -> str:
+    return CLIENT if CLIENT in (event.sender, event.recipient) else agent or HOST
+
+
+def _asked(event: Event, body: Ask) -> Iterator[str]:
+    yield _titled(f"Ask (event {event.seq})", _text(body.prompt))
+
+
+def _ask_ended(event: Event, body: AskEnded) -> Iterator[str]:
+    yield _titled(f"Outcome (event {event.seq}): {body.kind}, {EXPLAINED[body.kind]}", _ending(body))
+
+
+def _begun(event: Event, body: Begin) -> Iterator[str]:
+    yield _titled(f"Prompt (event {event.seq})", _text(body.prompt))
+
+
+def _replied(event: Event, body: ModelReplied) -> Iterator[str]:
+    if body.failure is not None:
+        yield f"\n**Model (event {event.seq})**: {_inline(f'{body.failure.code}: {body.failure.message}')}\n"
+        return
+    said = read(body.content)
+    if said is None:
+        yield _titled(f"Model (event {event.seq}), not readable", _text(body.content))
+        return
+    if said.text:
+        yield _titled(f"Model (event {event.seq})", said.text)
+    for use in said.uses:
+        yield _titled(f"Call of {_inline(use.name)} (event {event.seq})", _pretty(use.input), "json")
+
+
+def _returned(event: Event, body: ToolReturned) -> Iterator[str]:
+    yield _titled(f"Result (event {event.seq}): {body.status}", _text(body.output))
+
+
+def _delegation_ended(event: Event, body: DelegationEnded) -> Iterator[str]:
+    yield _titled(f"{body.address or 'Delegation'} (event {event.seq}): {body.kind}", _ending(body))
+
+
+def _told(event: Event, body: Told | Tell) -> Iterator[str]:
+    yield _titled(f"Told (event {event.seq})", body.text)
+
+
+def _approval(event: Event, body: ApprovalGiven) -> Iterator[str]:
+    yield f"\n**Approval (event {event.seq})**: {body.verdict} {_inline(body.note)}\n"
+
+
+_TAKES: Final[dict[type, Callable[[Event, Any], Iterator[str]]]] = {
+    Ask: _asked,
+    AskEnded: _ask_ended,
+    Begin: _begun,
+    ModelReplied: _replied,
+    ToolReturned: _returned,
+    DelegationEnded: _delegation_ended,
+    Told: _told,
+    ApprovalGiven: _approval,
+}
+
+
+def _ending(body: AskEnded | DelegationEnded) -> str:
+    return _pretty(body.value) if body.value != NULL else body.text or body.detail
+
+
+def _text(content: Json) -> str:
+    """Return a text, or the JSON of blocks."""
+    value = msgspec.json.decode(content)
+    return value if isinstance(value, str) else _pretty(content)
+
+
+def _pretty(value: Json) -> str:
+    return msgspec.json.format(bytes(value), indent=2).decode()
+
+
+def _titled(title: str, text: str, language: str = "") -> str:
+    cut = "" if len(text) <= TEXT_CHARS else f"\n… {len(text) - TEXT_CHARS:,} more characters"
+    shown = text[:TEXT_CHARS] + cut
+    fence = "`" * max(3, 1 + max((len(found) for found in _FENCES.findall(shown)), default=0))
+    return f"\n**{title}**\n\n{fence}{language}\n{shown}\n{fence}\n"
+
+
+def _inline(text: str) -> str:
+    """Return a foreign text on one line, without marks of Markdown or HTML."""
+    return re.sub(r"([\\`*_\[\]<>#&|])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,108 @@
+// The session that is in the page: its lines as replay/page/lines.py writes them, read when they are needed.
+
+const KIND_START = '{"type":"'.length;
+const PARSED_MAX = 4000; // bodies that are kept parsed
+
+/** Read the lines in the data block of the page. */
+export async function loadSession(block) {
+  const text = atob(block.textContent.trim());
+  block.remove(); // megabytes of text that nothing needs again
+  const bytes = new Uint8Array(text.length);
+  for (let place = 0; place < text.length; place += 1) bytes[place] = text.charCodeAt(place);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Session((await new Response(stream).text()).split("\n"));
+}
+
+/** A recorded session. Events are numbered from 1, so place 0 of each column is empty. */
+export class Session {
+  constructor(lines) {
+    this.bodies = [""];
+    this.changeLines = []; // by the seq of the event
+    this.shared = [];
+    this.summary = {};
+    this.parsed = new Map();
+    for (const line of lines) this.take(line);
+    this.count = this.bodies.length - 1;
+    this.kinds = this.bodies.map((body) => body.slice(KIND_START, body.indexOf('"', KIND_START)));
+    this.takeColumns(this.summary);
+    this.agents = this.summary.agents.map(agentOf);
+    this.agentAt = new Map(this.agents.map((agent) => [agent.address, agent]));
+    this.spans = this.summary.spans.map(spanOf);
+    this.findings = this.summary.findings.map(findingOf);
+  }
+
+  take(line) {
+    const first = line[0];
+    if (first === "{") this.bodies.push(line);
+    else if (first === "[") this.changeLines[Number(line.slice(1, line.indexOf(",")))] = line;
+    else if (first === "=") this.shared.push(line.slice(1));
+    else if (first === "*") this.summary = JSON.parse(line.slice(1));
+  }
+
+  takeColumns({ names, start, times, senders, recipients, causes }) {
+    this.names = names;
+    this.senders = [-1].concat(senders);
+    this.recipients = [-1].concat(recipients);
+    this.times = [start];
+    this.causes = [0];
+    this.effects = new Map(); // seq -> the seqs that answer it
+    for (let seq = 1, at = start; seq <= this.count; seq += 1) {
+      at += times[seq - 1];
+      this.times.push(at);
+      const cause = causes[seq - 1] ? seq - causes[seq - 1] : 0;
+      this.causes.push(cause);
+      if (!cause) continue;
+      const known = this.effects.get(cause);
+      if (known) known.push(seq);
+      else this.effects.set(cause, [seq]);
+    }
+  }
+
+  sender(seq) {
+    return this.names[this.senders[seq]];
+  }
+
+  recipient(seq) {
+    return this.names[this.recipients[seq]];
+  }
+
+  /** Return the parsed body of an event. */
+  body(seq) {
+    let body = this.parsed.get(seq);
+    if (body === undefined) {
+      if (this.parsed.size >= PARSED_MAX) this.parsed.clear();
+      body = JSON.parse(this.bodies[seq]);
+      this.parsed.set(seq, body);
+    }
+    return body;
+  }
+
+  /** Return the agent that an event is about; '' for none. */
+  agentOf(seq) {
+    if (this.kinds[seq] === "CallModel") return this.body(seq).agent;
+    const recipient = this.recipient(seq);
+    if (isAgent(recipient)) return recipient;
+    const sender = this.sender(seq);
+    return isAgent(sender) ? sender : "";
+  }
+
+  has(seq) {
+    return Number.isInteger(seq) && seq >= 1 && seq <= this.count;
+  }
+}
+
+export function isAgent(address) {
+  return address === "host" || address.startsWith("host.");
+}
+
+function agentOf([address, depth, profile, prompt, kind, status, detail, turns, tools, retries, tokens, microUsd, startedAt, endedAt]) {
+  return { address, depth, profile, prompt, kind, status, detail, turns, tools, retries, tokens, microUsd, startedAt, endedAt };
+}
+
+function spanOf([kind, first, last, agent, name, attempts, outcome]) {
+  return { kind, first, last, agent, name, attempts, outcome };
+}
+
+function findingOf([kind, isMaybe, seq, agent, says, command]) {
+  return { kind, isMaybe, seq, agent, says, command };
+}

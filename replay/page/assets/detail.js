@@ -1,0 +1,291 @@
+// The chosen event: its message, its agent's request and state, why it happened, and a note on it.
+
+import { isAgent } from "./data.js";
+import { jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { partsOf, sourceOf, wayTo } from "./why.js";
+import { dollars, durationText, oneLine, summaryOf, textOf, toneOf } from "./words.js";
+
+const TABS = [
+  ["message", "Message", "What the message says (e)"],
+  ["request", "Request", "What the model was asked (r)"],
+  ["state", "State", "What the event changed in its recipient (s)"],
+  ["why", "Why", "Why it happened, and where a value came from (w)"],
+  ["json", "JSON", "The message as it stands in the log (x)"],
+];
+const LISTED = 40;
+const TEXTS = new Set(["prompt", "content", "output", "text", "detail", "trace", "context", "note", "instructions"]);
+const FOREIGN = new Set(["value", "arguments", "schema", "profile", "profiles"]);
+
+export class DetailView {
+  constructor(container, session, states, app) {
+    Object.assign(this, { session, states, app, tab: "message", value: "" });
+    this.head = make("div", { class: "head" });
+    this.tabs = make("div", { class: "switch tabs", role: "group" });
+    this.body = make("div", { class: "body", tabIndex: 0 });
+    this.note = make("textarea", { placeholder: "A note on this event. The log stays as it is.", "aria-label": "Note", rows: 2 });
+    this.note.addEventListener("change", () => app.setNote(this.note.value));
+    makeSwitch(this.tabs, TABS, this.tab, (tab) => this.show(tab));
+    container.append(this.head, this.tabs, this.body, this.note);
+    this.body.addEventListener("mouseup", () => this.offerSource());
+  }
+
+  show(tab) {
+    this.tab = tab;
+    this.refresh();
+  }
+
+  /** Show the chosen event. */
+  refresh() {
+    const { app, session, tab } = this;
+    const seq = app.seq;
+    pressSwitch(this.tabs, tab);
+    if (!session.has(seq)) {
+      this.body.replaceChildren(make("p", { class: "hint" }, "This session has no events yet."));
+      return;
+    }
+    this.head.replaceChildren(...this.headOf(seq));
+    this.note.value = app.notes.of(seq);
+    if (this.shownSeq !== seq) this.value = "";
+    this.shownSeq = seq;
+    const views = {
+      message: () => this.messageOf(seq),
+      request: () => this.requestView(seq),
+      state: () => this.stateView(seq),
+      why: () => this.whyView(seq),
+      json: () => [jsonBlock(session.body(seq))],
+    };
+    this.body.replaceChildren(...views[tab]());
+    this.body.scrollTop = 0;
+  }
+
+  headOf(seq) {
+    const { session } = this;
+    const at = session.times[seq];
+    const effects = session.effects.get(seq) ?? [];
+    return [
+      make("h2", { class: toneOf(session.kinds[seq]) }, make("span", { class: "dot" }), `${seq} ${session.kinds[seq]}`),
+      make("div", { class: "facts" },
+        make("span", {}, this.actor(session.sender(seq)), " → ", this.actor(session.recipient(seq))),
+        make("span", { title: new Date(at).toISOString() }, `+${durationText(at - session.times[0])}, ${new Date(at).toLocaleTimeString()}`)),
+      make("div", { class: "facts" },
+        session.causes[seq] ? make("span", {}, "answers ", this.link(session.causes[seq])) : make("span", {}, "an input"),
+        effects.length > 0 && make("span", {}, "led to ", effects.slice(0, 6).map((one) => [this.link(one), " "]),
+          effects.length > 6 ? `and ${effects.length - 6} more` : "")),
+    ];
+  }
+
+  actor(address) {
+    if (!isAgent(address)) return make("b", {}, address);
+    return make("button", { class: "link", onclick: () => this.app.chooseAgent(address) }, address);
+  }
+
+  link(seq) {
+    const kind = this.session.kinds[seq];
+    return make("a", { href: `#${seq}`, title: summaryOf(this.session, seq) }, `${seq} ${kind}`);
+  }
+
+  /** Return a line for an event: a link, and its summary. */
+  lineOf(seq, mark = "") {
+    return make("a", { href: `#${seq}`, class: `line ${toneOf(this.session.kinds[seq])}` },
+      make("span", { class: "seq" }, mark || seq), make("span", { class: "kind" }, this.session.kinds[seq]),
+      make("span", { class: "where" }, this.session.agentOf(seq)),
+      make("span", { class: "says" }, summaryOf(this.session, seq)));
+  }
+
+  // --- the message ---------------------------------------------------------------
+
+  messageOf(seq) {
+    const body = this.session.body(seq);
+    const shown = [];
+    const facts = [];
+    for (const [name, value] of Object.entries(body)) {
+      if (name === "type" || value === null) continue;
+      if (name === "usage") facts.push([name, usageText(value)]);
+      else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value));
+      else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), jsonBlock(value));
+      else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
+    }
+    return [factTable(facts), ...this.questionOf(seq), ...shown];
+  }
+
+  /** Return the call or the task that an event answers. */
+  questionOf(seq) {
+    const { session } = this;
+    let asked = session.causes[seq];
+    if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
+    if (session.kinds[seq] === "ToolReturned" && session.kinds[asked] === "CallTool")
+      return [make("h3", {}, "the call"), this.lineOf(asked), jsonBlock(session.body(asked).arguments)];
+    const task = session.kinds[seq] === "DelegationEnded" ? this.taskOf(seq) : 0;
+    return task ? [make("h3", {}, "the task"), this.lineOf(task)] : [];
+  }
+
+  /** Return the delegation that an event ended; 0 if it is not known. */
+  taskOf(seq) {
+    const { session } = this;
+    const { turn, call } = session.body(seq);
+    const isTask = (at) => session.kinds[at] === "Delegate" && session.sender(at) === session.recipient(seq)
+      && session.body(at).turn === turn && session.body(at).call === call;
+    for (let at = seq - 1; at > 0; at -= 1) if (isTask(at)) return at;
+    return 0;
+  }
+
+  /** Return content of a model, a tool or a person: texts as texts, calls as calls. */
+  content(name, value) {
+    if (!Array.isArray(value)) return value === "" ? [] : [make("h3", {}, name), textBlock(textOf(value))];
+    return [make("h3", {}, name), ...value.slice(0, LISTED).map(block)];
+  }
+
+  // --- the request ---------------------------------------------------------------
+
+  requestView(seq) {
+    const request = this.states.requestOf(seq);
+    if (!request) return this.requestBefore(seq);
+    const { messages } = request;
+    const facts = [["agent", request.agent], ["model", request.model.name ?? ""], ["turn", `${request.turn}, attempt ${request.attempt}`],
+      ["must use", request.forced], ["tools", request.tools.map((tool) => tool.name ?? tool.type ?? "?").join(", ") || "none"]];
+    return [
+      factTable(facts.filter(([, value]) => value)),
+      make("details", {}, make("summary", {}, "system"), textBlock(textOf(request.system))),
+      make("details", {}, make("summary", {}, `${request.tools.length} tools, as JSON`), jsonBlock(request.tools)),
+      make("h3", {}, `${messages.length} messages`),
+      ...this.messagesFrom(messages, Math.max(0, messages.length - LISTED)),
+    ];
+  }
+
+  messagesFrom(messages, first) {
+    const shown = messages.slice(first, first + LISTED).map((message, place) => this.messageBlock(message, first + place + 1));
+    if (!first) return shown;
+    // One page at a time: a conversation of thousands of messages would be tens of thousands of elements.
+    const before = Math.max(0, first - LISTED);
+    const earlier = make("button", { class: "more", onclick: () => this.body.replaceChildren(...this.messagesFrom(messages, before),
+      make("button", { class: "more", onclick: () => this.refresh() }, "back to the newest")) }, `${first} earlier messages`);
+    return [earlier, ...shown];
+  }
+
+  messageBlock({ value, at, isNew }, number) {
+    const content = Array.isArray(value.content) ? value.content.slice(0, LISTED).map(block) : [textBlock(textOf(value.content))];
+    return make("article", { class: `message ${value.role}${isNew ? " new" : ""}` },
+      make("header", {}, `${number} ${value.role}`, isNew ? make("span", { class: "badge" }, "new") : "", " ", make("a", { href: `#${at}` }, `event ${at}`)),
+      ...content);
+  }
+
+  /** Return the last request of an event's agent, for an event that is no part of a turn. */
+  requestBefore(seq) {
+    const agent = this.session.agentOf(seq);
+    const grant = agent && this.states.grantBefore(agent, seq);
+    if (!grant) return [make("p", { class: "hint" }, "This event asks no model, and its agent has not asked one before.")];
+    return [make("p", { class: "hint" }, "This event asks no model. The last request of its agent was ", this.link(grant), "."), ...this.requestView(grant)];
+  }
+
+  // --- the state -----------------------------------------------------------------
+
+  stateView(seq) {
+    const { session } = this;
+    const recipient = session.recipient(seq);
+    const changes = isAgent(recipient) ? this.states.changesAt(seq) : [];
+    const agent = isAgent(recipient) ? recipient : session.agentOf(seq);
+    const reason = session.summary.diverged[agent];
+    return [
+      reason && make("p", { class: "hint bad" }, reason),
+      make("h3", {}, changes.length ? `changed in ${recipient}` : `${recipient}: ${isAgent(recipient) ? "nothing changed" : "its state is not in this page"}`),
+      ...changes.slice(0, LISTED).map((change) => changeRow(change)),
+      ...(agent ? this.wholeState(agent, seq, changes.length === 0) : []),
+    ].filter(Boolean);
+  }
+
+  wholeState(agent, seq, isOpen) {
+    const list = make("div", {});
+    const open = make("details", {}, make("summary", {}, `the whole state of ${agent} after event ${seq}`), list);
+    open.addEventListener("toggle", () => {
+      if (!open.open || list.childElementCount) return;
+      const state = [...this.states.stateAt(agent, seq)].filter(([path]) => !path.startsWith("history."));
+      const size = this.states.historyAt(agent, seq).length;
+      list.append(factTable([["conversation", `${size} messages: see Request`]]));
+      for (const [path, value] of state.slice(0, 200)) list.append(changeRow({ path, after: value }));
+    });
+    open.open = isOpen;
+    return [open];
+  }
+
+  // --- why -----------------------------------------------------------------------
+
+  whyView(seq) {
+    const { session } = this;
+    const way = wayTo(session, seq);
+    const parts = partsOf(session, seq);
+    const field = make("input", { type: "search", value: this.value, placeholder: "a value in this event: where did it come from?", "aria-label": "Value" });
+    const found = make("div", {});
+    const trace = () => {
+      this.value = field.value;
+      found.replaceChildren(...this.sourceLines(seq, field.value));
+    };
+    field.addEventListener("change", trace);
+    if (this.value) trace();
+    return [
+      make("h3", {}, "where a value came from"), field, found,
+      make("h3", {}, `the way to it: ${way.length} events`),
+      ...folded(way, (one) => this.lineOf(one)),
+      make("h3", {}, `made of ${parts.length} ${parts.length === 1 ? "event" : "events"}`),
+      ...folded(parts, (one) => this.lineOf(one)),
+    ];
+  }
+
+  sourceLines(seq, value) {
+    if (!value) return [];
+    const source = sourceOf(this.session, seq, value);
+    if (!source.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
+    return folded(source, (one) => this.lineOf(one, source.length > 1 && one === source.at(-1) ? `★ ${one}` : ""));
+  }
+
+  /** Offer to trace a text that was selected in a message. */
+  offerSource() {
+    const text = String(getSelection()).trim();
+    this.offer?.remove();
+    if (this.tab !== "message" || text.length < 2 || text.length > 200 || text.includes("\n")) return;
+    this.offer = make("button", { class: "offer", onclick: () => {
+      this.value = text;
+      this.show("why");
+    } }, `Where did “${oneLine(text).slice(0, 30)}” come from?`);
+    this.body.prepend(this.offer);
+  }
+}
+
+/** Return lines for the first and last events of a long path, with a button for those between. */
+function folded(seqs, lineOf) {
+  if (seqs.length <= LISTED) return seqs.map(lineOf);
+  const between = seqs.slice(LISTED / 2, -LISTED / 2);
+  const more = make("button", { class: "more" }, `${between.length} events between`);
+  more.addEventListener("click", () => more.replaceWith(...between.slice(0, 300).map(lineOf)));
+  return [...seqs.slice(0, LISTED / 2).map(lineOf), more, ...seqs.slice(-LISTED / 2).map(lineOf)];
+}
+
+function block(value) {
+  if (value?.type === "tool_use") {
+    return make("div", { class: "call" }, make("b", {}, value.name), jsonBlock(value.input));
+  }
+  if (value?.type === "tool_result") {
+    return make("div", { class: `call${value.is_error ? " bad" : ""}` }, make("b", {}, value.is_error ? "error" : "result"), textBlock(textOf(value.content)));
+  }
+  return typeof value?.text === "string" ? textBlock(value.text) : jsonBlock(value);
+}
+
+function changeRow({ path, before, after }) {
+  return make("div", { class: "change" },
+    make("b", {}, path),
+    before !== undefined && textBlock(`− ${shortJson(before)}`, "before"),
+    textBlock(after === undefined ? "dropped" : `${before === undefined ? "" : "+ "}${shortJson(after)}`, "after"));
+}
+
+function shortJson(value) {
+  const text = JSON.stringify(value);
+  return text.length < 100 ? text : JSON.stringify(value, null, 1);
+}
+
+function factTable(facts) {
+  return make("dl", {}, facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, oneLine(value))]));
+}
+
+function usageText(usage) {
+  const words = Object.entries(usage).filter(([name]) => name !== "micro_usd").map(([name, value]) => `${value.toLocaleString("en")} ${name.replaceAll("_", " ")}`);
+  return [...words, dollars(usage.micro_usd)].filter(Boolean).join(", ");
+}

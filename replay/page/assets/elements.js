@@ -1,0 +1,93 @@
+// Elements and their text. Texts of a session become text nodes and nothing else.
+
+/** Make an element. children: elements, texts and numbers; null and false are left out. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name.includes("-")) element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== false && child !== ""));
+  return element;
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+const FOLDED_CHARS = 3000;
+
+/** Return a text in a block, cut after some thousand characters until it is opened. */
+export function textBlock(text, kind = "") {
+  const block = make("pre", { class: kind });
+  if (text.length <= FOLDED_CHARS * 1.2) {
+    block.append(text);
+    return block;
+  }
+  const more = make("button", { class: "more" }, `show ${(text.length - FOLDED_CHARS).toLocaleString("en")} more characters`);
+  more.addEventListener("click", () => block.replaceChildren(text));
+  block.append(text.slice(0, FOLDED_CHARS), more);
+  return block;
+}
+
+export function jsonBlock(value) {
+  return textBlock(typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "", "json");
+}
+
+/** A list that holds elements only for the rows that can be seen. draw: fills the element of a row. */
+export class VirtualList {
+  constructor(container, rowHeight, draw) {
+    Object.assign(this, { container, rowHeight, draw, length: 0, rows: [] });
+    this.space = make("div", { class: "rows" });
+    container.append(this.space);
+    container.addEventListener("scroll", () => this.refresh(), { passive: true });
+    new ResizeObserver(() => this.refresh()).observe(container);
+  }
+
+  setLength(length) {
+    this.length = length;
+    this.space.style.height = `${length * this.rowHeight}px`;
+    this.refresh();
+  }
+
+  /** Draw the rows that can be seen. */
+  refresh() {
+    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 2);
+    const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 4;
+    const count = Math.max(0, Math.min(seen, this.length - first));
+    while (this.rows.length < count) this.space.append(this.rows[this.rows.push(make("div", { class: "row" })) - 1]);
+    while (this.rows.length > count) this.rows.pop().remove();
+    this.rows.forEach((row, offset) => {
+      row.style.transform = `translateY(${(first + offset) * this.rowHeight}px)`;
+      row.dataset.index = first + offset;
+      this.draw(first + offset, row);
+    });
+  }
+
+  /** Scroll as little as needed to show a row. */
+  show(index) {
+    const { container, rowHeight } = this;
+    const top = index * rowHeight;
+    if (top < container.scrollTop) container.scrollTop = Math.max(0, top - 2 * rowHeight);
+    else if (top + rowHeight > container.scrollTop + container.clientHeight)
+      container.scrollTop = top + 3 * rowHeight - container.clientHeight;
+    this.refresh();
+  }
+}
+
+/** Make a row of buttons of which one is pressed. */
+export function makeSwitch(place, choices, chosen, choose) {
+  const buttons = choices.map(([name, label, title]) => {
+    const button = make("button", { title, onclick: () => choose(name) }, label);
+    button.dataset.name = name;
+    return button;
+  });
+  place.replaceChildren(...buttons);
+  pressSwitch(place, chosen);
+}
+
+export function pressSwitch(place, chosen) {
+  for (const button of place.children) button.setAttribute("aria-pressed", String(button.dataset.name === chosen));
+}

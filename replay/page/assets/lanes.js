@@ -1,0 +1,245 @@
+// The lanes: a row for each agent, its turns, tool calls and ends along an axis. Drawn on one canvas.
+
+import { isAgent } from "./data.js";
+import { make } from "./elements.js";
+import { isFailure, toneOf } from "./words.js";
+
+const LANE = 18;
+const LABELS = 128;
+const TICK = 3;
+const BARS = { turn: "model", tool: "tool", approval: "approval" }; // kind of a span -> its colour
+
+export class LanesView {
+  constructor(container, session, app) {
+    Object.assign(this, { container, session, app, from: 0, to: 1, drag: null });
+    this.canvas = make("canvas");
+    this.space = make("div", { class: "lane-space" });
+    this.space.style.height = `${session.agents.length * LANE + 8}px`;
+    container.append(this.space, this.canvas);
+    this.laneOf = new Map(session.agents.map((agent, lane) => [agent.address, lane]));
+    this.eventsOf = eventsByLane(session, this.laneOf);
+    this.spansOf = spansByLane(session, this.laneOf);
+    this.setAxis("order");
+    this.listen();
+  }
+
+  /** Choose the axis: the order of the log, the time, or the number of causes before an event. */
+  setAxis(axis) {
+    const { session } = this;
+    this.axis = axis;
+    if (axis === "time") this.places = session.times;
+    else if (axis === "cause") this.places = causalDepths(session);
+    else this.places = null;
+    this.zoomAll();
+  }
+
+  place(seq) {
+    return this.places ? this.places[seq] : seq;
+  }
+
+  zoomAll() {
+    const { session } = this;
+    let low = Infinity;
+    let high = -Infinity;
+    if (this.places) for (const place of this.places) [low, high] = [Math.min(low, place), Math.max(high, place)];
+    else [low, high] = [1, session.count];
+    [this.low, this.high] = [low, Math.max(high, low + 1)];
+    [this.from, this.to] = [this.low, this.high];
+    this.refresh();
+  }
+
+  /** Zoom around a place of the axis. */
+  zoom(factor, around = this.place(this.app.seq)) {
+    const least = (this.high - this.low) / 20_000;
+    const width = Math.max(least, Math.min(this.high - this.low, (this.to - this.from) * factor));
+    const share = Math.max(0, Math.min(1, (around - this.from) / (this.to - this.from)));
+    this.shiftTo(around - share * width, width);
+  }
+
+  shiftTo(from, width) {
+    this.from = Math.max(this.low, Math.min(this.high - width, from));
+    this.to = this.from + width;
+    this.refresh();
+  }
+
+  /** Move the window so that the chosen event can be seen. */
+  follow() {
+    const place = this.place(this.app.seq);
+    const width = this.to - this.from;
+    if (place < this.from || place > this.to) this.shiftTo(place - width / 2, width);
+    const top = (this.laneOf.get(this.app.agent) ?? 0) * LANE;
+    if (top < this.container.scrollTop || top + LANE > this.container.scrollTop + this.container.clientHeight)
+      this.container.scrollTop = Math.max(0, top - this.container.clientHeight / 2);
+    this.refresh();
+  }
+
+  listen() {
+    const { canvas, container } = this;
+    new ResizeObserver(() => this.refresh()).observe(container);
+    container.addEventListener("scroll", () => this.refresh(), { passive: true });
+    container.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey) return;
+      event.preventDefault();
+      this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.axisAt(event.offsetX));
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      this.drag = { x: event.offsetX, from: this.from, isMoved: false };
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => this.moved(event));
+    canvas.addEventListener("pointerup", (event) => {
+      if (this.drag && !this.drag.isMoved) this.clicked(event);
+      this.drag = null;
+    });
+  }
+
+  moved(event) {
+    if (!this.drag) {
+      const seq = this.nearest(event);
+      this.canvas.title = seq ? this.app.titleOf(seq) : "";
+      return;
+    }
+    const by = event.offsetX - this.drag.x;
+    if (Math.abs(by) > 3) this.drag.isMoved = true;
+    if (this.drag.isMoved) this.shiftTo(this.drag.from - by / this.scale(), this.to - this.from);
+  }
+
+  clicked(event) {
+    const seq = this.nearest(event);
+    const agent = this.session.agents[Math.floor((event.offsetY + this.container.scrollTop) / LANE)];
+    if (event.offsetX < LABELS && agent) this.app.chooseAgent(agent.address);
+    else if (seq) this.app.select(seq, { isJump: true });
+  }
+
+  /** Return the event of the pointer's lane that is nearest to it; 0 for none. */
+  nearest(event) {
+    const lane = this.eventsOf[Math.floor((event.offsetY + this.container.scrollTop) / LANE)] ?? [];
+    const at = this.axisAt(event.offsetX);
+    let found = 0;
+    let least = 12 / this.scale();
+    for (const seq of lane) {
+      const away = Math.abs(this.place(seq) - at);
+      if (away < least) [found, least] = [seq, away];
+    }
+    return found;
+  }
+
+  scale() {
+    return (this.container.clientWidth - LABELS - 8) / (this.to - this.from);
+  }
+
+  axisAt(x) {
+    return this.from + (x - LABELS) / this.scale();
+  }
+
+  x(place) {
+    return LABELS + (place - this.from) * this.scale();
+  }
+
+  /** Draw again before the next frame. */
+  refresh() {
+    if (this.isDue) return;
+    this.isDue = true;
+    requestAnimationFrame(() => {
+      this.isDue = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const { canvas, container, session } = this;
+    const [width, height, ratio] = [container.clientWidth, container.clientHeight, devicePixelRatio];
+    if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const pen = canvas.getContext("2d");
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    this.colors = colorsOf(container);
+    const first = Math.floor(container.scrollTop / LANE);
+    const last = Math.min(session.agents.length, first + Math.ceil(height / LANE) + 1);
+    for (let lane = first; lane < last; lane += 1) this.drawLane(pen, lane, lane * LANE - container.scrollTop, width);
+    const x = this.x(this.place(this.app.seq));
+    if (x >= LABELS) {
+      pen.fillStyle = this.colors.accent;
+      pen.fillRect(Math.round(x) - 1, 0, 2, height);
+    }
+  }
+
+  drawLane(pen, lane, y, width) {
+    const { colors, session } = this;
+    const agent = session.agents[lane];
+    const events = this.eventsOf[lane];
+    pen.fillStyle = agent.address === this.app.agent ? colors.chosen : lane % 2 ? colors.stripe : colors.ground;
+    pen.fillRect(0, y, width, LANE);
+    pen.save();
+    pen.beginPath();
+    pen.rect(LABELS, y, width - LABELS, LANE);
+    pen.clip();
+    if (events.length) this.bar(pen, events[0], events.at(-1), y, agent.status === "failed" ? colors.failed : colors.life, 5, 8);
+    pen.globalAlpha = 0.5; // the ticks of events stand out from the bars
+    for (const span of this.spansOf[lane]) this.bar(pen, span.first, span.last, y, colors[BARS[span.kind]], 6, 6);
+    pen.globalAlpha = 1;
+    this.ticks(pen, events, y);
+    pen.restore();
+    pen.fillStyle = agent.status === "failed" ? colors.bad : colors.text;
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    pen.fillText(`${agent.address} ${agent.profile}`.slice(0, 60), 6 + Math.min(4, agent.depth) * 8, y + LANE / 2, LABELS - 12);
+  }
+
+  bar(pen, first, last, y, color, top, high) {
+    const left = this.x(this.place(first));
+    const right = this.x(this.place(last));
+    if (right < LABELS || left > this.container.clientWidth) return;
+    pen.fillStyle = color;
+    pen.fillRect(left, y + top, Math.max(1, right - left), high);
+  }
+
+  ticks(pen, events, y) {
+    const { colors, session } = this;
+    let drawn = -TICK; // ticks on the same pixels are drawn once, failures always
+    for (const seq of events) {
+      const x = this.x(this.place(seq));
+      if (x < LABELS - TICK || x > this.container.clientWidth) continue;
+      const isBad = isFailure(session, seq);
+      const isFound = this.app.foundSet?.has(seq);
+      if (!isBad && !isFound && x - drawn < 1.5) continue;
+      drawn = x;
+      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : colors[toneOf(session.kinds[seq])];
+      pen.fillRect(x - 1, y + (isBad || isFound ? 2 : 4), isBad || isFound ? 3 : 1.6, LANE - (isBad || isFound ? 4 : 8));
+    }
+  }
+}
+
+function eventsByLane(session, laneOf) {
+  const lanes = session.agents.map(() => []);
+  const laneOfName = session.names.map((name) => (isAgent(name) ? lanes[laneOf.get(name)] : undefined));
+  for (let seq = 1; seq <= session.count; seq += 1) {
+    const [sender, recipient] = [laneOfName[session.senders[seq]], laneOfName[session.recipients[seq]]];
+    sender?.push(seq);
+    if (recipient !== sender) recipient?.push(seq);
+  }
+  return lanes;
+}
+
+function spansByLane(session, laneOf) {
+  const lanes = session.agents.map(() => []);
+  for (const span of session.spans)
+    if (BARS[span.kind]) lanes[laneOf.get(span.agent)]?.push(span);
+  return lanes;
+}
+
+/** Return the number of events on the way from the client to each event. */
+function causalDepths(session) {
+  const depths = [0];
+  for (let seq = 1; seq <= session.count; seq += 1) depths.push(session.causes[seq] ? depths[session.causes[seq]] + 1 : 0);
+  return depths;
+}
+
+const COLORS = ["ground", "stripe", "chosen", "text", "life", "failed", "bad", "accent", "model", "tool", "task", "report", "approval", "client", "plain"];
+
+function colorsOf(element) {
+  const style = getComputedStyle(element);
+  return Object.fromEntries(COLORS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}

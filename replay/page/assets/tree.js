@@ -1,0 +1,42 @@
+// The agents as a tree, with their ends and their use.
+
+import { VirtualList, make } from "./elements.js";
+import { amount } from "./words.js";
+
+const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘", running: "…" };
+
+export class TreeView {
+  constructor(container, session, app) {
+    Object.assign(this, { session, app });
+    this.most = Math.max(1, ...session.agents.map((agent) => agent.tokens));
+    this.list = new VirtualList(container, 24, (index, row) => this.draw(session.agents[index], row));
+    this.list.setLength(session.agents.length);
+    container.addEventListener("click", (event) => {
+      const row = event.target.closest(".row");
+      if (row) app.chooseAgent(session.agents[Number(row.dataset.index)].address);
+    });
+  }
+
+  draw(agent, row) {
+    row.className = `row agent ${agent.status}${agent.address === this.app.agent ? " chosen" : ""}`;
+    row.title = `${agent.address} ${agent.profile}: ${agent.kind || "still at work"}${agent.detail ? `, ${agent.detail}` : ""}\n`
+      + `${agent.turns} turns, ${agent.tools} tool calls, ${agent.tokens.toLocaleString("en")} tokens\n${agent.prompt}`;
+    const bar = make("span", { class: "use" });
+    bar.style.width = `${(100 * agent.tokens) / this.most}%`;
+    const name = make("span", { class: "name" }, make("b", {}, agent.address), ` ${agent.profile}`);
+    name.style.paddingLeft = `${12 * agent.depth}px`;
+    row.replaceChildren(
+      bar,
+      make("span", { class: "mark" }, MARKS[agent.status] ?? "…"),
+      name,
+      make("span", { class: "kind" }, agent.kind && agent.status !== "ok" ? agent.kind : ""),
+      make("span", { class: "number" }, amount(agent.tokens)),
+    );
+  }
+
+  refresh() {
+    const index = this.session.agents.findIndex((agent) => agent.address === this.app.agent);
+    if (index >= 0) this.list.show(index);
+    else this.list.refresh();
+  }
+}

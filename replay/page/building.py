@@ -1,0 +1,80 @@
+"""The page of a session: one file that asks for nothing else.
+
+Its policy (`Content-Security-Policy`) allows the one script and the one style that are in it, by their
+digests, and no request at all. The page's code makes elements and text nodes and never parses text as markup,
+which the policy enforces too (`require-trusted-types-for`). Nothing of a session stands in the markup itself.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from callboard.replay.diagnosis.diagnose import diagnose
+from callboard.replay.page.lines import PageLines
+from callboard.replay.page.packing import packed
+from callboard.replay.reading import Rows, Source
+
+EVENTS_DIAGNOSED_MAX: Final = 100_000
+"""A longer session has no findings in its page: they would take seconds."""
+
+MODULES: Final = (
+    "data.js",
+    "states.js",
+    "words.js",
+    "why.js",
+    "search.js",
+    "elements.js",
+    "notes.js",
+    "tree.js",
+    "list.js",
+    "lanes.js",
+    "detail.js",
+    "main.js",
+)
+"""The page's own modules, each before those that import it."""
+
+_ASSETS: Final = Path(__file__).parent / "assets"
+_IMPORT: Final = re.compile(r"^import .*;\n", re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
+
+
+def html_page(source: Source, progress: Callable[[str, int, int], object]) -> Iterator[bytes]:
+    """Yield the page of a session, every digest checked. Raises CorruptLog."""
+    row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
+    is_short = source.head.seq <= EVENTS_DIAGNOSED_MAX
+    rows = Rows(source, lambda stored: stored)
+    findings = diagnose(rows.upto(source.head.seq), source.event) if is_short else []
+    before, after = frame()
+    yield before
+    yield from packed(PageLines(source, row, findings, progress))
+    yield after
+
+
+@cache
+def frame() -> tuple[bytes, bytes]:
+    """Return the page around the data of a session."""
+    script, style = script_text(), (_ASSETS / "page.css").read_text()
+    text = (_ASSETS / "index.html").read_text()
+    for name, value in {
+        "@SCRIPT_DIGEST@": _digest(script),
+        "@STYLE_DIGEST@": _digest(style),
+        "@STYLE@": style,
+        "@SCRIPT@": script,
+    }.items():
+        text = text.replace(name, value, 1)
+    before, after = text.split("@DATA@")
+    return before.encode(), after.encode()
+
+
+def script_text() -> str:
+    """Return the modules as one script: each without its imports, whose names the others define."""
+    parts = [(_ASSETS / name).read_text() for name in MODULES]
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", part)) for part in parts)
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(sha256(text.encode()).digest()).decode()

@@ -1,0 +1,201 @@
+"""The data of a page, as lines of text. `assets/data.js` reads them.
+
+    {...}              the body of the next event, as the log has it
+    [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
+                       paths; written as soon as it is known, so in the order of each agent's events
+    =...               a value that several changes name: the first such line is number 0
+    *{...}             the last line: the session, names, columns, agents, spans and findings
+
+A text of a change stands for another one if it begins with `~`: `~12.3` is the string number 3 (from 0) in
+the body of event 12, `~p4` is the value number 4, and `~~` is a `~` of its own. So content that an event
+has already is in the page once.
+"""
+
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.addresses import is_agent
+from callboard.actors.protocol.events import Event
+from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.grouping import Span, Spans
+from callboard.replay.page.changes import Change, Changes
+from callboard.replay.reading import Source
+from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.tree import Node, Tree
+
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""Called with a session's id, how many of its events are written, and how many there are."""
+
+FORMAT: Final = 1
+_SHARED_BYTES: Final = 64
+"""Strings and values from this length on are written once."""
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# The name of a field has a colon behind it. It is matched too: the next match begins behind a whole string.
+_TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?', re.DOTALL)
+_SPACE: Final = re.compile(rb"[\t\n\r]")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PageLines:
+    """The lines of one session's data. Everything is read once, and digests are checked on the way."""
+
+    def __init__(
+        self, source: Source, row: SessionRow, findings: Sequence[Finding], progress: Progress
+    ) -> None:
+        self._source = source
+        self._progress = progress
+        self._row = row
+        self._findings = findings
+        self._columns = _Columns()
+        self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
+        self._shared = Shared()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for page in self._source.sealed_pages():
+            for sealed in page:
+                row = sealed.whole()
+                body = row.body if not _SPACE.search(row.body) else msgspec.json.format(row.body, indent=-1)
+                yield body
+                yield from self._taken(self._source.event(row), body)
+            self._progress(self._row.session_id, page[-1].seq, self._source.head.seq)
+        for change in self._changes.finish():
+            yield from self._shared.lines_of(change)
+        yield b"*" + _encode(self._summary())
+
+    def _taken(self, event: Event, body: bytes) -> Iterator[bytes]:
+        """Take an event in and yield the lines of the changes that are known now."""
+        self._columns.take(event)
+        self._tree.add(event)
+        self._spans.take(event)
+        if is_agent(event.recipient):
+            self._shared.note(event.seq, body)
+        for change in self._changes.take(event):
+            yield from self._shared.lines_of(change)
+
+    def _summary(self) -> dict[str, object]:
+        head = self._source.head
+        return {
+            "format": FORMAT,
+            "session": self._row.session_id,
+            "head": f"{head.seq}:{head.digest.hex()}",
+            "title": self._row.title,
+            "kind": self._row.kind,
+            "status": self._row.status,
+            "diverged": self._changes.diverged,
+            **self._columns.plain(),
+            "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
+            "spans": [_span(one) for one in self._spans.found],
+            "findings": [
+                [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in self._findings
+            ],
+        }
+
+
+class Shared:
+    """The strings of bodies and the values that changes hold again."""
+
+    def __init__(self) -> None:
+        self._strings: dict[bytes, str] = {}
+        self._values: dict[bytes, int] = {}
+
+    def note(self, seq: int, body: bytes) -> None:
+        """Note the long strings of a body."""
+        if len(body) < _SHARED_BYTES:
+            return
+        for place, found in enumerate(_STRING.finditer(body)):
+            if found.end() - found.start() >= _SHARED_BYTES:
+                self._strings.setdefault(_key(found[0]), f"~{seq}.{place}")
+
+    def lines_of(self, change: Change) -> Iterator[bytes]:
+        """Yield the line of a change, after those of the values that are new in it."""
+        written = []
+        for path, value in change.values.items():
+            text, fresh = self._shortened(value)
+            if fresh:
+                yield fresh
+            written.append(b'"%s":%s' % (path.encode(), text))
+        dropped = b"," + _encode(change.dropped) if change.dropped else b""
+        yield b"[%d,{%s}%s]" % (change.seq, b",".join(written), dropped)
+
+    def _shortened(self, value: bytes) -> tuple[bytes, bytes]:
+        """Return a value in its short form, and the line of a shared value if it is the first use of it."""
+        if _SPACE.search(value):
+            value = msgspec.json.format(value, indent=-1)
+        if len(value) >= _SHARED_BYTES or b'"~' in value:
+            value = _TOKEN.sub(self._token, value)
+        if len(value) < _SHARED_BYTES:
+            return value, b""
+        key, number = _key(value), len(self._values)
+        known = self._values.setdefault(key, number)
+        return b'"~p%d"' % known, b"=" + value if known == number else b""
+
+    def _token(self, found: "re.Match[bytes]") -> bytes:
+        text = found[1]
+        if found[2]:
+            return found[0]
+        if len(text) >= _SHARED_BYTES and (place := self._strings.get(_key(text))):
+            return b'"%s"' % place.encode()
+        return b'"~' + text[1:] if text.startswith(b'"~') else text
+
+
+def _key(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
+
+
+class _Columns:
+    """The envelopes, column by column: times and causes as differences, actors as places among the names."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._senders, self._recipients = array("l"), array("l")
+        self._times, self._causes = array("q"), array("l")
+        self._start, self._last = 0, 0
+
+    def take(self, event: Event) -> None:
+        names = self._names
+        self._start = self._start or event.at
+        self._senders.append(names.setdefault(event.sender, len(names)))
+        self._recipients.append(names.setdefault(event.recipient, len(names)))
+        self._times.append(event.at - (self._last or event.at))
+        self._causes.append(event.seq - event.cause if event.cause else 0)
+        self._last = event.at
+
+    def plain(self) -> dict[str, object]:
+        return {
+            "names": list(self._names),
+            "start": self._start,
+            "times": self._times.tolist(),
+            "senders": self._senders.tolist(),
+            "recipients": self._recipients.tolist(),
+            "causes": self._causes.tolist(),
+        }
+
+
+def _span(span: Span) -> list[object]:
+    return [span.kind, span.first.seq, span.last.seq, span.agent, span.name, span.attempts, span.outcome]
+
+
+def _agent(depth: int, node: Node) -> list[object]:
+    usage = node.usage
+    return [
+        node.address,
+        depth,
+        node.profile,
+        node.prompt,
+        node.kind,
+        node.status,
+        node.detail,
+        node.turns,
+        node.tools,
+        node.retries,
+        usage.tokens,
+        usage.micro_usd,
+        node.started_at,
+        node.ended_at,
+    ]

@@ -1,0 +1,183 @@
+"""Find the events of a session that hold a text, or a value at a path.
+
+    search(recording.rows.upto(recording.head.seq), Query(text="refund"))
+    search(rows, Query(path="body.output.cents", tests=(("gt", 1000),)))
+
+A text is looked for in every string and number of a message, and in the names of fields inside foreign JSON.
+Letters match in either case as long as the text has no capital letter.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.replay.json_values import at_path, leaves, names, parts_of
+from callboard.replay.row_kinds import concerns, kind_of
+from callboard.runtime.log.protocol import Stored
+
+COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": eq,
+    "ne": ne,
+    "gt": gt,
+    "ge": ge,
+    "lt": lt,
+    "le": le,
+}
+_CALLS: Final = frozenset({"CallTool", "RequestApproval"})
+_ESCAPES: Final = re.compile(rb"\\[u/]")
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Call(msgspec.Struct):
+    tool: str
+
+
+_call: Final = msgspec.json.Decoder(_Call).decode
+
+
+class Match(NamedTuple):
+    """An event that was found. path: to the first value that matches. value: that value."""
+
+    row: Stored
+    kind: str
+    path: str
+    value: object
+
+
+@dataclass(frozen=True)
+class Query:
+    """A search. Everything that is given must hold.
+
+    text: stands in the event. path: of a value, with `*` for each field or item. tests: (comparison, value)
+    pairs for it, of `COMPARISONS`; numbers compare with numbers, texts with texts. agent: an address that
+    sent or received the event. kinds: of messages. tool: the name of the tool that a call, or the answer to
+    one, is about. is_exact: letters must be as in the text.
+    Raises MisuseError if neither text nor path is given, or one is not valid.
+    """
+
+    text: str = ""
+    path: str = ""
+    tests: tuple[tuple[str, object], ...] = ()
+    agent: str = ""
+    kinds: frozenset[str] = frozenset()
+    tool: str = ""
+    is_exact: bool = False
+
+    def __post_init__(self) -> None:
+        refused = self._why_refused()
+        if refused:
+            raise MisuseError(refused)
+
+    def _why_refused(self) -> str:
+        if self.path:
+            is_body = self._parts[0] == "body"
+            return "" if is_body else f"the path {self.path!r} must begin with body: write body.{self.path}"
+        if self.tests:
+            return "a comparison needs the path of a value"
+        return "" if self.text else "a search needs a text or a path"
+
+    @cached_property
+    def _parts(self) -> tuple[str, ...]:
+        return parts_of(self.path) if self.path else ()
+
+    @cached_property
+    def is_any_case(self) -> bool:
+        """Return whether letters match in either case."""
+        return not self.is_exact and self.text == self.text.casefold()
+
+    @cached_property
+    def _needle(self) -> bytes:
+        return _encode(self._folded(self.text))[1:-1]
+
+    def _folded(self, text: str) -> str:
+        return text.casefold() if self.is_any_case else text
+
+    def may_hold(self, body: bytes) -> bool:
+        """Return False if a body certainly does not hold the text: most events end here."""
+        if not self.text or _ESCAPES.search(body):
+            return True
+        if not self.is_any_case:
+            return self._needle in body
+        folded = body.lower() if body.isascii() else body.decode().casefold().encode()
+        return self._needle in folded
+
+    def takes(self, row: Stored, kind: str) -> bool:
+        """Return whether a row is one of the agent's, and of the kinds."""
+        return (not self.kinds or kind in self.kinds) and (not self.agent or concerns(row, self.agent))
+
+    def is_in(self, event: Event) -> bool:
+        """Return whether an event's message matches the text and the path."""
+        body = encode(event.body)
+        return self.may_hold(body) and self.found(_decode(body)) is not None
+
+    def found(self, value: object) -> tuple[str, object] | None:
+        """Return the first value of a decoded body that matches, with its path; None without any."""
+        at = self._at_path(value) if self.path else None
+        held = self._text(value) if self.text else None
+        is_found = bool(at or not self.path) and bool(held or not self.text)
+        return (at or held) if is_found else None
+
+    def _at_path(self, value: object) -> tuple[str, object] | None:
+        for path, one in at_path({"body": value}, self._parts):
+            if all(_compares(one, name, other) for name, other in self.tests):
+                return path, one
+        return None
+
+    def _text(self, value: object) -> tuple[str, object] | None:
+        wanted = self._folded(self.text)
+        texts = chain(leaves(value, "body"), _foreign_names(value))
+        return next((one for one in texts if wanted in self._folded(_as_text(one[1]))), None)
+
+
+def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
+    """Yield the names of fields inside the fields of a message, which are not callboard's own."""
+    return ((path, name) for path, name in names(value, "body") if path.count(".") > 1)
+
+
+def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
+    """Yield the events that match, one by one as they are read."""
+    for row, kind in _chosen(rows, query):
+        found = query.found(_decode(row.body)) if query.may_hold(row.body) else None
+        if found is not None:
+            yield Match(row, kind, *found)
+
+
+def _chosen(rows: Iterable[Stored], query: Query) -> Iterator[tuple[Stored, str]]:
+    """Yield the rows of the agent, the kinds and the tool of a search."""
+    tools: dict[int, str] = {}
+    for row in rows:
+        kind = kind_of(row.body)
+        if query.tool and kind in _CALLS:
+            tools[row.seq] = _call(row.body).tool
+        is_tool = not query.tool or query.tool in (tools.get(row.seq), tools.get(row.cause))
+        if is_tool and query.takes(row, kind):
+            yield row, kind
+
+
+def _compares(value: object, name: str, other: object) -> bool:
+    """Return whether a comparison holds. Values of different types are only ever unequal."""
+    both_numbers = _is_number(value) and _is_number(other)
+    if not both_numbers and type(value) is not type(other):
+        return name == "ne"
+    try:
+        return COMPARISONS[name](value, other)
+    except TypeError:  # null or a list has no order
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()

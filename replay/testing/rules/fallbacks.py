@@ -1,0 +1,147 @@
+"""Fallbacks: which model an agent asks after each answer, and the need of the call that it asks for."""
+
+from msgspec import Struct, field
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.failures import FailureKind, kind_of
+from callboard.actors.protocol.messages import Begin, Finished, TurnRequested
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.port_messages import CUT_OFF, ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import NOTHING, Need, bound
+from callboard.replay.testing.rules.base import Invariant
+
+_STOPS: dict[str, FailureKind] = {"refusal": "refusal", "model_context_window_exceeded": "context_full"}
+_GIVES_UP = ("model_error", "model_refused", "context_full")
+
+
+def failed_as(reply: ModelReplied) -> FailureKind | None:
+    """Return the kind of failure that an answer is; None for any other answer."""
+    if reply.status == "ok":
+        return _STOPS.get(reply.stop_reason)
+    return kind_of(reply.failure.code) if reply.failure is not None else None
+
+
+def _may_pass(reply: ModelReplied) -> bool:
+    return reply.failure is not None and reply.failure.is_retryable
+
+
+class _Models(Struct, eq=False):
+    """The models of one life of an agent.
+
+    asked: the last one that it asked. answered: the one with which a turn begins. failed: those that failed
+    in this round. gone: those that are not asked again in this turn.
+    """
+
+    spec: ModelSpec
+    asked: str
+    answered: str
+    failed: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+
+    def lists(self, reply: ModelReplied) -> bool:
+        """Return whether an answer is a failure after which another model is asked."""
+        return failed_as(reply) in self.spec.fallback_on
+
+    def following(self) -> str | None:
+        """Return the next model of this round, in order; None if all have failed."""
+        names = [one.name for one in self.spec.all_specs]
+        place = names.index(self.asked) if self.asked in names else 0
+        ahead = names[place + 1 :] + names[:place]
+        return next((one for one in ahead if one not in self.failed | self.gone), None)
+
+
+class Fallbacks(Invariant):
+    """The models of an agent with a fallback."""
+
+    name = "fallbacks"
+    rule = (
+        "After a failure that its fallback lists an agent asks the next model, and waits only after a whole "
+        "round; a turn begins with the model that answered last, an ask with the first."
+    )
+    _of: dict[str, _Models] = {}
+
+    def on_Begin(self, event: Event, begin: Begin) -> None:
+        """Record the first model of an agent."""
+        self._of[event.recipient] = _Models(begin.model, begin.model.name, begin.model.name)
+
+    def on_ModelReplied(self, event: Event, reply: ModelReplied) -> None:
+        """Record the model that has answered, or failed."""
+        models = self._of.get(event.recipient)
+        if models is None or reply.status in CUT_OFF:
+            return
+        if models.lists(reply):
+            models.failed.add(models.asked)
+            if not _may_pass(reply):
+                models.gone.add(models.asked)
+        elif reply.status == "ok":
+            models.answered = models.asked
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Compare the model that an agent asks with the answers so far."""
+        who = event.sender
+        models = self._of.get(who)
+        if models is None:
+            return
+        name = body.model or models.spec.name
+        if why := self._why_not(who, models, name, body):
+            self.broken(event.seq, f"{who} asks {name} after {body.after_ms} ms: {why}")
+        models.asked = name
+
+    def _why_not(self, who: str, models: _Models, name: str, body: TurnRequested) -> str:
+        """Return why this model may not be asked now; empty if it may."""
+        if body.attempt == 1:
+            models.failed, models.gone = set(), set()
+            return "" if name == models.answered else f"a turn begins with {models.answered}"
+        reply = self.facts.replies.get(who)
+        if reply is None or reply.status in CUT_OFF or not models.lists(reply):
+            return "" if name == models.asked else f"{models.asked} has not failed in a way that is listed"
+        if (following := models.following()) is not None:
+            return "" if (name, body.after_ms) == (following, 0) else f"{following} is next, at once"
+        models.failed = set()
+        if name in models.gone:
+            return "no wait cures its failure"
+        return "" if body.after_ms else "all models have failed"
+
+    def on_Finished(self, event: Event, body: Finished) -> None:
+        """Check that an agent which gives up has no model left to ask."""
+        who, reply = event.sender, self.facts.replies.get(event.sender)
+        models = self._of.get(who)
+        if models is None or reply is None or body.kind not in _GIVES_UP or not models.lists(reply):
+            return
+        has_attempts = self.facts.attempts(who, reply.attempt) < self.facts.lives[who].most(
+            "max_model_attempts", 1
+        )
+        left = {one.name for one in models.spec.all_specs} - models.gone
+        if has_attempts and left:
+            self.broken(event.seq, f"{who} ends as {body.kind}, and could ask {min(left)}")
+
+
+class Needs(Invariant):
+    """The needs of requests for turns."""
+
+    name = "needs"
+    rule = "The need of a turn is that of the model that is asked: its answer, and its prices."
+    _inputs: dict[
+        str, tuple[int, Origin, int]
+    ] = {}  # by agent: its last request, with the bound on its input
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Compare a need with the prices and the answer of the model."""
+        who, life = event.sender, self.facts.lives.get(event.sender)
+        if life is None or life.is_program:
+            return
+        model = life.begin.model.spec_named(body.model)
+        if body.model not in ("", model.name):
+            self.broken(event.seq, f"{who} asks {body.model}, which is none of its models")
+        known = body.need.tokens - model.max_tokens
+        turn, origin, before = self._inputs.get(who, (0, model.made_by, 0))
+        self._inputs[who] = body.turn, model.made_by, known
+        # The bytes bound the input of another origin: the last one has counted the tokens in its own way.
+        is_bound = turn != body.turn or known == before or (origin != model.made_by and known > before)
+        if body.need != _need(known, model) or not is_bound:
+            self.broken(event.seq, f"{who} states a need that is not that of {model.name}")
+
+
+def _need(known: int, model: ModelSpec) -> Need:
+    return bound(known, model.max_tokens, model.prices) if known >= 0 else NOTHING

@@ -1,0 +1,156 @@
+"""Why an event happened: the way from the prompt to it, the events it was made of, the source of a value.
+
+- The *way* is one path: from the event back, through the event that each one answers, to a client's input.
+  `CallModel` leads to the turn it grants, and an end of a delegation to the event that ended it.
+- The *parts* of an event are those whose content it was made of. Of a request, and so of a reply, they are
+  the events that its turn names in `TurnRequested.new`; the requests before hold the rest of its content.
+- The *source* of a value: from the event back, part by part, always to the oldest that holds the value. The
+  last one is where the value first was: a tool, a model, a person, a prompt.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from callboard.actors.protocol.addresses import is_agent
+from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CheckSchema,
+    ContextMade,
+    ModelReplied,
+    SchemaChecked,
+)
+from callboard.replay.search import Query
+
+_WITHOUT_CONTENT: Final = (CallModel, CheckSchema, SchemaChecked)
+"""Kinds of events that have no content, or only pass on that of another event."""
+
+
+class Events(Protocol):
+    """The events that a question needs."""
+
+    def event(self, seq: int) -> Event:
+        """Return one event."""
+
+    def events_of(self, address: str, upto: int) -> Iterable[Event]:
+        """Return the events up to `upto` that an actor received or posted, in order."""
+
+
+class Why(NamedTuple):
+    """The answer for one event.
+
+    way: from the client's input to the event. parts: the events that it was made of, in the order of the log.
+    source: of the value that was asked for, from the event back to where the value first was; empty without a
+    value.
+    """
+
+    event: Event
+    way: tuple[Event, ...]
+    parts: tuple[Event, ...]
+    source: tuple[Event, ...] = ()
+
+
+def why(events: Events, seq: int, value: str = "") -> Why:
+    """Explain an event. value: a text or number in it whose source is wanted.
+
+    Raises UnknownName if the event does not hold the value.
+    """
+    event = events.event(seq)
+    way = tuple(_way(events, event))[::-1]
+    found = tuple(_source(events, event, value)) if value else ()
+    return Why(event, way, tuple(parts_of(events, event)), found)
+
+
+def _way(events: Events, event: Event) -> Iterator[Event]:
+    yield event
+    while before := _before(event):
+        event = events.event(before)
+        yield event
+
+
+def _before(event: Event) -> int:
+    """Return the seq of the event before this one on the way; 0 for a client's input."""
+    match event.body:
+        case CallModel(request=request):
+            return request
+        case AskEnded(by=by) | DelegationEnded(by=by) if by:
+            return by
+        case _:
+            return event.cause
+
+
+def parts_of(events: Events, event: Event) -> list[Event]:
+    """Return the events that an event was made of, in the order of the log."""
+    return [events.event(seq) for seq in sorted(set(_parts(events, event)))]
+
+
+def _parts(events: Events, event: Event) -> Iterator[int]:
+    if isinstance(event.body, TurnRequested | CallModel | ModelReplied):
+        yield from first_attempt(events, event).new
+    elif isinstance(event.body, Begin):
+        yield 1  # the profiles
+        yield from _starts(events, event)
+    elif event.cause:
+        yield _before(event)
+        yield from _reply(events, event)
+
+
+def first_attempt(events: Events, event: Event) -> TurnRequested:
+    """Return the first request of the turn that an event asks for, grants or answers."""
+    while not isinstance(event.body, TurnRequested) or (event.body.attempt > 1 and not event.body.new):
+        is_grant = isinstance(event.body, CallModel)
+        event = events.event(_before(event) if is_grant else event.cause)
+    return event.body
+
+
+def _starts(events: Events, event: Event) -> Iterator[int]:
+    """Yield what an agent begins with: the delegation or the ask, and the context that was made for it."""
+    while event.cause and not isinstance(event.body, Delegate | Ask):
+        event = events.event(event.cause)
+        if isinstance(event.body, ContextMade | Delegate | Ask):
+            yield event.seq
+
+
+def _reply(events: Events, event: Event) -> Iterator[int]:
+    """Yield the reply whose call this event is, if another event released it: an approval, a free place."""
+    turn = getattr(event.body, "turn", 0)
+    if turn and is_agent(event.sender):
+        replies = (one for one in events.events_of(event.sender, event.seq) if _is_reply(one, event.sender))
+        yield from (one.seq for one in replies if getattr(one.body, "turn", 0) == turn)
+
+
+def _is_reply(event: Event, agent: str) -> bool:
+    return event.recipient == agent and isinstance(event.body, ModelReplied)
+
+
+def _source(events: Events, event: Event, value: str) -> Iterator[Event]:
+    query = Query(text=value, is_exact=True)
+    if not query.is_in(event):
+        raise UnknownName(
+            f"event {event.seq} does not hold {value!r}; `callboard search` lists the events that do"
+        )
+    following: Event | None = event
+    while following is not None:
+        yield following
+        following = next((one for one in _content(events, following) if query.is_in(one)), None)
+
+
+def _content(events: Events, event: Event) -> Iterator[Event]:
+    """Yield the events whose content an event may hold, oldest first."""
+    if isinstance(event.body, ModelReplied):
+        yield from _conversation(events, event)
+        return
+    for part in parts_of(events, event):
+        yield from _content(events, part) if isinstance(part.body, _WITHOUT_CONTENT) else (part,)
+
+
+def _conversation(events: Events, reply: Event) -> Iterator[Event]:
+    """Yield all events that a reply's request was made of: those of its agent's turns so far."""
+    named: set[int] = set()
+    for one in events.events_of(reply.recipient, reply.cause):
+        if isinstance(one.body, TurnRequested) and one.sender == reply.recipient:
+            named.update(one.body.new)
+    yield from (events.event(seq) for seq in sorted(named))

@@ -1,0 +1,186 @@
+import msgspec
+import pytest
+
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.endings import OutcomeKind
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.replay.diagnosis.diagnose import CHECKS
+from callboard.replay.diagnosis.ends import FailedAsks
+from callboard.replay.recording import Recording
+from callboard.runtime.agent import Agent
+from callboard.runtime.models.scripted import Reply, Step, call, calls, fail, say
+from callboard.runtime.tools.tool import tool
+from tests.golden import golden, recorded
+from tests.replay.stories import look_up, record
+
+
+@tool(effect="read")
+def broken(key: str) -> str:
+    """Always fail."""
+    raise OSError("the shelf is empty")
+
+
+def kinds(recording: Recording) -> list[str]:
+    return [finding.kind for finding in recording.diagnose()]
+
+
+def times(count: int, name: str, *, is_same: bool) -> Recording:
+    """Record a host that calls a tool so many times."""
+
+    def policy(request: ModelRequest) -> Step:
+        key = "A" if is_same else f"A{request.turn}"
+        return call(name, key=key) if request.turn <= count else say("Done.")
+
+    return record(policy, Agent("host", tools=[look_up, broken]), "Look.")
+
+
+def team(*reports: object, answer: str) -> Recording:
+    """Record a host that delegates once for each report, and answers."""
+    schema = {"type": "object"}
+
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "host":
+            tasks = [
+                call("task", agent="clerk", prompt=str(n), output_schema=schema) for n in range(len(reports))
+            ]
+            return calls(*tasks) if request.turn == 1 else say(answer)
+        place = int(str(request.conversation[0]["content"]))
+        found = reports[place]
+        assert isinstance(found, dict)
+        return call("report_back", **found)
+
+    return record(policy, Agent("host", agents=[Agent("clerk", description="Finds.")]), "Go.")
+
+
+def test_every_kind_of_finding_has_a_check() -> None:
+    assert len(CHECKS) == len({check.__name__ for check in map(type, (make() for make in CHECKS))}) == 11
+
+
+def test_three_equal_calls_are_a_loop_and_two_are_not() -> None:
+    assert kinds(times(3, "look_up", is_same=True)) == ["loop"]
+    assert kinds(times(2, "look_up", is_same=True)) == []
+    assert kinds(times(9, "look_up", is_same=False)) == []
+
+
+def test_the_same_error_twice_is_found() -> None:
+    assert kinds(times(2, "broken", is_same=True)) == ["repeated_error"]
+    assert kinds(times(1, "broken", is_same=True)) == []
+
+
+def test_a_failure_below_an_answer_is_found() -> None:
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "clerk":
+            return fail("invalid_request_error")
+        return call("task", agent="clerk", prompt="Go") if request.turn == 1 else say("All is well.")
+
+    clerk = Agent("clerk", description="Finds.")
+    (finding,) = record(policy, Agent("host", agents=[clerk]), "Go.").diagnose()
+    assert (finding.kind, finding.agent) == ("failed_below_ok", "host.1")
+    assert "model_error" in finding.says
+
+
+def test_an_ask_that_failed_is_the_first_finding_with_its_reason() -> None:
+    def policy(request: ModelRequest) -> Step:
+        return (
+            fail("invalid_request_error", "no such model") if request.turn == 3 else call("broken", key="A")
+        )
+
+    recording = record(policy, Agent("host", tools=[broken]), "Look.")
+    first, second = recording.diagnose()
+    assert (first.kind, first.agent, second.kind) == ("failed_ask", "host", "repeated_error")
+    assert (
+        first.says == "the ask failed (model_error): its model failed: invalid_request_error: no such model"
+    )
+    assert recording.event(first.seq).kind == "AskEnded"
+
+
+def test_a_refusal_that_ends_an_ask_is_found_once() -> None:
+    def policy(request: ModelRequest) -> Step:
+        return call("look_up", key=f"A{request.turn}")
+
+    host = Agent("host", tools=[look_up], limits=Limits(max_iterations=2))
+    assert kinds(record(policy, host, "Look.")) == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("crashed", 1), ("answered", 0), ("cancelled", 0), ("budget", 0)]
+)
+def test_a_failed_ask_that_no_limit_refused_is_a_finding(kind: OutcomeKind, count: int) -> None:
+    (end,) = (event for event in recorded(golden("everything")).events if isinstance(event.body, AskEnded))
+    check = FailedAsks()
+    check.take(msgspec.structs.replace(end, body=msgspec.structs.replace(end.body, kind=kind)))
+    assert len(list(check.findings())) == count
+
+
+def test_a_failure_that_the_ask_shares_is_not_below_an_answer() -> None:
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "host" and request.turn == 1:
+            return call("task", agent="clerk", prompt="Go")
+        return fail("invalid_request_error")
+
+    clerk = Agent("clerk", description="Finds.")
+    assert "failed_below_ok" not in kinds(record(policy, Agent("host", agents=[clerk]), "Go."))
+
+
+def test_a_report_is_unused_only_if_no_reply_repeats_a_value_of_it() -> None:
+    assert kinds(team({"total": 41900}, answer="It costs 41,900 cents.")) == []
+    assert kinds(team({"name": "Ada Lovelace"}, answer="ADA LOVELACE wrote it.")) == []
+    assert kinds(team({"total": 41900}, answer="It costs nothing.")) == ["unused_report"]
+
+
+def test_a_parent_that_sums_its_reports_up_has_used_them() -> None:
+    reports = [{"total": 100 + n} for n in range(3)]
+    assert kinds(team(*reports, answer="303 in all.")) == []
+
+
+def test_a_number_far_from_its_siblings_is_an_outlier() -> None:
+    usual = [{"total": 100 + n} for n in range(5)]
+    wrong = team(*usual, {"total": 10_000}, answer="100 101 102 103 104 10000")
+    (finding,) = wrong.diagnose()
+    assert (finding.kind, finding.agent) == ("outlier", "host.6")
+    assert "10,000" in finding.says
+    assert kinds(team(*usual, {"total": 250}, answer="100 101 102 103 104 250")) == []
+
+
+def test_one_word_against_all_siblings_is_an_outlier_and_many_words_are_none() -> None:
+    words = [{"unit": "cents"}] * 5
+    said = "cents " * 5 + "euros"
+    assert kinds(team(*words, {"unit": "euros"}, answer=said)) == ["outlier"]
+    different = [{"name": f"name {n}"} for n in range(6)]
+    assert kinds(team(*different, answer=" ".join(f"name {n}" for n in range(6)))) == []
+
+
+def test_three_siblings_are_too_few_for_an_outlier() -> None:
+    few = [{"total": 1000}, {"total": 1001}, {"total": 99_999}]
+    assert kinds(team(*few, answer="1000 1001 99999")) == []
+
+
+def test_late_reports_of_a_race_are_no_finding() -> None:
+    assert "late_report" not in kinds(recorded(golden("everything")))
+
+
+def test_an_answer_above_the_most_that_it_needed_is_found() -> None:
+    def policy(request: ModelRequest) -> Step:
+        return Reply("Done.", usage=Usage(input_tokens=100_000))
+
+    (found,) = record(policy, Agent("host"), "Go.").diagnose()
+    assert found.kind == "above_need"
+    assert found.says.startswith("turn 1 of host used 100,000 tokens, and ")
+
+
+def test_findings_name_the_next_command() -> None:
+    for finding in recorded(golden("everything")).diagnose():
+        assert finding.command.format(at="s#1", session="s", seq=1).split()[0] in (
+            "why",
+            "events",
+            "tree",
+            "budget",
+            "request",
+        )
+
+
+@pytest.mark.parametrize("name", ["report", "flaky"])
+def test_healthy_sessions_have_no_finding(name: str) -> None:
+    assert recorded(golden(name)).diagnose() == []

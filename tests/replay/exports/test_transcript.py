@@ -1,0 +1,80 @@
+import io
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.replay.exports.transcript import TEXT_CHARS, transcript
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
+from tests.golden import golden
+from tests.replay.exports.kit import bodies, events_of, log_of
+from tests.replay.logs import survey
+
+
+def written(recording: Recording) -> str:
+    out = io.BytesIO()
+    recording.export("markdown", out)
+    return out.getvalue().decode()
+
+
+def headings(text: str) -> list[str]:
+    """Return the headings outside fenced blocks."""
+    found, fence = [], ""
+    for line in text.splitlines():
+        ticks = line[: len(line) - len(line.lstrip("`"))]
+        if fence:
+            fence = "" if line == fence else fence
+        elif len(ticks) >= 3:
+            fence = ticks
+        elif line.startswith("#"):
+            found.append(line)
+    return found
+
+
+def test_each_agent_has_its_part_with_all_that_it_said() -> None:
+    text = written(Recording.open(MemoryReader(survey()), "one"))
+    assert headings(text) == [
+        "# Session one",
+        "## host: host, answered",
+        "### host.1: counter, answered",
+        "### host.2: nobody, denied",
+    ]
+    for words in (
+        "How many files?",
+        "Let me see.",
+        '"prompt": "Count the files in src"',
+        "host.1 (event 21)",
+    ):
+        assert words in text
+
+
+def asked(prompt: str) -> list[Event]:
+    """Return a session whose ask has this prompt."""
+    events = golden("report")
+    place = next(place for place, event in enumerate(events) if event.kind == "Ask")
+    body = msgspec.structs.replace(events[place].body, prompt=msgspec.Raw(msgspec.json.encode(prompt)))
+    events[place] = msgspec.structs.replace(events[place], body=body)
+    return events
+
+
+def test_hostile_text_neither_ends_its_block_nor_makes_a_heading() -> None:
+    hostile = "```\n# Session other\n`````\n<script>alert(1)</script>"
+    text = "".join(transcript("x # `y`\n<b>", asked(hostile)))
+    assert headings(text)[0] == r"# Session x \# \`y\` \<b\>"
+    assert sum(line.startswith("# ") for line in headings(text)) == 1
+
+
+def test_a_long_text_is_cut_and_says_how_much() -> None:
+    text = "".join(transcript("s", asked("x" * (TEXT_CHARS + 1_234))))
+    assert "… 1,234 more characters" in text
+    assert "more characters" not in "".join(transcript("s", asked("x" * TEXT_CHARS)))
+
+
+@given(st.lists(bodies(), min_size=1, max_size=6))
+@settings(max_examples=100)
+def test_any_messages_have_a_transcript(messages: list[AnyMessage]) -> None:
+    text = written(Recording.open(MemoryReader(log_of(events_of(messages)))))
+    assert text.startswith("# Session s\n")

@@ -1,0 +1,211 @@
+"""The page in a browser: it shows the same as Python, and is fast and small enough to use."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.port_messages import CallModel
+from callboard.replay.recording import Recording
+from callboard.replay.search import Query
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from tests.browser import Browser, browser, needs_browser
+from tests.golden import golden, stored
+from tests.replay.logs import survey
+from tests.replay.page.kit import write_page
+from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
+
+pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ELEMENTS_MAX = 3_000
+SESSIONS: dict[str, Callable[[], Recording]] = {
+    "survey": lambda: Recording.open(MemoryReader(survey())),
+    "everything": lambda: Recording.open(MemoryReader(stored(golden("everything")))),
+    "ignored": ignored_report,
+    "poisoned": poisoned_sum,
+}
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@cache
+def recording_of(name: str) -> Recording:
+    return SESSIONS[name]()
+
+
+@pytest.fixture(scope="module", params=SESSIONS)
+def shown(request: pytest.FixtureRequest, tab: Browser, tmp_path_factory: Any) -> tuple[Browser, Recording]:
+    recording = recording_of(request.param)
+    tab.open(write_page(recording, tmp_path_factory.mktemp("page")))
+    return tab, recording
+
+
+def in_page(tab: Browser, code: str) -> Any:
+    """Run an expression and return its value as JSON, so that maps and holes are seen."""
+    return json.loads(tab.run(f"JSON.stringify({code})"))
+
+
+def test_the_request_of_every_model_call_is_the_recorded_one(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    for seq in [event.seq for event in recording.events if isinstance(event.body, CallModel)]:
+        expected = json.loads(bytes(recording.request(seq).body()))
+        found = in_page(tab, f"callboard.states.requestOf({seq})")
+        assert [one["value"] for one in found["messages"]] == expected["messages"]
+        for name in ("system", "tools"):
+            assert found[name] == expected[name]
+        assert (found["model"]["name"], found["forced"]) == (expected["model"], expected["force_tool"])
+
+
+def test_new_messages_of_a_request_are_those_of_no_earlier_one(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    seen: dict[str, int] = {}
+    for event in recording.events:
+        if isinstance(event.body, CallModel):
+            found = in_page(tab, f"callboard.states.requestOf({event.seq})")
+            is_new = [one["isNew"] for one in found["messages"]]
+            before = seen.get(event.body.agent, 0)
+            assert is_new == [place >= before for place in range(len(is_new))]
+            seen[event.body.agent] = len(is_new)
+
+
+def test_why_is_the_same_as_in_python(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    seqs = range(1, len(recording.events) + 1, 1 if len(recording.events) < 200 else 5)
+    both = "[callboard.wayTo(callboard.session, seq), callboard.partsOf(callboard.session, seq)]"
+    code = f"{list(seqs)}.map((seq) => {both})"
+    for seq, (way, parts) in zip(seqs, in_page(tab, code), strict=True):
+        why = recording.why(seq)
+        assert way == [one.seq for one in why.way], seq
+        assert parts == [one.seq for one in why.parts], seq
+
+
+def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: Path) -> None:
+    recording = recording_of("ignored")
+    tab.open(write_page(recording, tmp_path))
+    for match in recording.search(Query(text="41900")):
+        expected = [one.seq for one in recording.why(match.row.seq, "41900").source]
+        code = f"callboard.sourceOf(callboard.session, {match.row.seq}, '41900')"
+        assert in_page(tab, code) == expected
+
+
+def test_a_search_finds_at_least_the_events_that_python_finds(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    for text in ("files", "Find", "héllo", '"', "refund_cents", "nowhere in it"):
+        expected = [match.row.seq for match in recording.search(Query(text=text))]
+        found = in_page(tab, f"(callboard.search({json.dumps(text)}), callboard.found)")
+        assert set(expected) <= set(found), text
+    assert in_page(tab, "(callboard.search('kind:CallModel'), callboard.found)") == [
+        event.seq for event in recording.events if isinstance(event.body, CallModel)
+    ]
+    tab.run("callboard.search('')")
+
+
+def test_links_keys_and_the_back_button_lead_to_events(tab: Browser, tmp_path: Path) -> None:
+    recording = recording_of("poisoned")
+    page = write_page(recording, tmp_path)
+    tab.open(page, "#12")
+    assert tab.run("callboard.seq") == 12
+    tab.press("G")
+    assert tab.run("location.hash") == f"#{len(recording.events)}"
+    tab.press("g")
+    tab.press("d")
+    assert tab.run("callboard.session.kinds[callboard.seq]") == "Delegate"
+    delegated = tab.run("callboard.seq")
+    tab.press("c")
+    assert tab.run("callboard.seq") == recording.event(delegated).cause
+    tab.run("history.back(); new Promise((done) => addEventListener('popstate', done, { once: true }))")
+    assert tab.run("callboard.seq") == delegated
+    tab.press("/")
+    for letter in "kind:ToolReturned":
+        tab.press(letter)
+    tab.run("new Promise((done) => setTimeout(done, 200))")
+    found = tab.run("document.getElementById('found').textContent")
+    assert found.startswith(f"{sum(event.kind == 'ToolReturned' for event in recording.events)} of")
+    assert tab.run("document.querySelectorAll('.finding').length") == len(recording.diagnose())
+
+
+def test_a_note_is_kept_by_the_browser_and_by_a_file(tab: Browser, tmp_path: Path) -> None:
+    page = write_page(recording_of("survey"), tmp_path)
+    tab.open(page, "#5")
+    tab.run("callboard.detail.note.value = 'look <b>here</b>'")
+    tab.run("callboard.detail.note.dispatchEvent(new Event('change'))")
+    tab.open(page, "#5")
+    assert tab.run("callboard.detail.note.value") == "look <b>here</b>"
+    load = "callboard.notes.load(new File([%s], 'n.json'))"
+    text = json.dumps({"session": "one", "notes": {"7": "from a file", "x": 1}})
+    assert tab.run(load % json.dumps(text)) is True
+    assert tab.run("JSON.stringify(callboard.notes.plain())") == '{"5":"look <b>here</b>","7":"from a file"}'
+    for wrong in ('{"session":"another","notes":{}}', "no json"):
+        assert tab.run(load % json.dumps(wrong)) is False
+
+
+def test_the_page_asks_for_nothing_but_itself(tab: Browser, tmp_path: Path) -> None:
+    tab.requests.clear()
+    tab.console.clear()
+    page = write_page(recording_of("poisoned"), tmp_path)
+    tab.open(page)
+    for key in "dfrswxvot?":
+        tab.press(key)
+    assert {one for one in tab.requests if one != "about:blank"} == {page.as_uri()}
+    assert tab.console == []
+
+
+def test_a_log_of_thousands_of_events_is_scrolled_with_few_elements(tab: Browser, tmp_path: Path) -> None:
+    page = write_page(endless_loop(), tmp_path)
+    tab.open(page)
+    tab.run("callboard.setMode('events')")
+    most = 0
+    scroll = "(list => (list.scrollTop = list.scrollHeight * %f))(document.getElementById('list'))"
+    for share in (part / 10 for part in range(11)):
+        tab.run(scroll % share)
+        tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        tab.run(f"callboard.select(1 + Math.floor((callboard.session.count - 1) * {share}))")
+        for view in ("message", "request", "state", "why"):
+            tab.run(f"callboard.detail.show('{view}')")
+            most = max(most, tab.run("document.querySelectorAll('*').length"))
+    assert 100 < most <= ELEMENTS_MAX
+
+
+def test_a_session_without_events_is_a_page(tab: Browser, tmp_path: Path) -> None:
+    async def create() -> MemoryLog:
+        log = MemoryLog()
+        await log.open()
+        await log.create("empty", 1_700_000_000_000, "nothing yet")
+        return log
+
+    tab.console.clear()
+    tab.open(write_page(Recording.open(MemoryReader(asyncio.run(create()))), tmp_path))
+    for key in "jkgGfdncrswxvo+t":
+        tab.press(key)
+    assert tab.run("document.getElementById('session').textContent") == "nothing yet"
+    assert tab.console == []
+
+
+def test_an_agent_that_never_began_can_be_chosen(tab: Browser, tmp_path: Path) -> None:
+    recording = recording_of("everything")
+    tab.open(write_page(recording, tmp_path))
+    tab.console.clear()
+    received = {event.recipient for event in recording.events}
+    denied = [node.address for _, node in recording.tree().walk() if node.address not in received]
+    assert denied
+    tab.run(f"callboard.chooseAgent('{denied[0]}')")
+    assert tab.run("callboard.agent") == denied[0]
+    assert tab.run("document.querySelector('.agent.chosen').textContent").startswith(f"✗{denied[0]}")
+    assert tab.console == []
+
+
+def test_a_page_that_cannot_be_read_says_so(tab: Browser, tmp_path: Path) -> None:
+    page = write_page(recording_of("survey"), tmp_path)
+    text = page.read_text()
+    page.write_text(text.replace('id="data">', 'id="data">AAAA', 1))
+    with pytest.raises(AssertionError):
+        tab.open(page)
+    assert "cannot be read" in tab.run("document.getElementById('figures').textContent")

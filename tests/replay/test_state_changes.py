@@ -1,0 +1,68 @@
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.replay.digests import to_jsonable
+from callboard.replay.recording import Recording
+from callboard.replay.state_changes import changes, value_at
+from callboard.runtime.log.memory import MemoryReader
+from tests.golden import golden, recorded
+from tests.replay.logs import survey
+
+
+class Part(msgspec.Struct, frozen=True):
+    a: int = 0
+    b: IntMap[int] = IntMap()
+
+
+class Whole(msgspec.Struct, frozen=True):
+    part: Part = Part()
+    words: tuple[str, ...] = ()
+
+
+def as_map(values: dict[int, int]) -> IntMap[int]:
+    found: IntMap[int] = IntMap()
+    for key, value in values.items():
+        found = found.put(key, value)
+    return found
+
+
+def wholes() -> st.SearchStrategy[Whole]:
+    maps = st.dictionaries(st.integers(0, 5), st.integers(0, 2), max_size=4).map(as_map)
+    return st.builds(
+        Whole, st.builds(Part, st.integers(0, 2), maps), st.lists(st.text(max_size=2)).map(tuple)
+    )
+
+
+@given(wholes(), wholes())
+def test_the_changes_are_exactly_the_fields_that_differ(before: Whole, after: Whole) -> None:
+    found = list(changes(before, after))
+    assert bool(found) == (to_jsonable(before) != to_jsonable(after))
+    for change in found:
+        assert (value_at(before, change.path), value_at(after, change.path)) == change[1:]
+        assert change.before != change.after
+
+
+def test_each_event_of_a_session_changes_its_recipient_only_where_it_differs() -> None:
+    recording = recorded(golden("everything"))
+    for event in recording.events:
+        if event.recipient.startswith("host"):
+            found = {change.path: change for change in recording.changes(event.seq)}
+            state = recording.state(event.seq, event.recipient)
+            assert all(change.after == value_at(state, path) for path, change in found.items())
+
+
+def test_the_last_change_is_the_newest_event_that_changed_the_field() -> None:
+    recording = Recording.open(MemoryReader(survey()), "one")
+    replies = [e.seq for e in recording.events if isinstance(e.body, ModelReplied) and e.recipient == "host"]
+    seq = recording.last_change("host", "phase", replies[1])
+    assert seq < replies[1]
+    assert any(change.path == "phase" for change in recording.changes(seq))
+    assert recording.last_change("host", "no.such.field", len(recording.events)) == 0
+
+
+def test_an_event_for_a_port_changes_no_state() -> None:
+    recording = Recording.open(MemoryReader(survey()), "one")
+    assert recording.changes(5) == ()

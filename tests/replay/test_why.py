@@ -1,0 +1,122 @@
+import pytest
+
+from callboard.actors.protocol.client_messages import Ask
+from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
+from callboard.replay.recording import Recording
+from callboard.replay.why import parts_of
+from callboard.runtime.log.memory import MemoryReader
+from tests.golden import FOLDER, golden, recorded
+from tests.replay.logs import survey
+from tests.replay.stories import WRONG, poisoned_sum
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return Recording.open(MemoryReader(survey()), "one")
+
+
+def goldens() -> list[str]:
+    return sorted(path.stem for path in FOLDER.iterdir())
+
+
+def first(recording: Recording, kind: type) -> int:
+    return next(event.seq for event in recording.events if isinstance(event.body, kind))
+
+
+def test_the_way_begins_with_the_clients_input_and_ends_with_the_event(recording: Recording) -> None:
+    for event in recording.events:
+        way = recording.why(event.seq).way
+        assert way[-1] == event
+        assert way[0].sender == "client"
+        assert [one.seq for one in way] == sorted({one.seq for one in way})
+
+
+def test_the_parts_of_a_request_are_those_that_its_turn_names(recording: Recording) -> None:
+    for event in recording.events:
+        if isinstance(event.body, TurnRequested):
+            assert [one.seq for one in parts_of(recording, event)] == sorted(event.body.new)
+        elif isinstance(event.body, CallModel):
+            asked = recording.event(event.body.request).body
+            assert isinstance(asked, TurnRequested)
+            assert [one.seq for one in parts_of(recording, event)] == sorted(asked.new)
+
+
+@pytest.mark.parametrize("name", goldens())
+def test_the_parts_of_all_turns_so_far_are_the_content_of_a_request(name: str) -> None:
+    recording = recorded(golden(name))
+    grants = [event for event in recording.events if isinstance(event.body, CallModel)]
+    assert grants
+    for event in grants:
+        assert isinstance(event.body, CallModel)
+        parts = _parts_so_far(recording, event.body.agent, event.body.request)
+        said = [bytes(message) for message in recording.request(event.seq).messages]
+        replies = [bytes(part.content) for part in parts if isinstance(part, ModelReplied)]
+        from_model = [one for one in said if one.startswith(b'{"role":"assistant"')]
+        assert [f'{{"role":"assistant","content":{one.decode()}}}'.encode() for one in replies] == from_model
+        given = b"".join(one for one in said if one not in from_model)
+        assert all(text in given for text in map(_given, parts))
+        assert given.count(b'"type":"tool_result"') >= sum(isinstance(part, ToolReturned) for part in parts)
+
+
+def _parts_so_far(recording: Recording, agent: str, upto: int) -> list[object]:
+    turns = [one.body for one in recording.events_of(agent, upto) if isinstance(one.body, TurnRequested)]
+    return [recording.event(seq).body for turn in turns for seq in turn.new]
+
+
+def _given(part: object) -> bytes:
+    """Return the text that a part brings into what the model reads."""
+    match part:
+        case Begin(prompt=prompt):
+            return bytes(prompt)
+        case ToolReturned(output=output):
+            return bytes(output)
+        case _:
+            return b""
+
+
+def test_a_call_is_made_of_the_reply_that_wants_it(recording: Recording) -> None:
+    for kind in (CallTool, Delegate):
+        (part,) = recording.why(first(recording, kind)).parts
+        assert isinstance(part.body, ModelReplied)
+
+
+def test_an_agent_begins_with_its_profile_and_its_delegation(recording: Recording) -> None:
+    begins = [event.seq for event in recording.events if isinstance(event.body, Begin)]
+    host, child = (recording.why(seq).parts for seq in begins)
+    assert [one.kind for one in host] == ["SessionOpened", "Ask"]
+    assert [one.kind for one in child] == ["SessionOpened", "Delegate"]
+
+
+def test_a_value_is_followed_to_the_tool_that_returned_it() -> None:
+    recording = poisoned_sum()
+    end = next(
+        event
+        for event in recording.events
+        if isinstance(event.body, DelegationEnded) and b"4190000" in bytes(event.body.value)
+    )
+    source = recording.why(end.seq, "4190000").source
+    assert [one.kind for one in source] == ["DelegationEnded", "ReportBack", "ModelReplied", "ToolReturned"]
+    assert source[-1].recipient == f"host.{WRONG}"
+
+
+def test_a_value_is_followed_to_the_model_that_made_it_up() -> None:
+    recording = poisoned_sum()
+    total = str(11 * 41_900 + 4_190_000)
+    answer = recording.events[-3]
+    source = recording.why(answer.seq, total).source
+    assert isinstance(source[-1].body, ModelReplied)
+    assert source[-1].recipient == "host"
+
+
+def test_a_value_is_followed_to_the_prompt(recording: Recording) -> None:
+    event = first(recording, TurnRequested)
+    assert isinstance(recording.why(event - 1, "How many").source[-1].body, Ask)
+
+
+def test_a_value_that_the_event_does_not_hold_is_refused(recording: Recording) -> None:
+    with pytest.raises(UnknownName, match="does not hold 'gold'"):
+        recording.why(first(recording, ToolReturned), "gold")
+    with pytest.raises(UnknownName, match="there is no 99"):
+        recording.why(99)
