@@ -6,6 +6,7 @@ with the log. After a kill a write may end as `Interrupted`, and in no other way
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
 from random import Random
 from typing import Final
@@ -19,7 +20,7 @@ GIVEN_UP: Final = "given up"
 """The end of a call that the program gave up; the log may have any end of it."""
 
 Ends = dict[str, str]
-"""How asks ended, by label."""
+"""The ends of asks, by label."""
 
 
 def program_of(tools: Sequence[Tool], agents: Sequence[Agent], model: ScriptedModel) -> Agent:
@@ -77,8 +78,6 @@ async def _noted(label: str, ask: Awaitable[object], ends: Ends) -> None:
 async def _in_time(work: Awaitable[None], chance: Random) -> None:
     """Wait for work, in some cases only for some milliseconds."""
     limit_s = chance.choice([None, None, 0.002, 0.01])
-    try:
+    with contextlib.suppress(TimeoutError):  # the program goes on without the work, as many do
         async with asyncio.timeout(limit_s):
             await work
-    except TimeoutError:
-        pass

@@ -20,8 +20,9 @@ from callboard.actors.protocol.errors import SessionDetached
 class Served:
     """A server on a free port of this machine.
 
-    program: opens the runtime, and its end leaves it; the work of its sessions is what it gives. after_s:
-    seconds from the start of the lifespan to SIGTERM. A server whose sessions have ended stops by itself.
+    program: a context that opens the runtime and leaves it at its end; it gives the work of its sessions.
+    after_s: seconds from the start of the lifespan to SIGTERM. A server whose sessions have ended stops by
+    itself.
     """
 
     def __init__(

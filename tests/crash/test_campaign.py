@@ -19,8 +19,8 @@ NOTICED: dict[str, str | tuple[str, ...]] = {
     "reruns writes": ("ran 2 times", "the log says that it never started"),
     # In a program, the rule of given-up calls may see first that a call was cancelled.
     "denies writes": ("the log says that it never started", "was not given up"),
-    # Whether the log is short or another one depends on the moment of the kill.
-    "tells early": ("is lost", "was acknowledged", "is missing"),
+    # Whether the log is short or another one depends on the moment of the kill, and a tool starts early, too.
+    "tells early": ("is lost", "was acknowledged", "is missing", "the log does not know of it"),
     "commits late": "is gone",
     "new keys": "the log does not know of it",
     "forgets outcomes": "ended 2 times",

@@ -1,4 +1,4 @@
-"""The checks of tells, shared state and programs: they find what is wrong in small logs made by hand."""
+"""The checks of tells, shared state and programs: they find the faults in small logs made by hand."""
 
 from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
 from callboard.actors.protocol.events import Event

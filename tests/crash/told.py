@@ -18,7 +18,7 @@ from tests.crash.programs import GIVEN_UP
 
 
 def wrong_tells(events: Sequence[Event], seen: Sequence[Seen], is_over: bool) -> Iterator[str]:
-    """Yield the words with several ends, another end than was told, or none in an ended session."""
+    """Yield words with several ends, with another end than was told, or open in a session that has ended."""
     ends: dict[str, list[int]] = defaultdict(list)
     for event in events:
         if isinstance(body := event.body, TellEnded):

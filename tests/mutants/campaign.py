@@ -6,44 +6,36 @@ Rules
   - A run that does not come to rest within its bounds breaks a rule too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.sessions.capacity_monitors import capacity_monitors
-from callboard.replay.testing.sessions.capacity_world import CapacityWorlds
+from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, SharedScenario
 from callboard.replay.testing.sessions.faults import NO_FAULTS
 from callboard.replay.testing.sessions.scenario import Scenario
-from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
+from tests.mutants.parts import Part
 from tests.mutants.rules import REPLAY_EVERY, rules
-from tests.mutants.scenarios import SCENARIOS
-from tests.mutants.scenarios_background import BACKGROUND
-from tests.mutants.scenarios_capacity import SHARED
-from tests.mutants.scenarios_programs import PROGRAMS
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
+
+AnyScenario: TypeAlias = Scenario | SharedScenario
 
 
 class Lane:
     """One scenario with its scheduler."""
 
-    def __init__(
-        self,
-        name: str,
-        worlds: MakeWorld[Any],
-        monitors: Sequence[Monitor[Any]],
-        scheduler: str,
-        seed: str,
-    ) -> None:
+    def __init__(self, name: str, scenario: AnyScenario, scheduler: str, seed: str) -> None:
         self.name = name
-        self._worlds = worlds
+        self._worlds, self._rules = hunted(scenario)
         self.scheduler = scheduler_named(scheduler, f"{seed}/{name}")
-        self._rules = monitors
         self._fair = Random(f"{seed}/{name}/fair").random
 
     def run(self) -> Run | None:
@@ -61,33 +53,23 @@ class Lane:
         return offered[int(self._fair() * len(offered))]
 
 
-def explore(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+def hunted(scenario: AnyScenario) -> tuple[MakeWorld[Any], Sequence[Monitor[Any]]]:
+    """Return the worlds of this scenario and the rules that they must keep."""
+    if isinstance(scenario, SharedScenario):
+        return CapacityWorlds(scenario), capacity_monitors(REPLAY_EVERY)
+    return Worlds(scenario), rules()
+
+
+def sessions(part: Part) -> Mapping[str, AnyScenario]:
+    """Return the sessions of a part, by name."""
+    module, _, name = part.sessions.partition(":")
+    found: Mapping[str, AnyScenario] = getattr(import_module(module), name)
+    return found
+
+
+def explore(part: Part, scheduler: str, seed: str, runs: int) -> dict[str, object]:
     """Make runs until a rule breaks or `runs` are made. Return the broken rule, and how it was found."""
-    return _hunt([Lane(name, Worlds(one), rules(), scheduler, seed) for name, one in SCENARIOS.items()], runs)
-
-
-def explore_shared(scheduler: str, seed: str, runs: int) -> dict[str, object]:
-    """Do the same with sessions that share the capacity of a runtime."""
-    lanes = [
-        Lane(name, CapacityWorlds(one), capacity_monitors(REPLAY_EVERY), scheduler, seed)
-        for name, one in SHARED.items()
-    ]
-    return _hunt(lanes, runs)
-
-
-def explore_programs(scheduler: str, seed: str, runs: int) -> dict[str, object]:
-    """Do the same with sessions of programs."""
-    lanes = [Lane(name, Worlds(one), rules(), scheduler, seed) for name, one in PROGRAMS.items()]
-    return _hunt(lanes, runs)
-
-
-def explore_background(scheduler: str, seed: str, runs: int) -> dict[str, object]:
-    """Do the same with sessions of background tasks and of words for agents."""
-    lanes = [Lane(one.__name__, Worlds(one()), rules(), scheduler, seed) for one in BACKGROUND]
-    return _hunt(lanes, runs)
-
-
-def _hunt(lanes: list[Lane], runs: int) -> dict[str, object]:
+    lanes = [Lane(name, one, scheduler, seed) for name, one in sessions(part).items()]
     made = 0
     while lanes and made < runs:
         for lane in list(lanes):
@@ -111,15 +93,24 @@ def _hunt(lanes: list[Lane], runs: int) -> dict[str, object]:
     return {"killed": False, "runs": made}
 
 
-def fifo() -> dict[str, object]:
+def fifo(part: Part) -> dict[str, object]:
     """Run every scenario once in FIFO order, without faults. Return the broken rule and the run."""
-    for runs, (name, scenario) in enumerate(SCENARIOS.items(), 1):
-        world = SessionWorld(without_faults(scenario))
-        run = perform(world, rules(), lambda offered: offered[0], lambda offered: offered[0], BOUNDS)
+    scenarios = sessions(part)
+    for runs, (name, scenario) in enumerate(scenarios.items(), 1):
+        worlds, monitors = hunted(calm(scenario))
+        run = perform(worlds(), monitors, lambda offered: offered[0], lambda offered: offered[0], BOUNDS)
         if run.violation is not None or not run.is_at_rest:
             rule = run.violation.rule if run.violation else REST
             return {"killed": True, "runs": runs, "rule": rule, "scenario": name}
-    return {"killed": False, "runs": len(SCENARIOS)}
+    return {"killed": False, "runs": len(scenarios)}
+
+
+def calm(scenario: AnyScenario) -> AnyScenario:
+    """Return the same sessions without faults."""
+    if isinstance(scenario, Scenario):
+        return without_faults(scenario)
+    alone = {name: without_faults(one) for name, one in scenario.sessions.items()}
+    return replace(scenario, sessions=alone, crashes=0, leaves=())
 
 
 def without_faults(scenario: Scenario) -> Scenario:

@@ -1,13 +1,12 @@
 """A process with one mutant in it: does one task, prints one line of JSON.
 
-    python -m tests.mutants.child MUTANT units
-    python -m tests.mutants.child MUTANT fifo
-    python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
-    python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
-    python -m tests.mutants.child MUTANT shared SCHEDULER SEED RUNS
-    python -m tests.mutants.child MUTANT programs SCHEDULER SEED RUNS
-    python -m tests.mutants.child MUTANT background SCHEDULER SEED RUNS
+    python -m tests.mutants.child PART MUTANT units
+    python -m tests.mutants.child PART MUTANT origins
+    python -m tests.mutants.child PART MUTANT fifo
+    python -m tests.mutants.child PART MUTANT explore SCHEDULER SEED RUNS
+    python -m tests.mutants.child PART MUTANT fifo-and-explore SCHEDULER SEED RUNS
 
+PART is a name of `tests/mutants/parts.py`: the sessions that are run. `units` and `origins` run tests only.
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
 
@@ -15,9 +14,11 @@ import contextlib
 import io
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from tests.mutants.mutant import ROOT, install
-from tests.mutants.seeded import BACKGROUND, CAPACITY, MUTANTS, PROGRAMS
+from tests.mutants.parts import MUTANTS, ORIGINS, PARTS
 
 NO_MUTANT = "none"
 
@@ -29,13 +30,21 @@ docs, and the bytes of messages by Hypothesis."""
 LIKELY = ("supervisor", "agent", "session")
 """The folders whose tests come first: the first failure is enough."""
 
+OF_ORIGINS = ("agent/test_origins.py", "protocol/test_makers.py", "protocol/test_translation.py")
+"""The files of tests/actors about conversations with several models."""
+
 
 def units() -> dict[str, object]:
     """Run the unit tests. Return which one fails first, if any."""
-    import pytest  # the other tasks start faster without it
-
     files = [file for file in (ROOT / "tests" / "actors").rglob("test_*.py") if file.name not in NOT_UNITS]
     files.sort(key=lambda file: (file.parent.name not in LIKELY, file.parent.name, file.name))
+    return run_tests(files)
+
+
+def run_tests(files: Sequence[Path]) -> dict[str, object]:
+    """Run the tests of these files. Return which one fails first, if any."""
+    import pytest  # the other tasks start faster without it
+
     options = [
         "-x",
         "-q",
@@ -57,25 +66,23 @@ def units() -> dict[str, object]:
 
 def main(arguments: list[str]) -> None:
     """Do the task of the command line."""
-    name, task, *rest = arguments
+    part, name, task, *rest = arguments
     if name != NO_MUTANT:
-        install((MUTANTS | CAPACITY | BACKGROUND | PROGRAMS)[name])
+        install((MUTANTS | ORIGINS)[name])
     if task == "units":
         print(json.dumps(units()))
         return
+    if task == "origins":
+        print(json.dumps(run_tests([ROOT / "tests" / "actors" / file for file in OF_ORIGINS])))
+        return
     from tests.mutants import campaign  # the mutant must be in place first
 
+    found = {"fifo": campaign.fifo(PARTS[part])} if task.startswith("fifo") else {}
     if task == "fifo":
-        print(json.dumps(campaign.fifo()))
+        print(json.dumps(found["fifo"]))
         return
     scheduler, seed, runs = rest
-    special = {
-        "shared": campaign.explore_shared,
-        "background": campaign.explore_background,
-        "programs": campaign.explore_programs,
-    }
-    explored = special.get(task, campaign.explore)(scheduler, seed, int(runs))
-    print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
+    print(json.dumps({**found, **campaign.explore(PARTS[part], scheduler, seed, int(runs))}))
 
 
 if __name__ == "__main__":

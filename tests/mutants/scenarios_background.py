@@ -1,6 +1,7 @@
 """Sessions with background tasks, and with words for running agents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.limits import Limits
@@ -272,6 +273,20 @@ def rough_tasks() -> Scenario:
     )
 
 
+def failing() -> Scenario:
+    """Build a host whose actor may fail on words and on ends of tasks, during its calls and before them."""
+    return lead(
+        calls(behind(), behind()),
+        calls(("none", {})),
+        LAST,
+        LAST,
+        tells=[("hurry", "host"), ("slow", "host")],
+        is_uncontended=False,
+        expects=(),
+        chosen=faults("crashes", most=2, fault_mixes=0),
+    )
+
+
 SMALL = (
     two_tasks, nested_tasks, cancelled_race, first_of_two, all_of_two, started_and_awaited, words_anywhere,
     words_at_the_cap, words_without_budget, words_in_a_wait, words_taken_back, one_of_two_cancelled,
@@ -279,4 +294,7 @@ SMALL = (
 )  # fmt: skip
 """Those small enough to be explored to the end."""
 
-BACKGROUND = (*SMALL, cancels_at_the_end, rough_tasks)
+BACKGROUND: Final[Mapping[str, Scenario]] = {
+    one.__name__: one() for one in (*SMALL, cancels_at_the_end, rough_tasks, failing)
+}
+"""By name, in the order in which runs are made."""

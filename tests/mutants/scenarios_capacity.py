@@ -20,6 +20,8 @@ from tests.mutants.scripts import BUSY, DONE, by_place, race, script
 ONE_CALL: Final = {"scripted": Capacity(calls=1)}
 CANCEL: Final = faults("cancel", most=1, fault_mixes=0)
 DETACH: Final = faults("detach", most=1, fault_mixes=0)
+DETACH_TWICE: Final = faults("detach", most=2, fault_mixes=0)
+CANCEL_AND_DETACH: Final = faults("cancel", "detach", most=2, fault_mixes=0)
 CRASH: Final = faults("crash", most=1, fault_mixes=0)
 KIDS: Final = script(host=[calls(task("kid"), task("kid")), DONE])
 PEOPLE: Final = (profile("host", ["kid"]), profile("kid"))
@@ -60,6 +62,16 @@ def detach() -> SharedScenario:
     return SharedScenario({"a": alone(DETACH), "b": alone()}, ONE_CALL)
 
 
+def stop_and_detach() -> SharedScenario:
+    """Build a session that is cancelled, and whose new process may be the first to stop its agent."""
+    return SharedScenario({"a": alone(CANCEL_AND_DETACH)}, ONE_CALL)
+
+
+def detach_twice() -> SharedScenario:
+    """Build a session whose second process may detach while its call waits for a place, beside another."""
+    return SharedScenario({"a": alone(DETACH_TWICE), "b": alone()}, ONE_CALL)
+
+
 def leave() -> SharedScenario:
     """Build a session that may leave the runtime at any moment, with all of its log, and come back."""
     return SharedScenario({"a": alone(), "b": alone()}, ONE_CALL, leaves=("a",))
@@ -88,8 +100,18 @@ def above_the_bucket() -> SharedScenario:
     return SharedScenario({"a": large, "b": small}, {"scripted": Capacity(tokens_per_minute=150)})
 
 
-SMALL: Final = (pair, stop_while_waiting, detach, leave, crash_of_all, two_models, above_the_bucket)
-"""Scenarios of two sessions in which every order can be tried."""
+SMALL: Final = (
+    pair,
+    stop_while_waiting,
+    detach,
+    stop_and_detach,
+    detach_twice,
+    leave,
+    crash_of_all,
+    two_models,
+    above_the_bucket,
+)
+"""Scenarios of one or two sessions in which every order can be tried."""
 
 
 def turns() -> SharedScenario:
@@ -181,6 +203,13 @@ def one_ask_after_the_other() -> SharedScenario:
     return SharedScenario({"a": Scenario([profile("host")], script(), asks, faults=chosen)}, ONE_CALL)
 
 
+def one_ask_after_a_detach() -> SharedScenario:
+    """Build sessions that ask again after an ask that is cancelled, detached, or both."""
+    asks = [ask(), ask(request_id="r2")]
+    one = Scenario([profile("host")], script(), asks, faults=CANCEL_AND_DETACH)
+    return SharedScenario({"a": one, "b": one}, ONE_CALL)
+
+
 SHARED: Final[Mapping[str, SharedScenario]] = {
     one.__name__: one()
     for one in (
@@ -194,6 +223,7 @@ SHARED: Final[Mapping[str, SharedScenario]] = {
         buckets,
         parked,
         one_ask_after_the_other,
+        one_ask_after_a_detach,
     )
 }
 """By name, in the order in which runs are made."""

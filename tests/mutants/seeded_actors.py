@@ -74,21 +74,11 @@ AGENT: Final = (
     Mutant(
         "retries-are-free",
         "The usage of an attempt that is tried again is settled as zero.",
-        "agent.decider",
+        "agent.failed_calls",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms,\n"
         "        settled=replace(settled, usage=settled.usage and replace(settled.usage, "
         "input_tokens=0)),\n",
-    ),
-    Mutant(
-        "failed-forgets-its-call",
-        "An agent whose actor fails during its model call drains without waiting for the answer.",
-        "agent.decider",
-        'phase="failed", is_model_out=state.phase == "thinking")',
-        'phase="failed")',
-        "seed 1 misses it in 10,000 runs; seeds 0 and 2, the unit tests, POS and delays alone find it. An actor "
-        "has to fail just during its call, and the usage of that call must then be settled: this is too rare in "
-        "these sessions for every seed.",
     ),
 )
 
@@ -104,8 +94,8 @@ DESK: Final = (
         "write-starts-for-the-stopped",
         "A write tool call that is posted after its agent was stopped starts.",
         "session.port_gate",
-        "        if owner in self._stopped:\n",
-        '        if owner in self._stopped and getattr(event.body, "effect", "") != "write":\n',
+        "        if opened.is_given_up or owner in self._stopped:\n",
+        '        if opened.is_given_up or owner in self._stopped and getattr(event.body, "effect", "") != "write":\n',
     ),
     Mutant(
         "stop-without-abort",

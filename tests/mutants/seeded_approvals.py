@@ -16,8 +16,8 @@ APPROVALS: Final = (
         "permission-for-the-interrupted",
         "A permission covers a call that was interrupted.",
         "session.permissions",
-        "return None if question.is_repeat else self._held",
-        "return self._held",
+        "            if question.is_repeat or question.round\n",
+        "            if question.round\n",
     ),
     Mutant(
         "permission-by-a-refusal",
@@ -43,16 +43,16 @@ APPROVALS: Final = (
     Mutant(
         "changed-arguments-lost",
         "A call runs with the arguments of the model, and not with those that were approved.",
-        "agent.decider",
+        "agent.continued_calls",
         "replace(state.uses[call], input=arguments)",
         "state.uses[call]",
     ),
     Mutant(
         "changed-arguments-for-the-next-call",
         "The changed arguments go to the first call of the reply.",
-        "agent.decider",
-        "uses = (*state.uses[:call], replace(state.uses[call], input=arguments), *state.uses[call + 1 :])",
-        "uses = (replace(state.uses[0], input=arguments), *state.uses[1:])",
+        "agent.continued_calls",
+        "with_use(state, call, replace(state.uses[call], input=arguments))",
+        "with_use(state, 0, replace(state.uses[0], input=arguments))",
     ),
     Mutant(
         "changed-arguments-not-told",

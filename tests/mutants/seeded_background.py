@@ -1,4 +1,7 @@
-"""Mutants of background tasks and of words for agents. The naive rules that were tried first are among them."""
+"""Mutants of background tasks, of words for agents, and of agents that fail while they get either.
+
+The naive rules that were tried first are among them.
+"""
 
 from typing import Final
 
@@ -30,7 +33,7 @@ TASKS: Final = (
         "reserve-not-restated",
         "A parked agent does not restate the need of its next turn.",
         "agent.background",
-        "TurnSettled(settled.usage, settled.text, need_of(state))",
+        "TurnSettled(settled.usage, settled.text, closing_need(state, state.context_tokens))",
         "TurnSettled(settled.usage, settled.text)",
     ),
     Mutant(
@@ -128,8 +131,15 @@ TASKS: Final = (
         "cancel-ends-no-delegation",
         "A cancelled delegation stops its agents and does not end.",
         "supervisor.ending",
-        '            end_delegation(work, parent, delegation, "cancelled", detail=detail)\n            return\n',
-        "            return\n",
+        '    end_delegation(work, parent, found, "cancelled", detail=detail)\n',
+        "",
+    ),
+    Mutant(
+        "cancel-ends-the-one-before",
+        "A cancel of a delegation that has ended ends the one that was opened before it.",
+        "supervisor.ending",
+        "    if found is None or (found.turn, found.call) != (turn, call):\n",
+        "    if found is None:\n",
     ),
     Mutant(
         "started-without-a-word",
@@ -195,5 +205,22 @@ WORDS: Final = (
         "agent.background",
         "    if state.background.tasks.size and not _can_hear_now(state):",
         "    if state.background.tasks.size and not state.background.has_tells:",
+    ),
+)
+
+FAILING: Final = (
+    Mutant(
+        "failed-forgets-its-call",
+        "An agent whose actor fails during its model call drains without waiting for the answer.",
+        "agent.decider",
+        'phase="failed", is_model_out=state.phase == "thinking")',
+        'phase="failed")',
+    ),
+    Mutant(
+        "forgotten-turn-starts",
+        "A model call starts for an agent that has failed twice and forgotten its request.",
+        "session.port_gate",
+        "        opened.is_given_up = owner in self._forgotten\n",
+        "",
     ),
 )

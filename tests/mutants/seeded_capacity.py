@@ -131,8 +131,8 @@ PLACES: Final = (
         "call-without-a-place",
         "A limited model is called without a place.",
         "supervisor.turns",
-        "    if agent.model.name in work.state.capacity:",
-        "    if agent.model.name in work.state.capacity[1:]:",
+        "    if model in work.state.capacity:",
+        "    if model in work.state.capacity[1:]:",
     ),
     Mutant(
         "waiting-takes-no-slot",
@@ -217,6 +217,13 @@ PLACES: Final = (
         "session.port_gate",
         " and request is not None and not request.is_unwanted:",
         " and request is not None:",
+    ),
+    Mutant(
+        "drained-agent-gets-a-place",
+        "After a resume the port is asked again for a place of an agent that was stopped and has drained.",
+        "session.port_gate",
+        "opened.is_given_up or opened.is_unwanted",
+        "opened.is_given_up or opened.owner in self._stopped",
     ),
     Mutant(
         "places-outlive-their-process",

@@ -80,7 +80,7 @@ CALLS: Final = (
     Mutant(
         "lost-twice-is-a-failure",
         "A model call that was lost to a crash a second time ends its agent.",
-        "agent.decider",
+        "agent.failed_calls",
         "    if reply.status in CUT_OFF:",
         "    if reply.status in CUT_OFF and state.attempt == 1:",
     ),

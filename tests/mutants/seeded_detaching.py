@@ -8,7 +8,7 @@ DETACHING: Final = (
     Mutant(
         "detached-is-an-attempt",
         "A model call that a polite end cut off counts as an attempt.",
-        "agent.decider",
+        "agent.failed_calls",
         "    if reply.status in CUT_OFF:",
         '    if reply.status == "detached":\n'
         "        return _ask_again(state, settled, 0)\n"

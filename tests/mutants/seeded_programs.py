@@ -156,14 +156,14 @@ GIVING_UP: Final = (
         "After a crash the port is asked again for a call that was given up.",
         "session.recovery",
         "            if not self.gate.is_wanted(request.seq):\n",
-        "            if self.gate.is_stopped(opened.owner):\n",
+        "            if opened.is_unwanted:\n",
     ),
     Mutant(
         "interrupted-and-given-up-asks-a-person",
         "A call that was given up and interrupted asks a person whether it may run again.",
         "agent.program",
-        '    if returned.status == "interrupted" and _is_wanted(state, call):\n',
-        '    if returned.status == "interrupted" and state.phase in ("thinking", "acting"):\n',
+        "call.turn) if _is_wanted(state, call) else None",
+        'call.turn) if state.phase in ("thinking", "acting") else None',
     ),
     Mutant(
         "approved-and-given-up-runs",

@@ -43,7 +43,7 @@ NEW: Final = (
     Mutant(
         "retry-names-again",
         "A model call that is tried again names an event once more.",
-        "agent.decider",
+        "agent.failed_calls",
         "        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
         "        state.turn, state.attempt, need_of(state), state.digest, (1,), after_ms, settled\n",
     ),
@@ -95,7 +95,7 @@ SECOND: Final = (
         "interruption-before-a-resume-forgotten",
         "A second recovery takes a call for one that was never interrupted if the first one said that it was.",
         "session.port_gate",
-        '        if type(body) is ToolReturned and body.status == "interrupted":\n',
-        '        if type(body) is ToolReturned and body.status == "interrupted" and request is None:\n',
+        'return returned.status == "interrupted"\n',
+        'return returned.status == "interrupted" and request is None\n',
     ),
 )

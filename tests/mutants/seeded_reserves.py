@@ -117,7 +117,7 @@ TAKING_BACK: Final = (
         "prompt-named-again",
         "The next request names the prompt of a turn that was taken back.",
         "agent.turns",
-        "unsent = Unsent(history, digest, tokens, fresh, new.results,",
-        "unsent = Unsent(history, digest, tokens, fresh + new.others, new.results,",
+        "unsent = _unsent(state, fresh, new.results,",
+        "unsent = _unsent(state, fresh + new.others, new.results,",
     ),
 )

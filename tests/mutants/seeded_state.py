@@ -162,7 +162,8 @@ TOOLS: Final = (
         "A call that waits for a person runs with the effect that its tool has now.",
         "agent.calls",
         "effect = _spec_of(use).effect",
-        "effect = next((one.effect for one in state.next_tools or () if one.name == use.name), "
+        "tools = state.next_tools.tools if state.next_tools else ()\n"
+        "    effect = next((one.effect for one in tools if one.name == use.name), "
         "_spec_of(use).effect)",
     ),
     Mutant(
@@ -176,7 +177,7 @@ TOOLS: Final = (
         "old-messages-for-another-prefix",
         "Messages about tools stay when the request begins again.",
         "agent.tool_changes",
-        "    if before is not None and before.is_changed:\n        history = _without_changes(history)\n",
+        "    if before is not None and before.is_changed:\n        history, origins = without_system(history, origins)\n",
         "",
     ),
     Mutant(

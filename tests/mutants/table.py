@@ -1,162 +1,110 @@
-"""The page about the mutants, made from the measurements."""
+"""The page about the mutants: written from measurements, and read again."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from tests.mutants.measured import MAIN, Measured, number
 from tests.mutants.mutant import Mutant
+from tests.mutants.parts import DRIVING, NAIVE, PARTS, Part
+
+SCHEDULERS: Final = (MAIN, "random", "pos", "pct", "delays")
+COLUMNS: Final = ("fifo", "units", *SCHEDULERS)
 
 INTRO: Final = """\
 # Mutants: does exploration find bugs?
 
-Each line below is a fault that was put into the real core (`actors/`), one at a time, in its own process.
-Then a fixed set of {scenarios} sessions (`tests/mutants/scenarios.py`) is explored, a run of each in turn,
-until a rule is broken or {runs:,} runs were made: with the default portfolio, then with each
-scheduler alone. The rules are the ready-made ones of `callboard.testing`
-([rules](../../docs/rules.md)), replay identity included. The unchanged core passes all of them.
+Each row below is a fault that was put into the real core (`actors/`), one at a time, in its own process.
+Then the sessions of its part (`tests/mutants/parts.py`) are explored, a run of each in turn, until a rule is
+broken or {runs:,} runs were made: with the default portfolio, then with each scheduler alone. The rules are
+the ready-made ones of `callboard.testing` ([rules](../../docs/rules.md)), replay identity included. The
+unchanged core passes, with the same seeds, as many runs as the mutants needed.
 
-- **FIFO**: one run of each session, first come, first served, without faults. The number is the run in which
+- **fifo**: one run of each session, first come, first served, without faults. The number is the run in which
   a rule was broken.
-- **Units**: the tests of `tests/actors`, without those marked slow, those that run whole sessions in random
+- **units**: the tests of `tests/actors`, without those marked slow, those that run whole sessions in random
   orders or disturbed at every point (`test_sessions.py`, `test_protocol.py`), and those that check
   sizes, docs or the encoding of messages (`test_growth.py`, `test_states_page.py`, `test_codec.py`).
-- **portfolio**: the run that found it, with each of {seeds}. The columns after it: one scheduler
+- **portfolio**: the run that found it, with each of the seeds. The columns after it: one scheduler
   alone, one seed, with a quarter of the runs, which is its share of the portfolio.
-- \N{EN DASH}: not found in that many runs. "Found by the portfolio" means: found with every seed.
+- **rule**: the rule that the portfolio saw broken.
+- **measured at**: the commit of the measured code; with `+`, there were changes on top of it. Of rows that
+  are older than this column, the commit that wrote their numbers.
+- \N{EN DASH}: not found in that many runs. An empty cell: not measured. "Found" means: found by the portfolio
+  with every seed.
 
 `make mutants` measures all of it again and writes this page.
 """
 
-LATER: Final = "Measured later than the others, when the sessions or the core may have changed: "
-"""The beginning of the line that names the mutants of which only the rows were made again."""
-
 NOT: Final = "\N{EN DASH}"
 NOT_EXPLAINED: Final = "not explained yet"
+NONE: Final = "None."
 
 
-class Measured(NamedTuple):
-    """A mutant and the results of all its measurements."""
-
-    mutant: Mutant
-    told: Mapping[tuple[str, ...], Mapping[str, object]]
-
-    def is_killed_by(self, task: str) -> bool:
-        """Return True if this task found the mutant. task: `fifo` or `units`."""
-        return bool(self.told[(task,)]["killed"])
-
-    @property
-    def needs_exploration(self) -> bool:
-        """Return True if the mutant passes FIFO and the unit tests."""
-        return not self.is_killed_by("fifo") and not self.is_killed_by("units")
-
-    def runs(self, scheduler: str) -> list[float]:
-        """Return the runs until the mutant was found, by seed; infinity where it was not."""
-        return [_number(told) for told in self._explored(scheduler)]
-
-    def is_found_by(self, scheduler: str) -> bool:
-        """Return True if every seed found the mutant."""
-        return float("inf") not in self.runs(scheduler)
-
-    def rule(self, scheduler: str) -> str:
-        """Return the rule that the mutant broke: as this scheduler found it, else any other."""
-        killed = [told for told in (*self._explored(scheduler), *self._explored("")) if told["killed"]]
-        return str(killed[0]["rule"]) if killed else ""
-
-    def _explored(self, scheduler: str) -> list[Mapping[str, object]]:
-        """Return the results of this scheduler in the order of the seeds; of all schedulers for ""."""
-        found = [(task, told) for task, told in self.told.items() if task[0] == "explore"]
-        return [told for task, told in found if scheduler in ("", task[1])]
-
-
-def _number(told: Mapping[str, object]) -> float:
-    runs = told["runs"]
-    assert isinstance(runs, int)
-    return runs if told["killed"] else float("inf")
-
-
-def page(measured: Sequence[Measured], runs: int, scenarios: int, later: Collection[str] = ()) -> str:
-    """Render the whole page. runs: the most that the portfolio makes. scenarios: the number of sessions.
-
-    later: the names of mutants that were measured after all others.
-    """
-    schedulers = list(dict.fromkeys(task[1] for one in measured for task in one.told if task[0] == "explore"))
-    main, seeds = schedulers[0], len(measured[0].runs(schedulers[0]))
-    found = [one for one in measured if one.is_found_by(main)]
-    hard = [one for one in measured if one.needs_exploration]
-    lines = [
-        INTRO.format(runs=runs, scenarios=scenarios, seeds=f"{seeds} seeds" if seeds > 1 else "one seed"),
-        f"{len(measured)} mutants, {len(found)} found by the {main} ({len(found) / len(measured):.1%}). "
-        f"{len(hard)} pass FIFO and the unit tests; {len([one for one in hard if one in found])} of these "
-        "are found.",
-        "",
-        *_later(later),
-        "## Need exploration: they pass FIFO and the unit tests",
-        "",
-        *_rows(hard, schedulers),
-        "",
-        "## Found by FIFO or by a unit test too",
-        "",
-        *_rows([one for one in measured if one not in hard], schedulers),
-        "",
-        "## Not found",
-        "",
-        *([_survivor(one) for one in measured if one not in found] or ["None."]),
-    ]
+def page(rows: Mapping[str, Measured], runs: int, sessions: Mapping[str, int]) -> str:
+    """Render the whole page. runs: the most that the portfolio makes. sessions: their number in each part."""
+    lines = [INTRO.format(runs=runs), *_summary(rows, sessions), "", *_driving(rows)]
+    for part in PARTS.values():
+        lines += ["", f"## {part.subject}", "", *_rows(rows, part)]
+    missed = [_survivor(one) for one in rows.values() if not one.is_found]
+    lines += ["", "## Not found", "", *(missed or [NONE])]
     return "\n".join(lines) + "\n"
 
 
-def _later(names: Collection[str]) -> list[str]:
-    return [LATER + ", ".join(f"`{name}`" for name in sorted(names)) + ".", ""] if names else []
+def _summary(rows: Mapping[str, Measured], sessions: Mapping[str, int]) -> Iterator[str]:
+    yield "| part | sessions | mutants | found | pass FIFO and the unit tests | of these found |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for name, part in PARTS.items():
+        yield f"| {name} | {sessions[name]} | {_counts(rows, part.mutants)} |"
+    yield f"| all | {sum(sessions.values())} | {_counts(rows, rows)} |"
 
 
-def later_of(written: str) -> set[str]:
-    """Return the names of the mutants that a page names as measured later."""
-    lines = [line for line in written.splitlines() if line.startswith(LATER)]
-    return {name for line in lines for name in line.split("`")[1::2]}
+def _counts(rows: Mapping[str, Measured], names: Collection[str]) -> str:
+    here = [rows[name] for name in names if name in rows]
+    if not all(one.is_killed_by("units") in (True, False) for one in here):
+        return f"{len(here)} | {_found(here)} |  | "
+    hard = [one for one in here if one.needs_exploration]
+    return f"{len(here)} | {_found(here)} | {len(hard)} | {_found(hard)}"
 
 
-def read_rows(written: str, mutants: Mapping[str, Mutant]) -> dict[str, Measured]:
-    """Return what the rows of a page tell about these mutants, by name."""
-    found, schedulers = {}, list[str]()
-    for line in written.splitlines():
-        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        if cells[0] == "mutant":
-            schedulers = cells[4:-1]
-        elif line.startswith("| `") and (mutant := mutants.get(cells[0].strip("`"))):
-            found[mutant.name] = Measured(mutant, _told(cells[2:], schedulers))
-    return found
+def _found(rows: Sequence[Measured]) -> int:
+    return len([one for one in rows if one.is_found])
 
 
-def _told(cells: Sequence[str], schedulers: Sequence[str]) -> dict[tuple[str, ...], dict[str, object]]:
-    fifo, units, *explored, rule = cells
-    told: dict[tuple[str, ...], dict[str, object]] = {
-        ("fifo",): _read(fifo, rule),
-        ("units",): {"killed": units != NOT},
-    }
-    for scheduler, cell in zip(schedulers, explored, strict=True):
-        for seed, run in enumerate(cell.split(", ")):
-            told["explore", scheduler, str(seed)] = _read(run, rule)
-    return told
+def _driving(rows: Mapping[str, Measured]) -> Iterator[str]:
+    """Yield the count of the mutants about the newer ways to drive a session, group by group."""
+    yield "Newer ways to drive a session:"
+    yield ""
+    yield "| group | mutants | found |"
+    yield "|---|---:|---:|"
+    groups = {name: group for part in PARTS.values() for name, group in part.groups.items()}
+    mutants = [one for name in DRIVING for one in groups[name]]
+    for name, group in {**{name: groups[name] for name in DRIVING}, "all": mutants}.items():
+        here = [rows[one.name] for one in group if one.name in rows]
+        yield f"| {name} | {len(here)} | {_found(here)} |"
+    naive = [rows[name] for name in NAIVE if name in rows]
+    yield ""
+    names = ", ".join(f"`{name}`" for name in NAIVE)
+    yield f"{_found(naive)} of the {len(NAIVE)} naive rules among them are found: {names}."
 
 
-def _read(cell: str, rule: str) -> dict[str, object]:
-    if cell == NOT:
-        return {"killed": False, "runs": 0}
-    return {"killed": True, "runs": int(cell.replace(",", "")), "rule": rule}
+def _rows(rows: Mapping[str, Measured], part: Part) -> Iterator[str]:
+    yield f"| group | mutant | what it does | {' | '.join(COLUMNS)} | rule | measured at |"
+    yield f"|---|---|---|---:|---|{'---:|' * len(SCHEDULERS)}---|---|"
+    for name, group in part.groups.items():
+        for one in group:
+            if one.name in rows:
+                yield f"| {name} | `{one.name}` | {one.what} | {' | '.join(_cells(rows[one.name]))} |"
 
 
-def _rows(measured: Sequence[Measured], schedulers: Sequence[str]) -> Iterator[str]:
-    yield f"| mutant | what it does | FIFO | units | {' | '.join(schedulers)} | rule |"
-    yield f"|---|---|---:|---|{'---:|' * len(schedulers)}---|"
-    for one in measured:
-        cells = [
-            f"`{one.mutant.name}`",
-            one.mutant.what,
-            _count(_number(one.told[("fifo",)])),
-            "found" if one.is_killed_by("units") else NOT,
-            *(", ".join(map(_count, one.runs(scheduler))) for scheduler in schedulers),
-            one.rule(schedulers[0]).split(":")[0].replace("|", "/"),
-        ]
-        yield f"| {' | '.join(cells)} |"
+def _cells(one: Measured) -> list[str]:
+    fifo, units = one.told.get(("fifo",)), one.is_killed_by("units")
+    return [
+        _count(number(fifo)) if fifo else "",
+        {True: "found", False: NOT, None: ""}[units],
+        *(", ".join(map(_count, one.runs(scheduler))) for scheduler in SCHEDULERS),
+        one.rule.split(":")[0].replace("|", "/"),
+        one.commit,
+    ]
 
 
 def _count(runs: float) -> str:
@@ -165,3 +113,36 @@ def _count(runs: float) -> str:
 
 def _survivor(one: Measured) -> str:
     return f"- `{one.mutant.name}`: {one.mutant.note or NOT_EXPLAINED}"
+
+
+# --- reading ----------------------------------------------------------------------------
+
+
+def read_rows(written: str, mutants: Mapping[str, Mutant]) -> dict[str, Measured]:
+    """Return what the rows of a page tell about these mutants, by name."""
+    found = {}
+    for line in written.splitlines():
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if len(cells) > len(COLUMNS) and (mutant := mutants.get(cells[1].strip("`"))):
+            *told, rule, commit = cells[3:]
+            found[mutant.name] = Measured(mutant, _told(told, rule), commit)
+    return found
+
+
+def _told(cells: Sequence[str], rule: str) -> dict[tuple[str, ...], dict[str, object]]:
+    fifo, units, *explored = [cell.strip() for cell in cells]
+    told: dict[tuple[str, ...], dict[str, object]] = {}
+    if fifo:
+        told["fifo",] = _read(fifo, rule)
+    if units:
+        told["units",] = {"killed": units != NOT}
+    for scheduler, cell in zip(SCHEDULERS, explored, strict=True):
+        for seed, run in enumerate(cell.split(", ") if cell else []):
+            told["explore", scheduler, str(seed)] = _read(run, rule)
+    return told
+
+
+def _read(cell: str, rule: str) -> dict[str, object]:
+    if cell == NOT:
+        return {"killed": False, "runs": 0}
+    return {"killed": True, "runs": int(cell.replace(",", "")), "rule": rule}

@@ -5,6 +5,7 @@ The whole campaign is `make mutants`; the runs here have fixed seeds and small b
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -17,40 +18,47 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.effort import effort
+from tests.mutants.measured import Measured
+from tests.mutants.measuring import needed_of, tasks
 from tests.mutants.mutant import ROOT, Mutant, install
-from tests.mutants.run import SCHEDULERS, with_kept_rows
+from tests.mutants.parts import DRIVING, MUTANTS, NAIVE, PARTS
+from tests.mutants.run import git, merged, oldest_first, sessions
 from tests.mutants.scenarios_small import PAIR_NEEDS, ROOM, SAVER_USES, team
-from tests.mutants.seeded import MUTANTS, PARTS
-from tests.mutants.table import NOT, NOT_EXPLAINED, Measured, later_of, page, read_rows
+from tests.mutants.table import COLUMNS, NOT, NOT_EXPLAINED, SCHEDULERS, page, read_rows
 
-RUNS = 2_000
+PAGE = ROOT / "tests" / "mutants" / "RESULTS.md"
+RUNS = 1_000
 """With any of five seeds the rarest of these mutants needed 422 runs at most, so chance has a wide margin."""
 
-QUICK = (
-    "loser-in-back-off-forgotten",
-    "only-the-first-late",
-    "stop-without-grant",
-    "drains-before-the-tools",
-    "torn-decision-not-completed",
-    "write-runs-again",
-    "failure-counts-twice",
-    "stop-skips-the-checking",
-)
-"""Mutants of eight parts of the core. Only a particular order or a fault finds each of them."""
+QUICK = {
+    "core": (
+        "only-the-first-late",
+        "stop-without-grant",
+        "drains-before-the-tools",
+        "write-runs-again",
+        "stop-skips-the-checking",
+    ),
+    "background": ("refused-words-stay", "ended-copies-still-counted"),
+    "rounds": ("later-round-claims-it-never-started",),
+}
+"""Mutants of several groups of each part. Only a particular order or a fault finds each of them."""
 
+UNCHANGED = effort(suite=500, campaign=5 * RUNS)
+"""The runs of the unchanged core in each part. `make mutants` lets it make those of all seeds."""
 
-EXPLORE = ("fifo-and-explore", "portfolio", "suite", str(RUNS))
+EXPLORE = ("fifo-and-explore", "portfolio", "suite")
 
 
 @cache
-def child(name: str, *task: str) -> dict[str, Any]:
+def child(part: str, name: str, *task: str) -> dict[str, Any]:
     """Return the result of a task, which is run once for all tests that ask for it."""
-    return run_task(name, *task)
+    return run_task(part, name, *task)
 
 
-def run_task(name: str, *task: str) -> dict[str, Any]:
+def run_task(part: str, name: str, *task: str) -> dict[str, Any]:
     """Run one task in a process with this mutant; return its result."""
-    command = [sys.executable, "-m", "tests.mutants.child", name, *task]
+    command = [sys.executable, "-m", "tests.mutants.child", part, name, *task]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -58,13 +66,15 @@ def run_task(name: str, *task: str) -> dict[str, Any]:
     return told
 
 
-def test_there_are_at_least_45_mutants_and_no_name_twice() -> None:
-    assert len(MUTANTS) == sum(len(part) for part in PARTS.values()) >= 45
+def test_no_name_of_a_mutant_or_a_group_stands_twice() -> None:
+    groups = [group for part in PARTS.values() for group in part.groups]
+    assert len(set(groups)) == len(groups)
+    assert len(MUTANTS) == sum(len(group) for part in PARTS.values() for group in part.groups.values())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=str)
 def test_each_mutant_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) -> None:
-    compile(mutant.applied(mutant.path.read_text()), mutant.name, "exec")
+    assert compile(mutant.applied(mutant.path.read_text()), mutant.name, "exec").co_filename == mutant.name
 
 
 def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
@@ -83,66 +93,125 @@ def test_a_mutant_is_refused_after_the_first_import() -> None:
         install(next(iter(MUTANTS.values())))
 
 
-def test_the_page_names_every_mutant_and_its_effect() -> None:
-    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
-    missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in written]
-    assert not missing, "run `make mutants`"
+# --- the page -------------------------------------------------------------------------
 
 
-def test_the_page_names_only_existing_mutants() -> None:
-    lines = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text().splitlines()
-    named = {line.split("`")[1] for line in lines if line.startswith("| `")}
-    assert named == set(MUTANTS)
+def rows_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ") and " | `" in line]
+
+
+def test_the_page_has_a_row_for_every_mutant_with_its_group_and_effect() -> None:
+    written = PAGE.read_text()
+    expected = [
+        f"| {group} | `{one.name}` | {one.what} |"
+        for part in PARTS.values()
+        for group, mutants in part.groups.items()
+        for one in mutants
+    ]
+    assert [row[: len(start)] for row, start in zip(rows_of(written), expected, strict=True)] == expected
+
+
+def test_every_row_tells_the_runs_of_three_seeds_and_the_commit_of_its_code() -> None:
+    for one in read_rows(PAGE.read_text(), MUTANTS).values():
+        assert len(one.runs("portfolio")) == 3, one.mutant.name
+        assert re.fullmatch(r"[0-9a-f]{8}\+?", one.commit), one.mutant.name
+        assert one.rule or not one.is_found, one.mutant.name
 
 
 def test_exactly_the_mutants_that_are_not_found_are_explained() -> None:
-    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
+    written = PAGE.read_text()
     assert NOT_EXPLAINED not in written, "give the reason in the `note` of the mutant"
     missed = {line.split("`")[1]: line for line in written.splitlines() if line.startswith("- `")}
     explained = {one.name: f"- `{one.name}`: {one.note}" for one in MUTANTS.values() if one.note}
     assert missed == explained, "run `make mutants`; a mutant that is found needs no note"
 
 
-def test_the_page_lists_a_mutant_that_one_seed_missed_as_not_found() -> None:
+def test_the_page_is_written_of_its_rows() -> None:
+    written = PAGE.read_text()
+    assert page(read_rows(written, MUTANTS), 10_000, sessions()) == written, "run `make mutants`"
+
+
+def test_at_least_60_mutants_are_about_newer_ways_to_drive_a_session_and_all_are_found() -> None:
+    rows = read_rows(PAGE.read_text(), MUTANTS)
+    groups = {name: group for part in PARTS.values() for name, group in part.groups.items()}
+    mutants = [one.name for name in DRIVING for one in groups[name]]
+    assert len(mutants) >= 60
+    assert [name for name in mutants if not rows[name].is_found] == []
+    assert len(set(NAIVE)) == 6
+    assert set(mutants) > set(NAIVE)
+
+
+def measured(name: str, runs: int | None, commit: str = "0" * 8) -> Measured:
+    """Build a measurement of the portfolio with one seed. runs: None for a mutant that it did not find."""
+    killed: dict[str, object] = (
+        {"killed": False, "runs": 9} if runs is None else {"killed": True, "runs": runs, "rule": "R."}
+    )
+    return Measured(MUTANTS[name], {("explore", "portfolio", "0", "9"): killed}, commit)
+
+
+NAMES = tuple(MUTANTS)[:2]
+COUNTS = dict.fromkeys(PARTS, 1)
+
+
+def test_a_row_has_empty_cells_for_measurements_that_were_not_made() -> None:
+    name = NAMES[0]
     told: dict[tuple[str, ...], dict[str, object]] = {
         ("fifo",): {"killed": False, "runs": 2},
-        ("units",): {"killed": False},
-        ("explore", "portfolio", "0", "9"): {"killed": True, "runs": 7, "rule": "One."},
+        ("explore", "portfolio", "0", "9"): {"killed": True, "runs": 7, "rule": "One: 3"},
         ("explore", "portfolio", "1", "9"): {"killed": False, "runs": 9},
         ("explore", "pos", "0", "2"): {"killed": True, "runs": 1, "rule": "Two."},
     }
-    mutant = Mutant("one", "It is wrong.", "gate", "a", "b")
-    lines = page([Measured(mutant, told)], 9, 2).splitlines()
-    assert "| `one` | It is wrong. | - | - | 7, - | 1 | One. |" in [one.replace(NOT, "-") for one in lines]
-    assert f"- `one`: {NOT_EXPLAINED}" in lines
-    assert page([Measured(mutant._replace(note="too rare."), told)], 9, 2).splitlines()[-1] == (
-        "- `one`: too rare."
-    )
+    written = page({name: Measured(MUTANTS[name], told, "0" * 8)}, 9, COUNTS)
+    (row,) = rows_of(written)
+    assert row.replace(NOT, "-").endswith("| - |  | 7, - |  | 1 |  |  | One | 00000000 |")
+    (again,) = read_rows(written, MUTANTS).values()
+    assert page({name: again}, 9, COUNTS) == written
 
 
-def test_a_page_tells_its_rows_again() -> None:
-    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
-    measured = list(read_rows(written, MUTANTS).values())
-    assert [one.mutant.name for one in measured] != []
-    again = page(measured, 10_000, 30, later_of(written))
-    assert sorted(again.splitlines()[21:]) == sorted(written.splitlines()[21:])
+def test_a_mutant_that_one_seed_missed_is_not_found() -> None:
+    written = page({NAMES[0]: measured(NAMES[0], None), NAMES[1]: measured(NAMES[1], 3)}, 9, COUNTS)
+    assert written.splitlines()[-1] == f"- `{NAMES[0]}`: {MUTANTS[NAMES[0]].note or NOT_EXPLAINED}"
+    assert f"| all | {len(PARTS)} | 2 | 1 |  |  |" in written
+    noted = measured(NAMES[0], None)._replace(mutant=MUTANTS[NAMES[0]]._replace(note="too rare."))
+    assert page({NAMES[0]: noted}, 9, COUNTS).splitlines()[-1] == f"- `{NAMES[0]}`: too rare."
 
 
-def test_rows_that_are_made_again_replace_those_of_the_page_which_says_so() -> None:
-    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
-    new: dict[tuple[str, ...], dict[str, object]] = {
-        ("fifo",): {"killed": False, "runs": 30},
-        ("units",): {"killed": False},
-    }
-    for scheduler in SCHEDULERS.split(","):
-        new["explore", scheduler, "0"] = {"killed": True, "runs": 9, "rule": "R."}
-    name = QUICK[0]
-    rows = with_kept_rows([Measured(MUTANTS[name], new)], written)
-    again = page(rows, 10_000, 30, {name})
-    assert [one.mutant.name for one in rows] == list(MUTANTS)
-    assert f"| `{name}` | {MUTANTS[name].what} | {NOT} | {NOT} | 9 | 9 | 9 | 9 | 9 | R. |" in again
-    assert later_of(again) == {name}
-    assert read_rows(again, MUTANTS)[QUICK[1]] == read_rows(written, MUTANTS)[QUICK[1]]
+def test_new_rows_replace_those_of_the_page_and_the_others_keep_their_commit() -> None:
+    old = {name: measured(name, 5, "aaaaaaaa") for name in NAMES}
+    rows = merged(old, [measured(NAMES[0], 6, "bbbbbbbb")])
+    assert [(name, one.commit) for name, one in rows.items()] == [
+        (NAMES[0], "bbbbbbbb"),
+        (NAMES[1], "aaaaaaaa"),
+    ]
+
+
+def test_mutants_without_a_row_are_measured_before_the_oldest_row() -> None:
+    first, second, *rest = MUTANTS.values()
+    head = git("rev-parse", "HEAD")
+    rows = {first.name: measured(first.name, 1, head), second.name: measured(second.name, 1)}
+    assert oldest_first([first, second, rest[0]], rows) == [rest[0], second, first]
+
+
+def test_a_scheduler_alone_gets_its_share_of_the_runs() -> None:
+    assert tasks(COLUMNS, 8, 2) == [
+        ("fifo",),
+        ("units",),
+        ("explore", "portfolio", "0", "8"),
+        ("explore", "portfolio", "1", "8"),
+        *(("explore", scheduler, "0", "2") for scheduler in SCHEDULERS[1:]),
+    ]
+
+
+def test_the_core_has_to_pass_as_many_runs_as_the_rarest_mutant_of_a_part_needed() -> None:
+    assert needed_of([measured(NAMES[0], 1_001), measured(NAMES[1], 70)]) == [
+        ("core", ("explore", "portfolio", "0", "2000"))
+    ]
+    assert needed_of([Measured(MUTANTS[NAMES[0]], {("units",): {"killed": True}}, "")]) == [
+        ("core", ("units",))
+    ]
+
+
+# --- the explorer ---------------------------------------------------------------------
 
 
 def test_budgets_to_the_token_fit_the_needs_of_the_core() -> None:
@@ -157,20 +226,22 @@ def test_budgets_to_the_token_fit_the_needs_of_the_core() -> None:
 
 
 @pytest.mark.slow
-def test_the_unchanged_core_survives_the_same_runs() -> None:
-    told = child("none", *EXPLORE)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_unchanged_core_survives_the_runs(part: str) -> None:
+    told = child(part, "none", *EXPLORE, str(UNCHANGED))
     assert not told["fifo"]["killed"]
-    assert (told["killed"], told["runs"]) == (False, RUNS)
+    assert (told["killed"], told["runs"]) == (False, UNCHANGED)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_exploration_finds_the_mutant_and_fifo_does_not(name: str) -> None:
-    told = child(name, *EXPLORE)
+@pytest.mark.parametrize(("part", "name"), [(part, name) for part, names in QUICK.items() for name in names])
+def test_exploration_finds_the_mutant_and_fifo_does_not(part: str, name: str) -> None:
+    told = child(part, name, *EXPLORE, str(RUNS))
     assert not told["fifo"]["killed"]
     assert told["killed"], f"{name} survives {RUNS} runs"
 
 
 @pytest.mark.slow
 def test_a_seed_finds_a_mutant_again_in_the_same_run_and_schedule() -> None:
-    assert child(QUICK[0], *EXPLORE) == run_task(QUICK[0], *EXPLORE)
+    task = ("core", QUICK["core"][0], *EXPLORE, str(RUNS))
+    assert child(*task) == run_task(*task)

@@ -1,0 +1,145 @@
+"""The parts of the campaign: for each its groups of mutants, and the sessions in which they are hunted.
+
+Nothing of callboard is imported here: a mutant must be in place before that.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
+from tests.mutants.seeded_approvals import APPROVALS
+from tests.mutants.seeded_background import FAILING, TASKS, WORDS
+from tests.mutants.seeded_capacity import PLACES, POLICY
+from tests.mutants.seeded_cases import CALLS
+from tests.mutants.seeded_corners import ENDS
+from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_fallback import NEXT_MODEL
+from tests.mutants.seeded_origins import MAKERS, TRANSLATION
+from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
+from tests.mutants.seeded_reopening import LEAVING, REOPENING
+from tests.mutants.seeded_requests import NEW, SECOND
+from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
+from tests.mutants.seeded_rounds import INPUT
+from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
+from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
+from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
+
+
+class Part(NamedTuple):
+    """One part of the campaign.
+
+    subject: what its sessions are about, for the page. sessions: `module:NAME` of a mapping of scenarios, in
+    the order in which runs are made. groups: the mutants, by the part of the core that they change.
+    """
+
+    name: str
+    subject: str
+    sessions: str
+    groups: Mapping[str, tuple[Mutant, ...]]
+
+    @property
+    def mutants(self) -> dict[str, Mutant]:
+        """Return the mutants of all groups, by name."""
+        return {one.name: one for group in self.groups.values() for one in group}
+
+
+CORE: Final = Part(
+    "core",
+    "Sessions of agents",
+    "tests.mutants.scenarios:SCENARIOS",
+    {
+        "Reports": REPORTS,
+        "Ends and stops": ENDINGS,
+        "Delegating": DELEGATING,
+        "Asks": ASKS,
+        "Budgets": BUDGETS,
+        "The line for model calls": LINE,
+        "The agent": AGENT,
+        "The gate": DESK,
+        "Recovery": RECOVERY,
+        "Approvals": APPROVALS,
+        "One case of ends": ENDS,
+        "One case of calls": CALLS,
+        "What requests name": NEW,
+        "One after the other": SECOND,
+        "Polite ends": (*DETACHING, *LEAVING),
+        "Going on": REOPENING,
+        "Shared state": STATE,
+        "Contexts": CONTEXT,
+        "Tools that change": TOOLS,
+        "Rooms for results": ROOMS,
+        "Turns taken back": TAKING_BACK,
+    },
+)
+BACKGROUND: Final = Part(
+    "background",
+    "Background tasks, and words for running agents",
+    "tests.mutants.scenarios_background:BACKGROUND",
+    {"Background tasks": TASKS, "Words for agents": WORDS, "Agents that fail": FAILING},
+)
+PROGRAMS: Final = Part(
+    "programs",
+    "Programs",
+    "tests.mutants.scenarios_programs:PROGRAMS",
+    {
+        "Steps of programs": STEPS,
+        "Calls given up": GIVING_UP,
+        "Deadlines of programs": DEADLINES,
+        "Costs of programs": COSTS,
+    },
+)
+CAPACITY: Final = Part(
+    "capacity",
+    "Capacity that sessions share",
+    "tests.mutants.scenarios_capacity:SHARED",
+    {"The policy of the capacity": POLICY, "Places of a session": PLACES},
+)
+FALLBACK: Final = Part(
+    "fallback",
+    "Agents with several models",
+    "tests.mutants.scenarios_fallback:HUNTED",
+    {"The choice of the next model": NEXT_MODEL},
+)
+ROUNDS: Final = Part(
+    "rounds",
+    "Calls that ask for input",
+    "tests.mutants.scenarios_rounds:ROUNDS",
+    {"Rounds of input": INPUT},
+)
+
+PARTS: Final[Mapping[str, Part]] = {
+    one.name: one for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS)
+}
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    name: one for part in PARTS.values() for name, one in part.mutants.items()
+}
+
+ORIGINS: Final[dict[str, Mutant]] = {one.name: one for one in (*MAKERS, *TRANSLATION)}
+"""Mutants of conversations with several models, in no part: `tests/mutants/test_origins.py` hunts them with
+unit tests."""
+
+PART_OF: Final[dict[str, Part]] = {name: part for part in PARTS.values() for name in part.mutants}
+
+DRIVING: Final = (
+    "Background tasks",
+    "Words for agents",
+    *PROGRAMS.groups,
+    "Shared state",
+    "Contexts",
+    "Tools that change",
+    "Rooms for results",
+    "Turns taken back",
+)
+"""The groups about ways to drive a session beyond asks and delegations."""
+
+NAIVE: Final = (
+    "wakes-at-every-end",
+    "refused-words-stay",
+    "children-counted-anew",
+    "reserve-dropped-at-the-next-turn",
+    "budget-for-last-words",
+    "end-of-an-earlier-turn-ignored",
+)
+"""Mutants that are the naive rules of background tasks and words, as a first design would have them."""

@@ -1,0 +1,85 @@
+"""Mutants of calls that ask a person for input."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+INPUT: Final = (
+    Mutant(
+        "values-of-another-round",
+        "A call goes on without the values that a person gave.",
+        "agent.continued_calls",
+        "return replace(use, given=replace(use.given, values=given.values))",
+        "return use",
+    ),
+    Mutant(
+        "rounds-without-end",
+        "A call may ask for input for ever.",
+        "agent.continued_calls",
+        "if asked is None or rounds >= INPUT_ROUNDS_MAX:",
+        "if asked is None:",
+    ),
+    Mutant(
+        "state-of-the-tool-forgotten",
+        "A later round does not get the tool's own note of the call.",
+        "agent.continued_calls",
+        "InputGiven(rounds + 1, NULL, asked.kept)",
+        "InputGiven(rounds + 1, NULL)",
+    ),
+    Mutant(
+        "state-of-the-first-round",
+        "A later round gets the note of the round before.",
+        "agent.continued_calls",
+        "InputGiven(rounds + 1, NULL, asked.kept)",
+        "InputGiven(rounds + 1, NULL, use.given.kept if use.given else asked.kept)",
+    ),
+    Mutant(
+        "round-not-counted",
+        "Each round is the first.",
+        "agent.continued_calls",
+        "asked, rounds = returned.asked, use.given.round if use.given else 0",
+        "asked, rounds = returned.asked, 0",
+    ),
+    Mutant(
+        "later-round-claims-it-never-started",
+        "A later round that was not started is told as a call that was not.",
+        "session.port_gate",
+        'return isinstance(call, CallTool) and call.effect != "read"',
+        "return False",
+    ),
+    Mutant(
+        "permission-for-input",
+        "A permission covers a call that asks for input.",
+        "session.permissions",
+        "            if question.is_repeat or question.round\n",
+        "            if question.is_repeat\n",
+    ),
+    Mutant(
+        "input-gives-a-permission",
+        "The answer to a form may be a permission for later calls.",
+        "session.permissions",
+        "and not (question.is_repeat or question.round):",
+        "and not question.is_repeat:",
+    ),
+    Mutant(
+        "waits-for-input-in-its-place",
+        "A call that waits for input keeps the place of its tool.",
+        "agent.decider",
+        "start_next_tool(replace(state, tools_out=state.tools_out - 1))",
+        "start_next_tool(state)",
+    ),
+    Mutant(
+        "program-forgets-the-form",
+        "A call of a program goes on as if it had not asked.",
+        "agent.program",
+        'eager.put(_books(state), replace(call, use=use, stage="question"))',
+        'eager.put(_books(state), replace(call, stage="question"))',
+    ),
+    Mutant(
+        "stopped-and-asked",
+        "The call of a stopped agent asks a person for input.",
+        "agent.decider",
+        'state.uses[call]) if state.phase == "acting" else None',
+        "state.uses[call])",
+    ),
+)
