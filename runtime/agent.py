@@ -15,7 +15,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import OnFinish, Profile
 from callboard.runtime.contexts import ContextFunction, checked_function, function_name
 from callboard.runtime.failure_text import text_of
-from callboard.runtime.models.protocol import Model, is_model, model_named
+from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
+from callboard.runtime.models.protocol import Model
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.tools.shared_state import state_keys
@@ -39,7 +40,8 @@ class Agent:
     output_schema: of its report, for calls that give none: a JSON schema, a pydantic model, a dataclass, a
         msgspec Struct, or a type such as `list[int]` (docs/typed-reports.md).
     limits: its own bounds; the narrower of these, the session's and the call's hold.
-    model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
+    model: a `Model`, a name such as "anthropic:claude-sonnet-5", or a `Fallback` of several; None inherits
+        the delegating agent's.
     server_tools: tools that the model's service runs.
     background: True lets its model start sub-agents that work while it goes on.
     on_finish: "wait" if its last word waits for these sub-agents, "cancel" if it ends them.
@@ -48,6 +50,8 @@ class Agent:
     context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
         content blocks that it returns stand before the prompt (docs/context.md).
     later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
+    lossy: True lets a text stand for a block that another model's service cannot take; else such a call fails
+        (docs/several-providers.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -66,21 +70,20 @@ class Agent:
         agents: Sequence["Agent"] = (),
         output_schema: object = None,
         limits: Limits | None = None,
-        model: Model | str | None = None,
+        model: ModelChoice | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
         background: bool = False,
         on_finish: OnFinish = "wait",
         state: Mapping[str, object] | None = None,
         context: ContextFunction | None = None,
         later_tools: Sequence[Tool] = (),
+        lossy: bool = False,
     ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidAgent(
-                f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-'; models call it so"
-            )
+        _check_name(name)
         _check(name, "description", description, str)
         _check(name, "instructions", instructions, str | Sequence)
         _check(name, "limits", limits, Limits | None)
+        _check(name, "state", state, Mapping | None)
         self.name = name
         self.description = clean_text(description)
         self.sources, own = _parted(name, tools)
@@ -95,15 +98,10 @@ class Agent:
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self.output_type = output_type(output_schema)
-        _check(name, "background", background, bool)
-        if on_finish not in get_args(OnFinish):
-            raise InvalidAgent(f'agent {name!r}: on_finish is "wait" or "cancel", not {on_finish!r:.40}')
-        self.background = background
+        _check_choices(name, background, on_finish, lossy)
+        self.background, self.lossy = background, lossy
         self.on_finish: OnFinish = on_finish
-        for each in server_tools:
-            _check(name, "a server tool", each, Mapping)
-        self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
-        _check(name, "state", state, Mapping | None)
+        self._server_tools = _server_tools(name, server_tools)
         self.state = state_keys(name, state or {})
         self.context = checked_function(name, context)
 
@@ -126,7 +124,22 @@ class Agent:
             self.background,
             self.on_finish,
             function_name(self.context),
+            lossy=self.lossy,
         )
+
+    def with_instructions(self, name: str, instructions: str) -> Self:
+        """Return this agent with other instructions for the agent of this name, which it is or can reach."""
+        return self._with_instructions(name, to_json(clean_text(instructions)), {})
+
+    def _with_instructions(self, name: str, instructions: Json, made: dict[str, "Agent"]) -> Self:
+        agent = copy.copy(self)
+        made[agent.name] = agent  # agents may delegate to each other
+        if agent.name == name:
+            agent._instructions = instructions
+        agent.agents = tuple(
+            made.get(one.name) or one._with_instructions(name, instructions, made) for one in self.agents
+        )
+        return agent
 
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
@@ -139,7 +152,7 @@ class Agent:
     @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the agent's own calls may use."""
-        return (self.model,) if self.model else ()
+        return models_of(self.model)
 
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist yet at construction, for two that delegate to each other."""
@@ -156,30 +169,38 @@ def _parted(agent: str, tools: object) -> tuple[tuple[ToolSource, ...], object]:
     return sources, [one for one in given if not isinstance(one, ToolSource)]
 
 
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidAgent(
+            f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-'; models call it so"
+        )
+
+
+def _server_tools(agent: str, tools: Iterable[Mapping[str, object]]) -> tuple[Json, ...]:
+    for each in tools:
+        _check(agent, "a server tool", each, Mapping)
+    return tuple(to_json(dict(each)) for each in tools)
+
+
+def _check_choices(agent: str, background: object, on_finish: object, lossy: object) -> None:
+    _check(agent, "background", background, bool)
+    _check(agent, "lossy", lossy, bool)
+    if on_finish not in get_args(OnFinish):
+        raise InvalidAgent(f'agent {agent!r}: on_finish is "wait" or "cancel", not {on_finish!r:.40}')
+
+
 def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
     if not isinstance(value, kind):
         raise InvalidAgent(f"agent {agent!r}: {what} cannot be {value!r}")
 
 
-def _model(agent: str, model: object) -> Model | None:
+def _model(agent: str, model: object) -> ModelChoice | None:
     try:
         return model_or_name(model)
     except MisuseError as error:
         if isinstance(model, str):
             raise
         raise InvalidAgent(f"agent {agent!r}: {error}") from None
-
-
-def model_or_name(model: object) -> Model | None:
-    """Return a model, or the one of this name. Raises MisuseError for another object, UnknownName."""
-    if model is None or is_model(model):
-        return model
-    if isinstance(model, str):
-        return model_named(model)
-    raise MisuseError(
-        f"model={model!r:.80} is not a model; pass AnthropicModel(...), or a name such as "
-        '"anthropic:claude-sonnet-5"'
-    )
 
 
 def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:

@@ -19,6 +19,7 @@ class ApprovalAnswer(NamedTuple):
     note: the reason; the model reads it if the call may not run. by: the person.
     arguments: to run the call with instead of the requested ones; None for those.
     is_always: True permits later calls of the same tool by agents of the same profile in this session.
+    values: for the form of a call that asks for input, by field; of several forms, by form and field.
     """
 
     is_approved: bool
@@ -26,6 +27,7 @@ class ApprovalAnswer(NamedTuple):
     by: str = ""
     arguments: Mapping[str, object] | None = None
     is_always: bool = False
+    values: Mapping[str, object] | None = None
 
 
 class Approval(PlainValues, frozen=True, gc=True, eq=False):
@@ -34,6 +36,8 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
     address, profile: the agent that makes the call.
     arguments: as the model gave them, not checked yet. arguments_json: the text that it wrote.
     is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
+    round: from 1 up, of a call that asks for input and goes on with it; 0 for any other.
+    forms: of the input, by name: each has a `message`, and a `schema` of its values or a `url` to visit.
     seq, digest: the request in the log. The logged answer names this digest: it proves the shown arguments.
     expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
     """
@@ -50,6 +54,8 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
     seq: int
     digest: str
     expires_at_ms: int | None
+    round: int
+    _forms: Json
     _object: object
     _settle: Callable[[ApprovalAnswer], bool]
     _is_open: Callable[[], bool]
@@ -70,6 +76,16 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         return bytes(self._arguments).decode()
 
     @property
+    def forms_json(self) -> Json:
+        """Return the forms as JSON; null for a call that asks for no input."""
+        return self._forms
+
+    @property
+    def forms(self) -> dict[str, Any]:
+        """Return the forms of a call that asks for input, by name; none for any other call."""
+        return msgspec.json.decode(self._forms) or {}
+
+    @property
     def id(self) -> str:
         """Return `SESSION#SEQ`, by which `callboard approvals` answers the question."""
         return approval_id(self.session_id, self.seq)
@@ -86,15 +102,16 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         by: str = "",
         arguments: Mapping[str, object] | None = None,
         always: bool = False,
+        values: Mapping[str, object] | None = None,
     ) -> bool:
         """Let the call run. Return False if it was answered before, has expired, or is no longer wanted.
 
         by: the person who answers. arguments: to run the call with instead of the requested ones; the model
         is told. always: permit later calls of this tool by agents of this profile too (`Session.revoke`
-        ends that). Raises InvalidPrompt for arguments that do not fit, MisuseError for `always` on an
-        interrupted call.
+        ends that). values: for the forms of a call that asks for input. Raises InvalidPrompt for arguments or
+        values that do not fit, MisuseError for `always` on an interrupted call, or one that asks for input.
         """
-        return self._settle(ApprovalAnswer(True, note, by, arguments, always))
+        return self._settle(ApprovalAnswer(True, note, by, arguments, always, values))
 
     def deny(self, note: str = "", *, by: str = "") -> bool:
         """Refuse the call; the model reads the note. Return False as `approve` does."""

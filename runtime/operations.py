@@ -85,15 +85,16 @@ class Operations(ABC):
         async for found in resume_each(self._catalog.elsewhere("unfinished"), one):
             yield found
 
-    async def delete(self, session_id: str) -> int:
+    async def delete(self, session_id: str, *, forks: bool = False) -> int:
         """Delete a session permanently. Return the number of its events.
 
         No list and no command finds it from now on. Its events, and the large values that no other session
         has, are removed and overwritten in small steps; if the log is closed before the end, the next opening
-        goes on. Raises SessionBusy for one that runs here, SessionNotFound.
+        goes on. forks: True deletes its forks, and theirs, too. Raises SessionBusy for one that runs here,
+        SessionNotFound, and HasForks for a session that has forks.
         """
         self._usable()
-        return await self._catalog.delete(session_id)
+        return await self._catalog.delete(session_id, forks=forks)
 
     async def prune(
         self,
@@ -103,6 +104,8 @@ class Operations(ABC):
         tag: str | None = None,
     ) -> int:
         """Delete the sessions without an event for `older_than`. Return their number.
+
+        A session and its forks go together, once all of them are old.
 
         status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
         """

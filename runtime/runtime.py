@@ -11,13 +11,14 @@ from callboard.actors.protocol.errors import InsideLoop, MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, model_or_name, prompt_json, roster
+from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
+from callboard.runtime.forks.forks import Forks
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.fallback import ModelChoice, model_or_name
 from callboard.runtime.operations import Operations
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
@@ -38,11 +39,11 @@ from callboard.runtime.tools.execution import ToolRunner
 T = TypeVar("T")
 
 
-class Runtime(Operations):
+class Runtime(Operations, Forks):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
-    model: of agents that name none, a `Model` or its name ("anthropic:claude-sonnet-5"). A child inherits it
+    model: of agents that name none, a `Model`, its name, or a `Fallback` of several. A child inherits it
         from its parent.
     limits: of every session.
     durability: `"full"` survives a loss of power, `"process"` only the death of the process (SQLite's
@@ -81,7 +82,7 @@ class Runtime(Operations):
         self,
         log: "str | Path | EventLog" = "callboard.db",
         *,
-        model: Model | str | None = None,
+        model: ModelChoice | str | None = None,
         limits: Limits | None = None,
         durability: Literal["full", "process"] = "full",
         strict_spending: bool = False,

@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage
-from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.profiles import Prices, PriceTier
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -52,8 +52,13 @@ json_bytes = st.one_of(
 @cache
 def messages(kind: type[S]) -> SearchStrategy[S]:
     """Build a strategy for the messages of a class."""
-    fields = {}
+    fields: dict[str, SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
+        if _hint(kind, field.name) == tuple[kind, ...]:  # type: ignore[valid-type]  # a class, made by now
+            # Not recursive: the parts of the same class have no such parts.
+            inner = st.builds(kind, **fields)
+            fields[field.name] = st.just(()) | st.lists(inner, max_size=2).map(tuple)
+            continue
         made = _limits(field.name) if kind is Limits else values(_hint(kind, field.name))
         if field.default is not msgspec.NODEFAULT:
             made = st.just(field.default) | made
@@ -77,7 +82,13 @@ def _limits(name: str) -> SearchStrategy[Any]:
     return st.none() | made
 
 
-prices = st.builds(Prices, *[st.floats(0, 1_000) | st.integers(0, 100)] * 4)
+_rates = [st.floats(0, 1_000) | st.integers(0, 100)] * 4
+price_tiers = st.lists(st.integers(0, LARGEST - 1), max_size=3, unique=True).flatmap(
+    lambda starts: st.tuples(
+        *(st.builds(PriceTier, *_rates, above_tokens=st.just(start)) for start in sorted(starts))
+    )
+)
+prices = st.builds(Prices, *_rates, tiers=st.just(()) | price_tiers)
 
 
 def values(hint: Any) -> SearchStrategy[Any]:
@@ -93,6 +104,8 @@ def values(hint: Any) -> SearchStrategy[Any]:
         return st.sampled_from(parts)
     if hint is Prices:
         return prices
+    if hint is PriceTier:
+        return st.builds(PriceTier, *_rates, above_tokens=st.integers(0, LARGEST - 1))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return messages(hint)
     return _SCALARS[hint]

@@ -33,7 +33,7 @@ class Controlled(Protocol):
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
 
-    async def delete(self, session_id: str) -> int:
+    async def delete(self, session_id: str, *, forks: bool = False) -> int:
         """Delete a session that does not run here. Return the number of its events."""
 
     async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
@@ -66,13 +66,15 @@ def _shown(one: Approval) -> ShownApproval:
         one.is_repeat,
         one.digest,
         one.expires_at_ms,
+        one.forms_json,
     )
 
 
 async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
     session = _session(runtime, command.session)
-    given = ApprovalAnswer(command.is_approved, command.note, command.by, is_always=command.is_always)
+    said = (command.is_approved, command.note, command.by)
+    given = ApprovalAnswer(*said, is_always=command.is_always, values=command.values)
     return await session.approval_port.answer(command.seq, given)
 
 
@@ -93,7 +95,7 @@ async def _tell(runtime: Controlled, command: TellAgent) -> int:
 
 
 async def _delete(runtime: Controlled, command: DeleteSession) -> int:
-    return await runtime.delete(command.session)
+    return await runtime.delete(command.session, forks=command.forks)
 
 
 async def _prune(runtime: Controlled, command: PruneSessions) -> int:

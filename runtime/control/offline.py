@@ -21,6 +21,7 @@ from callboard.runtime.log.protocol import Append, EventLog, Stored
 from callboard.runtime.ports.approval_port import given_by, no_question
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.resuming import pages_from, recorded_of
+from callboard.runtime.tools.input_forms import forms_of
 
 
 class OpenQuestion(NamedTuple):
@@ -61,6 +62,7 @@ def shown(session_id: str, question: OpenQuestion) -> ShownApproval:
         body.is_repeat,
         question.digest,
         request.at + body.timeout_ms if body.timeout_ms else None,
+        body.form,
     )
 
 
@@ -97,6 +99,8 @@ def _given(question: OpenQuestion, answer: ApprovalAnswer) -> ApprovalGiven:
     assert isinstance(body, RequestApproval)
     if answer.arguments is not None:
         raise MisuseError("only the process that runs the session can check changed arguments")
+    if answer.is_approved and any(form.secrets for form in forms_of(body.form)):
+        raise MisuseError("the form has a secret value: only the process that runs the session can take that")
     given = secrets.admitted(given_by(question.request, question.digest, answer, secrets.redactor))
     assert isinstance(given, ApprovalGiven)
     return given

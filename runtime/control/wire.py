@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.log.session_rows import SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -39,6 +40,7 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
     note: str = ""
     by: str = ""
     is_always: bool = False
+    values: dict[str, Any] | None = None
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
@@ -58,9 +60,10 @@ class TellAgent(Base, frozen=True, tag="tell"):
 
 
 class DeleteSession(Base, frozen=True, tag="delete"):
-    """An order to delete a session that does not run."""
+    """An order to delete a session that does not run. forks: its forks, and theirs, too."""
 
     session: str
+    forks: bool = False
 
 
 class PruneSessions(Base, frozen=True, tag="prune"):
@@ -81,7 +84,10 @@ Command: TypeAlias = (
 
 
 class ShownApproval(msgspec.Struct, frozen=True):
-    """A call that waits for a person, as commands show it. expires_at_ms: None for never."""
+    """A call that waits for a person, as commands show it. expires_at_ms: None for never.
+
+    forms: of the input that it asks for, null for none.
+    """
 
     id: str
     session: str
@@ -94,6 +100,7 @@ class ShownApproval(msgspec.Struct, frozen=True):
     is_repeat: bool
     digest: str
     expires_at_ms: int | None = None
+    forms: msgspec.Raw = NULL
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

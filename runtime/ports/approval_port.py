@@ -17,18 +17,18 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionEnded, UnknownName
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.session.permissions import Permission, expires_at, without_person
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer, Approver, Said
-from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.changed_arguments import changed_arguments
+from callboard.runtime.tools.input_forms import checked_values
 
 _NOTE_CHARS_MAX: Final = 2_000
 
@@ -159,6 +159,9 @@ class ApprovalPort:
     def _message(self, request: Event, digest: str, answer: ApprovalAnswer) -> ApprovalGiven:
         """Return the message of an answer. Raises InvalidPrompt, MisuseError for one that cannot be given."""
         given = given_by(request, digest, answer, self._board.secrets.redactor)
+        if given.values != NULL:
+            values = self._board.inputs.take(request, given.values, self._board.secrets)
+            return replace(given, values=values)
         if answer.arguments is None or not answer.is_approved:
             return given
         assert isinstance(request.body, RequestApproval)
@@ -175,7 +178,7 @@ class ApprovalPort:
 
     def _answered_alone(self, request: Event) -> bool:
         """Answer a question that needs no person. Return False if it needs one."""
-        answer = without_person(request, now_ms(), self._board.gate.permissions)
+        answer = without_person(request, self._board.now_ms, self._board.gate.permissions)
         if answer is not None:
             self._board.answer(request, answer)
             self._close(request.seq)
@@ -191,7 +194,7 @@ class ApprovalPort:
     def _set_timer(self, request: Event) -> None:
         due, waiting = expires_at(request), self._waiting[request.seq]
         if due is not None:
-            left = max(1, due - now_ms())
+            left = max(1, due - self._board.now_ms)
             loop = asyncio.get_running_loop()
             waiting.timer = loop.call_later(left / 1_000, self._expire, request)
 
@@ -250,6 +253,8 @@ class ApprovalPort:
             seq,
             digest,
             expires_at(request),
+            body.round,
+            body.form,
             self._board.deps.current,
             lambda answer: self._settle(seq, digest, answer),
             lambda: self._is_open(request),
@@ -284,7 +289,9 @@ class ApprovalPort:
             told = self._board.secrets.redactor.told(error)
             logger.error("asking for approval of %s failed\n%s", body.tool, told)
             why = f"asking for it failed with {type(error).__name__}"
-            given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
+            given = ApprovalGiven(
+                body.turn, body.call, "denied", why, is_repeat=body.is_repeat, round=body.round
+            )
             self._board.answer(request, Post(request.sender, given))
 
 
@@ -294,13 +301,16 @@ def no_question(session_id: str, seq: int) -> UnknownName:
 
 
 def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Redactor) -> ApprovalGiven:
-    """Return the message of a person's answer, without changed arguments. Raises MisuseError."""
+    """Return the message of a person's answer, without changed arguments.
+
+    Raises MisuseError, and InvalidPrompt for values that do not fit the form.
+    """
     asked = request.body
     assert isinstance(asked, RequestApproval)
-    if answer.is_always and asked.is_repeat:
-        raise MisuseError(
-            f"call {request.seq} of {asked.tool} was interrupted: approve it alone, without `always`"
-        )
+    _refuse_misfit(request.seq, asked, answer)
+    values = NULL
+    if asked.round and answer.is_approved:
+        values = checked_values(asked.form, answer.values)
     return ApprovalGiven(
         asked.turn,
         asked.call,
@@ -310,7 +320,22 @@ def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Reda
         asked.is_repeat,
         redactor.cut(clean_text(answer.by), BY_CHARS_MAX),
         is_always=answer.is_always and answer.is_approved,
+        round=asked.round,
+        values=values,
     )
+
+
+def _refuse_misfit(seq: int, asked: RequestApproval, answer: ApprovalAnswer) -> None:
+    """Refuse an answer that its question does not take. Raises MisuseError, InvalidPrompt."""
+    call, is_form = f"call {seq} of {asked.tool}", asked.round > 0
+    if answer.is_always and asked.is_repeat:
+        raise MisuseError(f"{call} was interrupted: approve it alone, without `always`")
+    if answer.is_always and is_form:
+        raise MisuseError(f"{call} asks for input: approve it alone, without `always`")
+    if is_form and answer.arguments is not None:
+        raise InvalidPrompt(f"{call} has begun: give values=, not arguments=")
+    if answer.values is not None and not is_form:
+        raise InvalidPrompt(f"{call} asks for no input: it takes no values=")
 
 
 async def _awaited(said: Awaitable[Said]) -> Said:

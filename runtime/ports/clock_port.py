@@ -5,7 +5,6 @@ import asyncio
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.port_messages import TimerFired
-from callboard.runtime.clock import now_ms
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import TimerPort
 
@@ -20,7 +19,7 @@ class ClockPort(TimerPort):
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
         """Fire a timer `after_ms` after `at`, at once if that time is over."""
         self.disarm(timer)
-        left = max(0, at + after_ms - now_ms())
+        left = max(0, at + after_ms - self._board.now_ms)
         loop = asyncio.get_running_loop()
         self._handles[timer] = loop.call_later(left / 1_000, self._fire, timer, request)
 

@@ -114,7 +114,7 @@ class ContextPort:
                 self._threads.give_up(job)
 
     async def _wait(self, request: Event, wanted: MakeContext, work: Coroutine[object, None, object]) -> None:
-        """Answer with the value of the function, or with the reason why there is none."""
+        """Answer with the value of the function, or with the reason for its absence."""
         task = asyncio.get_running_loop().create_task(work)
         limit_s = wanted.timeout_ms / 1_000
         self._functions.add(task)  # the loop itself would forget one that is left behind

@@ -8,20 +8,23 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
+from msgspec.structs import astuple, replace
 
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.live_answer import LiveAnswer
 from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
@@ -37,10 +40,13 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("usage", (Usage, type(None))),
     ("failure", (ModelFailure, type(None))),
     ("model", (str,)),
+    ("origin", (Origin, type(None))),
+    ("sent", (Sent, type(None))),
 )
 # The types of these fields in most answers: one look costs half of five, which counts in a large fan-out.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
 _WHOLE: Final = {int}
+_NO_MODEL: Final = ModelSpec("")
 _TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or name
 
 logger = logging.getLogger("callboard.models")
@@ -57,10 +63,13 @@ class LiveTexts(Protocol):
 
 
 class ModelPort:
-    """The model calls of one session. texts: gets each piece of streamed text."""
+    """The model calls of one session. texts: gets each piece of streamed text. counts: of the runtime."""
 
-    def __init__(self, board: Board, models: Mapping[str, Model], texts: LiveTexts) -> None:
+    def __init__(
+        self, board: Board, models: Mapping[str, Model], texts: LiveTexts, counts: CountWatch
+    ) -> None:
         self._board = board
+        self._counts = counts
         self._models = models
         self._texts = texts
         self._tasks = Tasks(self._lost, self._expired)
@@ -80,6 +89,7 @@ class ModelPort:
         asked = request_of(state)
         asked.deps = self._board.deps.current
         asked.session_id = self._board.session_id
+        asked.seq = request.seq
         asked.at = self._board.now_ms
         if asked.model.is_program:
             asked.state_of = self._board.gate.shared.json_of
@@ -91,11 +101,11 @@ class ModelPort:
         answer = self._call(asked, live)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             self._live[request.seq] = live
-            work = self._wait(request, wish, asked.model.name, answer, live)
+            work = self._wait(request, wish, asked.model, answer, live)
             self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)
         else:
             live.end()
-            self._post(request, self._made(wish, answer, asked.model.name))
+            self._post(request, self._made(wish, answer, asked.model))
 
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
@@ -152,7 +162,7 @@ class ModelPort:
         self,
         request: Event,
         wish: TurnRequested,
-        asked: str,
+        asked: ModelSpec,
         work: Awaitable[ModelAnswer],
         live: LiveAnswer,
     ) -> None:
@@ -192,11 +202,12 @@ class ModelPort:
     def _post(self, request: Event, reply: ModelReplied) -> None:
         grant = request.body
         assert isinstance(grant, CallModel)
+        self._counts.look(self._board.core.states.get(grant.agent), reply)
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
 
-    def _made(self, wish: TurnRequested, answer: object, asked: str = "") -> ModelReplied:
-        """Make a reply of a model's answer of any kind. asked: the name of the model that was called."""
+    def _made(self, wish: TurnRequested, answer: object, asked: ModelSpec = _NO_MODEL) -> ModelReplied:
+        """Make a reply of a model's answer of any kind. asked: the model that was called."""
         try:
             return self._replied(wish, checked(answer), asked)
         except (TypeError, ValueError) as error:
@@ -207,7 +218,7 @@ class ModelPort:
         logger.error("a model raised instead of answering\n%s", told)
         return ModelAnswer(failure=ModelFailure("model_crashed", located_text(error)))
 
-    def _replied(self, wish: TurnRequested, answer: ModelAnswer, asked: str) -> ModelReplied:
+    def _replied(self, wish: TurnRequested, answer: ModelAnswer, asked: ModelSpec) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
         if answer.failure is not None:
             return self._failed(wish, answer, answer.failure, asked)
@@ -215,11 +226,16 @@ class ModelPort:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
             return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
-        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked)
-        return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
+        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked.name)
+        made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
+        if answer.sent is not None:
+            made = replace(made, sent=Sent(*map(self._short, astuple(answer.sent))))
+        if answer.origin is None or answer.origin == asked.made_by:
+            return made
+        return replace(made, origin=Origin(*map(self._short, astuple(answer.origin))))
 
     def _failed(
-        self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure, asked: str
+        self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure, asked: ModelSpec
     ) -> ModelReplied:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
         told = ModelFailure(
@@ -228,7 +244,7 @@ class ModelPort:
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
-        model = self._other(answer.model, asked)
+        model = self._other(answer.model, asked.name)
         return ModelReplied(wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model)
 
     def _other(self, model: str, asked: str) -> str:
@@ -255,13 +271,17 @@ def checked(answer: object) -> ModelAnswer:
     """Return a model's answer if the log can hold all its parts. Raises TypeError, ValueError."""
     if not isinstance(answer, ModelAnswer):
         raise TypeError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
-    parts = msgspec.structs.astuple(answer)
+    parts = astuple(answer)
     if tuple(map(type, parts)) not in _USUAL:
         for (name, kinds), value in zip(_PARTS, parts, strict=True):
             if not isinstance(value, kinds):
                 raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
+    for name in ("origin", "sent"):
+        said: Origin | Sent | None = getattr(answer, name)
+        if said is not None and not all(isinstance(part, str) for part in astuple(said)):
+            raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")
     if answer.usage is not None:
-        counts = msgspec.structs.astuple(answer.usage)
+        counts = astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
             raise ValueError(f"the counts of ModelAnswer.usage are whole numbers from 0 up, not {counts!r}")
     return answer

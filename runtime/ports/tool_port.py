@@ -5,11 +5,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
+from callboard.actors.agent.continued_calls import asked_of
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.tools.context import ToolContext
@@ -45,14 +48,19 @@ class ToolPort:
         state = self._board.core.states[request.sender]
         assert isinstance(call, CallTool)
         assert isinstance(state, AgentState)
-        profile = prefix_of(state).profile.name
-        tool = self._tools.find(request.sender, profile, call.tool)
+        prefix = prefix_of(state)
+        profile = prefix.profile.name
+        tool = self._tools.find(request.sender, profile, call.tool, prefix.specs.get(call.tool))
         if tool is None:
             self._answer(request, failed(f"there is no tool {call.tool!r} in this program"))
             return
         timeout_s, max_chars = state.limits.tool_timeout_s, state.limits.max_tool_output_chars
         assert timeout_s is not None  # an agent's `Begin` states every limit
         assert max_chars is not None
+        if (asked := self._missing_input(request, call, state)) is not None:
+            said = to_json("The input of a person was secret, and was not kept over the end of a process.")
+            self._answer(request, ToolOutcome("input_required", said, asked=asked))
+            return
         ctx = self._context(request, call, profile)
         result = self._runner.run(
             tool,
@@ -97,7 +105,14 @@ class ToolPort:
             secrets=self._board.secrets,
             shared=StateAccess(self._board.gate.state_for(request)),
             toolbox=partial(self._change, sender, profile),
+            given=self._board.inputs.whole(sender, call),
         )
+
+    def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
+        """Return the input to ask for again: its secret values went with the process that had them."""
+        asked = asked_of(state, call.turn, call.call) if call.given is not None else None
+        is_whole = asked is None or self._board.inputs.has(request.sender, call, asked)
+        return None if is_whole else asked
 
     def _change(self, sender: str, profile: str, tools: Sequence[object], agent: str) -> ToolsChange:
         """Return the change that a tool makes: for its own agent, or for all agents of a profile."""
@@ -126,6 +141,12 @@ class ToolPort:
             updates, change = (), None  # a call that failed changes nothing, so that it can be made again
         result = (outcome.status, outcome.output, outcome.trace)
         returned = ToolReturned(
-            call.turn, call.call, *result, state_update=updates, state_read=read, tools=change
+            call.turn,
+            call.call,
+            *result,
+            state_update=updates,
+            state_read=read,
+            tools=change,
+            asked=outcome.asked,
         )
         self._board.answer(request, Post(request.sender, returned))

@@ -51,7 +51,8 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=STEP, 
     run, step: the run, and the number of the step in it, from 1 up. at: the time of the step. wake: the
     program's earliest deadline; None for none. Both are in milliseconds since 1970 UTC. cancels: the ids of
     open asks that the program gave up. marks: the names that `ctx.since` was first asked about. state: the
-    values of the shared state that the step has read.
+    values of the shared state that the step has read. undeclared: of the other keys that it has looked up,
+    the words of the error.
     """
 
     run: str
@@ -61,6 +62,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=STEP, 
     cancels: tuple[str, ...]
     marks: dict[str, bool]
     state: dict[str, Json] = {}
+    undeclared: dict[str, str] = {}
 
 
 class TextBlock(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):

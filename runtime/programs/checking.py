@@ -6,9 +6,11 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.programs.history import last_run
 from callboard.runtime.programs.program import Program
-from callboard.runtime.programs.replaying import ProgramDiverged, executed_again
+from callboard.runtime.programs.replaying import ProgramDiverged, repeat, what_of
+from callboard.runtime.programs.run import ProgramRun
 
 Verdict: TypeAlias = Literal["ok", "diverged", "missing"]
 """`missing`: the given agents hold no program of that name."""
@@ -17,7 +19,7 @@ Verdict: TypeAlias = Literal["ok", "diverged", "missing"]
 class RunCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     """The check of an agent's last run. steps: the recorded ones.
 
-    step, recorded, now: of a divergence, the step, what it did, and what the program does now.
+    step, recorded, now: of a divergence, the step, its recorded asks, and those of the program today.
     """
 
     address: str
@@ -41,7 +43,7 @@ class RunCheck(msgspec.Struct, frozen=True, omit_defaults=True):
 def check_run(found: Program[object] | None, name: str, address: str, messages: Sequence[Json]) -> RunCheck:
     """Execute the last run of a conversation again, and compare each step.
 
-    found: the program as it is now, None if there is none of that name. name: of the recorded program.
+    found: the program of today, None for a name that is gone. name: of the recorded program.
     address: of its agent.
     """
     if found is None:
@@ -50,9 +52,14 @@ def check_run(found: Program[object] | None, name: str, address: str, messages: 
     if recorded is None or not recorded.steps:
         return RunCheck(address, name, "ok")
     steps = len(recorded.steps)
-    try:
-        run = executed_again(found.model.main_of(recorded.prompt), "", recorded)
-    except ProgramDiverged as error:
-        return RunCheck(address, name, "diverged", steps, error.step, error.recorded, error.now)
+    run = ProgramRun(found.model.main_of(recorded.prompt), recorded.steps[0].step.head.run)
+    for one in recorded.steps:
+        try:
+            repeat(run, one)
+        except ProgramDiverged as error:
+            return RunCheck(address, name, "diverged", steps, error.step, error.recorded, error.now)
+        except SystemExit as error:
+            at, did = one.step.head.step, what_of(one.step)
+            return RunCheck(address, name, "diverged", steps, at, did, f"raised {located_text(error)}")
     run.stop()
     return RunCheck(address, name, "ok", steps)

@@ -17,10 +17,12 @@ from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.shared_state import is_key_name
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
-    from callboard.runtime.models.protocol import Model
+    from callboard.runtime.models.fallback import ModelChoice
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,21 +38,31 @@ class Roster(Protocol):
 
     name: str
     tools: dict[str, Tool]
+    sources: tuple[ToolSource, ...]
     later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
-    models: "tuple[Model, ...]"
+    models: "tuple[ModelChoice, ...]"
 
 
 class ProgramState:
-    """The shared state as a program reads it. The log keeps what a step has read, for its re-execution."""
+    """The shared state as a program reads it: `ctx.state["key"]`, and nothing else.
+
+    The log keeps the values that a step has read, for its re-execution. So this is no mapping: to go through
+    all keys would put the whole state into the log.
+    """
 
     __slots__ = ("_run",)
+
+    __iter__ = None  # else Python would look for the keys 0, 1, 2 ...
+    __contains__ = None
 
     def __init__(self, run: ProgramRun) -> None:
         self._run = run
 
     def __getitem__(self, key: str) -> Any:
         """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
+        if not is_key_name(key):  # it cannot be declared, and the log may not be able to hold it
+            raise KeyError(f"{key!r:.80} is no name of a state key")
         return msgspec.json.decode(self._run.state_of(key))
 
 
@@ -121,30 +133,32 @@ class ProgramContext:
     async def call(self, tool: Tool | str, /, **arguments: object) -> object:
         """Call one of the program's tools, and return its result, of the type that its function returns.
 
-        tool: made by `@tool`, or the name of any tool. arguments: by their names, without the tool's context.
+        tool: made by `@tool`, or the name of any tool, as of a tool of an MCP server, whose result is text.
+        arguments: by their names, without the tool's context.
         Raises CallFailed, Interrupted for a call whose effect is unknown, NotApproved; MisuseError for a tool
         that the program does not list.
         """
         found = self._known_tool(tool)
-        return tool_value(found, await self._ask(found.name, arguments))
+        answer = await self._ask(found if isinstance(found, str) else found.name, arguments)
+        return tool_value(found, answer)
 
     @overload
     async def ask_model(
-        self, prompt: Prompt, *, schema: type[T], system: str = "", model: "Model | str" = ""
+        self, prompt: Prompt, *, schema: type[T], system: str = "", model: "ModelChoice | str" = ""
     ) -> T: ...
 
     @overload
     async def ask_model(
-        self, prompt: Prompt, *, schema: None = None, system: str = "", model: "Model | str" = ""
+        self, prompt: Prompt, *, schema: None = None, system: str = "", model: "ModelChoice | str" = ""
     ) -> str: ...
 
     @overload
     async def ask_model(
-        self, prompt: Prompt, *, schema: object, system: str = "", model: "Model | str" = ""
+        self, prompt: Prompt, *, schema: object, system: str = "", model: "ModelChoice | str" = ""
     ) -> Any: ...
 
     async def ask_model(
-        self, prompt: Prompt, *, schema: object = None, system: str = "", model: "Model | str" = ""
+        self, prompt: Prompt, *, schema: object = None, system: str = "", model: "ModelChoice | str" = ""
     ) -> Any:
         """Ask a model one question, without tools, and return its answer.
 
@@ -218,16 +232,20 @@ class ProgramContext:
             )
         return agent.name
 
-    def _known_tool(self, tool: Tool | str) -> Tool:
+    def _known_tool(self, tool: Tool | str) -> Tool | str:
+        """Return a tool of the program, or a name that its sources may have."""
         name = tool if isinstance(tool, str) else getattr(tool, "name", "")
         found = {**self._agent.later_tools, **self._agent.tools}.get(name)
+        if found is None and isinstance(tool, str) and self._agent.sources:
+            # This object serves many sessions, and each has a list of its own: the gate knows that one.
+            return tool
         if found is None or (not isinstance(tool, str) and found is not tool):
             raise MisuseError(
                 f"program {self._agent.name!r} has no tool {tool!r}: list it in @program(tools=[...])"
             )
         return found
 
-    def _known_model(self, model: "Model | str") -> str:
+    def _known_model(self, model: "ModelChoice | str") -> str:
         name = model if isinstance(model, str) else model.spec.name
         if name not in [one.spec.name for one in self._agent.models]:
             raise MisuseError(

@@ -16,6 +16,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.programs.asks import Answer, Step, run_name
 from callboard.runtime.programs.history import RecordedRun, answers_from, last_run
@@ -73,6 +74,15 @@ class ProgramModel:
             return self._stepped(request)
         except ProgramCrashed as error:
             return ModelAnswer(failure=ModelFailure(CRASHED, str(error)), usage=ZERO, model=self.spec.name)
+        except (KeyboardInterrupt, SystemExit) as error:
+            logger.error(
+                "%s: %s in a step of program %r ends the event loop of this process; resume its sessions, "
+                "which repeats the step",
+                request.address,
+                located_text(error),
+                self._agent,
+            )
+            raise
         finally:
             if (took := monotonic_ms() - began) > SLOW_MS:
                 logger.warning(

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -10,17 +10,34 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
-from callboard.runtime.agent import Agent, model_or_name
+from callboard.runtime.agent import Agent
+from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.programs.asks import text_of_blocks
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.model import ProgramModel
 from callboard.runtime.programs.run import Main, ProgramRun
 from callboard.runtime.tools.docstrings import described
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+class _AgentOptions(TypedDict, total=False):
+    agents: Sequence[Agent]
+    tools: Sequence[Tool | ToolSource]
+    limits: Limits | None
+    state: Mapping[str, object] | None
+    later_tools: Sequence[Tool]
+
+
+class ProgramOptions(_AgentOptions, total=False):
+    """The options of `@program` beside a name and a description; `program` describes each."""
+
+    schema: object
+    models: Sequence[ModelChoice | str]
 
 
 class Program(Agent, Generic[R_co]):
@@ -39,31 +56,17 @@ class Program(Agent, Generic[R_co]):
         *,
         description: str = "",
         schema: object = None,
-        agents: Sequence[Agent] = (),
-        tools: Sequence[Tool] = (),
-        models: Sequence[Model | str] = (),
-        limits: Limits | None = None,
-        state: Mapping[str, object] | None = None,
-        later_tools: Sequence[Tool] = (),
+        models: Sequence[ModelChoice | str] = (),
+        **options: Unpack[_AgentOptions],
     ) -> None:
         _check_function(name, function)
         super().__init__(
             name,
             description=description,
-            tools=tools,
-            agents=agents,
             output_schema=schema,
-            limits=limits,
-            state=state,
-            later_tools=later_tools,
             model=ProgramModel(name, self._main_of),
+            **options,
         )
-        # The program's context looks tools up by this object, which serves many sessions at once.
-        if self.sources:
-            raise InvalidAgent(
-                f"program {name!r}: tools of {self.sources[0]!r} are known only in a session; "
-                "give them to an agent of the program and delegate to it"
-            )
         self.function = function
         self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)
 
@@ -77,7 +80,7 @@ class Program(Agent, Generic[R_co]):
     @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the program's own steps and questions may use."""
-        return (self.model, *self.models)
+        return (self.model, *(one for choice in self.models for one in models_of(choice)))
 
     def profile(self) -> Profile:
         """Return the plain description that goes into the log."""
@@ -100,13 +103,7 @@ def program(
     *,
     name: str | None = None,
     description: str | None = None,
-    schema: object = None,
-    agents: Sequence[Agent] = (),
-    tools: Sequence[Tool] = (),
-    models: Sequence[Model | str] = (),
-    limits: Limits | None = None,
-    state: Mapping[str, object] | None = None,
-    later_tools: Sequence[Tool] = (),
+    **options: Unpack[ProgramOptions],
 ) -> Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]: ...
 
 
@@ -116,13 +113,7 @@ def program(
     *,
     name: str | None = None,
     description: str | None = None,
-    schema: object = None,
-    agents: Sequence[Agent] = (),
-    tools: Sequence[Tool] = (),
-    models: Sequence[Model | str] = (),
-    limits: Limits | None = None,
-    state: Mapping[str, object] | None = None,
-    later_tools: Sequence[Tool] = (),
+    **options: Unpack[ProgramOptions],
 ) -> Program[R] | Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]:
     """Turn an async function of a context and a prompt into an agent, a host or a sub-agent.
 
@@ -147,18 +138,7 @@ def program(
     def make(function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]]) -> Program[R]:
         called = str(name or getattr(function, "__name__", ""))
         told = described(function.__doc__).summary if description is None else description
-        return Program(
-            function,
-            called,
-            description=told,
-            schema=schema,
-            agents=agents,
-            tools=tools,
-            models=models,
-            limits=limits,
-            state=state,
-            later_tools=later_tools,
-        )
+        return Program(function, called, description=told, **options)
 
     return make if function is None else make(function)
 

@@ -2,13 +2,15 @@
 
 Each step must ask the same, in any order: asks of one step run together, and asyncio itself may order them
 by chance (`as_completed` of bare coroutines). It must also give up the same asks, and end where it ended.
+It may read no other key of the shared state: the values of that time are recorded for those that it read.
 """
 
 from collections import Counter
 from typing import Final
 
-from callboard.runtime.programs.asks import Ask, Step
-from callboard.runtime.programs.history import RecordedRun
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.programs.asks import Ask, Head, Step
+from callboard.runtime.programs.history import RecordedRun, RecordedStep
 from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
 
 _SHOWN: Final = 3  # asks of a side
@@ -39,15 +41,43 @@ def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
     """
     made = ProgramRun(main, recorded.steps[0].step.head.run if recorded.steps else run)
     for one in recorded.steps:
-        head = one.step.head
-        try:
-            found = difference(one.step, made.step(one.answers, head.at, head.marks, head.state.__getitem__))
-        except ProgramCrashed as error:
-            raise ProgramDiverged(head.step, _what(one.step), f"crashed: {error}") from error
-        if found is not None:
-            made.stop()
-            raise ProgramDiverged(head.step, *found)
+        repeat(made, one)
     return made
+
+
+def repeat(run: ProgramRun, one: RecordedStep) -> None:
+    """Execute the next recorded step of a run again. Raises ProgramDiverged, and stops the run."""
+    head = one.step.head
+    state = _RecordedState(head)
+    try:
+        found = difference(one.step, run.step(one.answers, head.at, head.marks, state.read))
+    except ProgramCrashed as error:
+        found = state.new_read or (what_of(one.step), f"crashed: {error}")
+        raise ProgramDiverged(head.step, *found) from error
+    if found := state.new_read or found:
+        run.stop()
+        raise ProgramDiverged(head.step, *found)
+
+
+class _RecordedState:
+    """The shared state as a recorded step has read it.
+
+    new_read: after a look at a key that it did not read, what each side does.
+    """
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self.new_read: tuple[str, str] | None = None
+
+    def read(self, key: str) -> Json:
+        head = self._head
+        if key in head.undeclared:
+            raise KeyError(head.undeclared[key])
+        if key not in head.state:
+            # Kept, since the program may catch the error.
+            self.new_read = f"did not read ctx.state[{key!r:.80}]", f"reads ctx.state[{key!r:.80}]"
+            raise ProgramDiverged(head.step, *self.new_read)
+        return head.state[key]
 
 
 def difference(recorded: Step, now: Step) -> tuple[str, str] | None:
@@ -76,7 +106,8 @@ def _cancels(ids: set[str]) -> str:
     return _listed([f"gave up {one}" for one in sorted(ids)]) or "gave up nothing else"
 
 
-def _what(step: Step) -> str:
+def what_of(step: Step) -> str:
+    """Return the asks or the end of a step, in words."""
     return _end(step) if step.ending else _asks(step.asks, _ids(step))
 
 

@@ -71,6 +71,7 @@ class ProgramRun:
         self._random: Random | None = None
         self._state_of: StateOf | None = None
         self._read: dict[str, Json] = {}
+        self._undeclared: dict[str, str] = {}
 
     def step(
         self,
@@ -83,12 +84,13 @@ class ProgramRun:
 
         answers: in the order of the log. at: the time, in milliseconds since 1970 UTC; never less than that
         of the step before. marks: of a recorded step; None for a new one. state_of: for reading the shared
-        state; of a recorded step it knows the values that were read then. Raises ProgramCrashed.
+        state; of a recorded step it knows the values that were read then. Raises ProgramCrashed; passes
+        SystemExit and KeyboardInterrupt of the program on.
         """
         self.steps += 1
         self.at = at
         self._new, self._given_up, self._marks, self._recorded_marks = {}, [], {}, marks
-        self._read, self._state_of = {}, state_of
+        self._read, self._undeclared, self._state_of = {}, {}, state_of
         if self._task is None:
             self._began_at = at
         self._run(partial(self._begin, answers))
@@ -162,7 +164,11 @@ class ProgramRun:
         if key not in self._read:
             if self._state_of is None:
                 raise KeyError(f"no session is here, so nothing shares the state key {key!r:.80}")
-            self._read[key] = self._state_of(key)
+            try:
+                self._read[key] = self._state_of(key)
+            except KeyError as error:  # the program may catch it, and go on
+                self._undeclared[key] = str(error.args[0])
+                raise
         return self._read[key]
 
     @property
@@ -181,9 +187,9 @@ class ProgramRun:
             where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()
             raise ProgramCrashed(f"{error} ({where})") from None
-        except SystemExit as error:
+        except (KeyboardInterrupt, SystemExit):  # of a signal's handler, too: no failure of the program
             self._abandon()
-            raise ProgramCrashed(f"{located_text(error)}; a program ends with `return`") from None
+            raise
 
     def _begin(self, answers: Iterable[Answer]) -> None:
         """Start the program in the first step; hand over the answers."""
@@ -195,7 +201,8 @@ class ProgramRun:
                 future.set_result(answer)
 
     def _head(self, wake: int | None) -> Head:
-        return Head(self.run, self.steps, self.at, wake, tuple(self._given_up), self._marks, self._read)
+        given_up = tuple(self._given_up)
+        return Head(self.run, self.steps, self.at, wake, given_up, self._marks, self._read, self._undeclared)
 
     def _end(self, task: "asyncio.Task[object]") -> Ending:
         """Return the end of a program that returned. Raises ProgramCrashed for one that raised."""

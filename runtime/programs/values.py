@@ -26,13 +26,16 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 _REMEMBERED: Final = 256  # tools whose result type is kept; to resolve one takes 20 us
 
 
-def tool_value(tool: Tool, answer: Answer) -> object:
+def tool_value(tool: Tool | str, answer: Answer) -> object:
     """Return the result of a call, of the type that the tool's function is annotated with.
 
-    Without such a type, return the text. Raises CallFailed, Interrupted, NotApproved.
+    tool: its name, if it has no function in this program. Without such a type, return the text. Raises
+    CallFailed, Interrupted, NotApproved.
     """
     if answer.is_error:
-        _raise_call(tool.name, answer)
+        _raise_call(tool if isinstance(tool, str) else tool.name, answer)
+    if isinstance(tool, str):
+        return answer.text
     hint, read = _reader(tool)
     try:
         return read(answer)

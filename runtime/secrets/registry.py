@@ -71,7 +71,7 @@ class Secrets:
                 values[str(place)] = each
         self._has_own = bool(patterns)
         self.redactor = Redactor([*patterns, *_key_patterns()] if finds_keys else patterns)
-        self._learn(values)
+        self.learn(values)
 
     def __repr__(self) -> str:
         return f"Secrets({sorted(self._refs)})"
@@ -87,9 +87,10 @@ class Secrets:
                     self.redactor.learn(ref.name, ref.resolve())
         for holder in holders:
             if isinstance(holder, HoldsSecrets):
-                self._learn(holder.secrets())
+                self.learn(holder.secrets())
 
-    def _learn(self, values: Mapping[str, str]) -> None:
+    def learn(self, values: Mapping[str, str]) -> None:
+        """Search for these values, by name, from now on. Raises MisuseError for one that is too short."""
         for name, value in values.items():
             self.redactor.learn(name, value)
 
@@ -183,14 +184,13 @@ def _profile(redactor: Redactor, raw: Json) -> Json:
 
 
 def _refuse_model(redactor: Redactor, model: ModelSpec | None) -> None:
-    if model is None:
-        return
-    refuse(redactor, "the name of a model", model.name)
-    if redactor.json(model.params) is not model.params:
-        raise InvalidPrompt(
-            f"the parameters of model {model.name!r} hold a secret, and they are written into the log; "
-            "give it as api_key= or headers= instead"
-        )
+    for spec in model.all_specs if model else ():
+        refuse(redactor, "the name of a model", spec.name)
+        if redactor.json(spec.params) is not spec.params:
+            raise InvalidPrompt(
+                f"the parameters of model {spec.name!r} hold a secret, and they are written into the log; "
+                "give it as api_key= or headers= instead"
+            )
 
 
 def _reply(redactor: Redactor, reply: ModelReplied) -> ModelReplied:

@@ -14,6 +14,7 @@ _TEXTS = {
     "output_type": "its output type",
     "server_tools": "its server tools",
     "context": "its context function",
+    "lossy": "its rule for blocks that a model cannot take",
 }
 
 
@@ -68,7 +69,23 @@ def _names(what: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 def _models(what: str, old: ModelSpec, new: ModelSpec) -> Iterator[str]:
     for field, one, other in _changes(old, new):
-        yield f"{what}: {field} was {_shown(one)}, is {_shown(other)}"
+        if field == "fallback":
+            yield from _fallbacks(what, old, new)
+        else:
+            yield f"{what}: {field} was {_shown(one)}, is {_shown(other)}"
+
+
+def _fallbacks(what: str, old: ModelSpec, new: ModelSpec) -> Iterator[str]:
+    before, now = _fallback_names(old), _fallback_names(new)
+    if before != now:
+        yield f"{what}: it fell back to {before}, falls back to {now}"
+        return
+    for one, other in zip(old.fallback, new.fallback, strict=True):
+        yield from _models(f"{what}, its fallback {one.name}", one, other)
+
+
+def _fallback_names(spec: ModelSpec) -> str:
+    return ", ".join(one.name for one in spec.fallback) or "none"
 
 
 def _changes(old: msgspec.Struct, new: msgspec.Struct) -> Iterator[tuple[str, object, object]]:

@@ -43,6 +43,7 @@ from callboard.runtime.sessions.admitted_groups import admitted_groups
 from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
+from callboard.runtime.sessions.secret_inputs import SecretInputs
 from callboard.runtime.sessions.session_deps import SessionDeps
 
 PATIENCE_S: Final = 10.0  # seconds that cancelled work may take to end, before a session leaves it behind
@@ -63,11 +64,15 @@ class Board:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
         self.on_cut_off: Callable[[], None] = lambda: None
+        self.on_published: Callable[[], None] = lambda: None
+        self.on_posted: Callable[[Sequence[Event]], None] | None = None
+        self.time: Callable[[], int] | None = None  # of a clock of its own
         self.on_agent_end: Callable[[str], None] | None = None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
+        self.inputs = SecretInputs()
         self._epoch = epoch
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
@@ -100,7 +105,7 @@ class Board:
     @property
     def now_ms(self) -> int:
         """Return the time by the session's clock, in milliseconds since 1970 UTC. It never goes back."""
-        return max(now_ms(), self._at)
+        return max(self.time() if self.time else now_ms(), self._at)
 
     # --- posting ------------------------------------------------------------------
 
@@ -136,7 +141,7 @@ class Board:
         try:
             if not self._unpublished:
                 # One time for all events of a pass, which takes a few milliseconds at most.
-                self._at = max(now_ms(), self._at)
+                self._at = self.now_ms
                 self._run_queue.after_pass(self._publish_in_context)
             if self._is_foreign:
                 self._is_foreign = False
@@ -155,6 +160,7 @@ class Board:
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
+        self.on_published()
 
     def _fail_stop(self, error: BaseException) -> None:
         """Fail the session in this process. Raise an error again that is not an Exception."""
@@ -166,6 +172,8 @@ class Board:
         self._writer.stage(self.session_id, self._epoch, events)
         for event in [one for one in events if type(one.body) in DELEGATION_KINDS]:
             self.delegations.add(event)
+        if self.on_posted is not None:
+            self.on_posted(events)
         if self.on_agent_end is not None:
             for event in events:
                 if isinstance(event.body, Stop | Finished):
@@ -243,6 +251,11 @@ class Board:
         """Give back an agent's place among the model calls of all sessions."""
         self.on_place_free(agent, usage)
 
+    @property
+    def is_gated(self) -> bool:
+        """Return True while a request waits for the disk."""
+        return bool(self._gated)
+
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
         """Call `then` once the log is durable up to `seq`."""
         self._waiting += 1
@@ -257,6 +270,7 @@ class Board:
         gated = self._gated
         while gated and gated[0][0] <= head.seq:
             heapq.heappop(gated)[2]()
+        self.on_published()
 
     # --- detaching ------------------------------------------------------------------
 

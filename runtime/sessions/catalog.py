@@ -6,10 +6,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionNotFound
+from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy, SessionNotFound
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.forks import whole_trees, with_forks
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.removal import Remover
@@ -45,28 +46,49 @@ class SessionCatalog:
             if row.session_id not in self._live:
                 yield row
 
-    async def delete(self, session_id: str) -> int:
-        """Delete a session that does not run here. Return the number of its events."""
+    async def delete(self, session_id: str, *, forks: bool = False) -> int:
+        """Delete a session that does not run here. Return the number of its events.
+
+        forks: True deletes its forks, and theirs, too.
+        """
+        names = with_forks(await self._log.sessions(), session_id) if forks else [session_id]
+        for name in names:
+            self._refuse_live(name)
+        return sum([await self._delete(name) for name in names])
+
+    def _refuse_live(self, session_id: str) -> None:
         if session_id in self._live:
             raise SessionBusy(
                 f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
             )
+
+    async def _delete(self, session_id: str) -> int:
         with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
             count = await self._log.delete(session_id)
         self.remover.start()
         return count
 
     async def prune(self, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
-        """Delete the sessions without an event since then. Return their number."""
+        """Delete the sessions without an event since then, trees of forks as a whole. Return their number."""
         if not isinstance(older_than, timedelta):
             raise MisuseError(f"older_than={older_than!r}: use a timedelta, such as timedelta(days=30)")
         before_ms, count = time_ms(older_than), 0
-        async for row in self.rows(SessionQuery(status, None if tag is None else checked_tag(tag))):
-            if max(row.last_ms, row.created_ms) < before_ms and row.session_id not in self._live:
-                with suppress(SessionNotFound):  # deleted by another task meanwhile
-                    await self.delete(row.session_id)
-                    count += 1
+        wanted = SessionQuery(status, None if tag is None else checked_tag(tag))
+
+        def is_old(row: SessionRow) -> bool:
+            return wanted.has(row) and last_use_ms(row) < before_ms and row.session_id not in self._live
+
+        rows = [row async for row in self.rows(EVERY_SESSION)]
+        for row in whole_trees(rows, is_old):
+            with suppress(SessionNotFound, HasForks):  # deleted, or forked, by another task meanwhile
+                await self.delete(row.session_id)
+                count += 1
         return count
+
+
+def last_use_ms(row: SessionRow) -> int:
+    """Return the time of a session's last event, or of its creation."""
+    return max(row.last_ms, row.created_ms)
 
 
 def time_ms(when: datetime | timedelta) -> int:

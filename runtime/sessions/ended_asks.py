@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, Stopped
@@ -86,6 +86,9 @@ class AskReader:
             profiles = {profile.name: profile for profile in map(_profile, body.profiles)}
             self._host = _type_of(profiles.get(body.host))
 
+    def _on_fork(self, event: Event, body: Forked) -> None:
+        self._on_agents(event, body.resumed)
+
     def _on_ask(self, event: Event, body: Ask) -> None:
         self.running = TypeName(body.output_type, body.schema) if body.schema != NULL else self._host
         self._begun = {}
@@ -127,6 +130,7 @@ def _type_of(profile: Profile | None) -> TypeName:
 _READERS: Final[Mapping[type, Callable[[AskReader, Event, Any], EndedAsk | None]]] = {
     SessionOpened: AskReader._on_agents,
     Resumed: AskReader._on_agents,
+    Forked: AskReader._on_fork,
     Ask: AskReader._on_ask,
     Begin: AskReader._on_begin,
     Finished: AskReader._on_agent_end,

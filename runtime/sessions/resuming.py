@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from callboard.actors.protocol.client_messages import (
     RULES,
     Ask,
+    Forked,
     Resumed,
     SessionClosed,
     SessionOpened,
@@ -37,7 +38,7 @@ from callboard.runtime.sessions.session_deps import refuse_without_deps
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
-_CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed))
+_CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 
 
 class RecordedSession(NamedTuple):
@@ -143,6 +144,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
             recorded = recorded._replace(is_closed=is_closed_after(body, was_closed=recorded.is_closed))
         if isinstance(body, SessionOpened | Resumed):
             recorded = _spoken_for(session_id, recorded, event.seq, body)
+        elif isinstance(body, Forked):
+            recorded = _spoken_for(session_id, recorded, event.seq, body.resumed)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
             recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
@@ -288,11 +291,19 @@ def continuation(
 
 
 def recover_session(
-    session_id: str, recorded: RecordedSession, first: Resumed | SessionOpened, gate: PortGate
+    session_id: str,
+    recorded: RecordedSession,
+    first: Resumed | SessionOpened | Forked,
+    gate: PortGate,
+    answered: Container[int] | None = None,
 ) -> Recovered:
-    """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises."""
+    """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises.
+
+    answered: for a fork, the requests with a recorded answer; its time is that of the last shared event.
+    """
+    at = now_ms() if answered is None else recorded.events[-1].at
     try:
-        return recover(recorded.events, first, now_ms(), gate)
+        return recover(recorded.events, first, at, gate, answered)
     except Diverged:
         raise
     except Exception as error:

@@ -29,6 +29,7 @@ from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
+from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(SessionTells, SessionApprovals):
+class Session(SessionTells, SessionApprovals, SessionInputs):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -61,12 +62,12 @@ class Session(SessionTells, SessionApprovals):
         super().__init__(session_id, rest, life)
         self._secrets = secrets
         self.types = types
+        self._asking = TypeName()  # the type of the running ask's report
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
         self._callers = Callers(self.life, self._cancel_unwanted)
         self._outcomes = Outcomes(session_id, types)
-        self._asking = TypeName()  # the type of the running ask's report
         self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
 
@@ -220,10 +221,12 @@ class Session(SessionTells, SessionApprovals):
         After `Runtime.resume` that is the ask which was cut off. Cancelling the waiting task does not cancel
         the ask. Raises MisuseError before the first ask.
         """
-        if not self._running and not self._outcomes:
+        if not (self._running or self._outcomes or self._asks_left()):
             raise MisuseError(
                 f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
             )
+        if self._last.done() and not self._running and self._asks_left():
+            self._last = self._loop.create_future()  # of the ask that is posted again next
         return asyncio.shield(self._last)
 
     def check_open(self) -> None:

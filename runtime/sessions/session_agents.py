@@ -10,6 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
+from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.shared_state import declared
@@ -31,7 +32,7 @@ class SessionAgents(NamedTuple):
 
 def agents_of_session(
     host: Agent,
-    default: Model | None,
+    default: ModelChoice | None,
     limits: Limits,
     secrets: Secrets,
     capacity: Mapping[str, Capacity],
@@ -48,7 +49,7 @@ def agents_of_session(
         name: one.with_tools(found[name]) if name in found else one for name, one in _roster(host).items()
     }
     model = _model_of(host, default)
-    models = _by_name([model, *(one for other in agents.values() for one in other.all_models)])
+    models = _by_name([*models_of(model), *(one for other in agents.values() for one in other.all_models)])
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
     refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
     for one in models.values():
@@ -94,7 +95,7 @@ def _roster(host: Agent) -> dict[str, Agent]:
     return roster(host)
 
 
-def _model_of(host: Agent, default: Model | None) -> Model:
+def _model_of(host: Agent, default: ModelChoice | None) -> ModelChoice:
     """Return the model that sub-agents inherit. A program hands down the one it would inherit itself."""
     own = host.model
     model = (default or own) if own is not None and own.spec.is_program else (own or default)
@@ -106,9 +107,9 @@ def _model_of(host: Agent, default: Model | None) -> Model:
     return model
 
 
-def _by_name(models: Sequence[Model | None]) -> dict[str, Model]:
+def _by_name(models: Sequence[Model]) -> dict[str, Model]:
     found: dict[str, Model] = {}
-    for model in (one for one in models if one is not None):
+    for model in models:
         name = model.spec.name
         if found.setdefault(name, model) is not model:
             raise InvalidAgent(

@@ -56,6 +56,7 @@ class SessionApprovals(SessionSleep):
         by: str = "",
         arguments: Mapping[str, object] | None = None,
         always: bool = False,
+        values: Mapping[str, object] | None = None,
     ) -> bool:
         """Let the call run whose `Approval` has this seq; for a web handler, which has only the id.
 
@@ -65,7 +66,7 @@ class SessionApprovals(SessionSleep):
         """
         self.check_loop()
         async with self._in_use() as live:
-            return await live.approvals.answer(seq, ApprovalAnswer(True, note, by, arguments, always))
+            return await live.approvals.answer(seq, ApprovalAnswer(True, note, by, arguments, always, values))
 
     async def deny(self, seq: int, note: str = "", *, by: str = "") -> bool:
         """Refuse the call whose `Approval` has this seq, as `approve` lets it run."""

@@ -14,6 +14,10 @@ class SessionDeps:
     def __init__(self, own: object) -> None:
         self.current = self._own = own
 
+    def now(self) -> object:
+        """Return the object of the latest ask."""
+        return self.current
+
     def take(self, given: object) -> str:
         """Take the object of a new ask, None for the session's own. Return the name of its type, or ''."""
         self.current = self._own if given is None else given

@@ -1,29 +1,50 @@
 """The tools of a session as Python has them: those of its agents, and those that were set while it ran.
 
 The log holds only the descriptions of tools. A session that resumes in another process finds the functions of
-changed tools among the `tools` and `later_tools` of its agents. A call of any other tool is an error result.
+changed tools among the `tools` and `later_tools` of its agents. A tool that a source has listed is made of
+its description. A call of any other tool is an error result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from callboard.actors.protocol.errors import MisuseError, UnknownName
-from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.runtime.agent import Agent
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
 
 
 class SessionTools:
-    """The tools of one session, by agent."""
+    """The tools of one session, by agent. listed: makes a tool of a source of its description."""
 
-    def __init__(self, agents: Mapping[str, Agent]) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, Agent],
+        listed: Callable[[ToolSource, ToolSpec], Tool | None] = lambda source, spec: None,
+    ) -> None:
         self._agents = agents
+        self._listed = listed
+        self._made: dict[tuple[str, str], Tool] = {}  # by profile and by the tool's name
         self._set: dict[tuple[str, str], Tool] = {}  # by address or profile, and by the tool's name
 
-    def find(self, address: str, profile: str, name: str) -> Tool | None:
-        """Return the tool of this name that an agent has, or None."""
+    def find(self, address: str, profile: str, name: str, spec: ToolSpec | None = None) -> Tool | None:
+        """Return the tool of this name that an agent has, or None. spec: as the agent knows the tool."""
         agent = self._agents.get(profile)
         found = self._set.get((address, name)) or self._set.get((f"profile {profile}", name))
-        return found or (_known(agent).get(name) if agent else None)
+        found = found or (_known(agent).get(name) if agent else None)
+        if agent is None or spec is None or spec.origin is None:
+            return found
+        return self._as_listed(agent, spec, spec.origin.source, found)
+
+    def _as_listed(self, agent: Agent, spec: ToolSpec, label: str, found: Tool | None) -> Tool | None:
+        """Return the tool of a source as its agent knows it: the list may have changed since."""
+        made = self._made.get((agent.name, spec.name))
+        if same := next((tool for tool in (found, made) if tool and tool.spec() == spec), None):
+            return same
+        made = next((self._listed(one, spec) for one in agent.sources if one.label == label), None)
+        if made is not None:
+            self._made[agent.name, spec.name] = made
+        return made or found
 
     def change(
         self, tools: Sequence[object], *, address: str = "", agent: str = "", of: str = ""

@@ -69,7 +69,10 @@ class AskView:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
-    """A call that waits for a person. seq: of the request, as in `Approval.seq`."""
+    """A call that waits for a person. seq: of the request, as in `Approval.seq`.
+
+    forms: of the input that the call asks for, by name; None for any other call.
+    """
 
     seq: int
     address: str
@@ -77,6 +80,7 @@ class ApprovalView:
     effect: Effect
     arguments: object
     is_repeat: bool
+    forms: object = None
 
 
 class SnapshotBuilder:
@@ -111,7 +115,13 @@ class SnapshotBuilder:
 
     def _approval(self, event: Event, body: RequestApproval) -> None:
         self._approvals[event.sender, body.turn, body.call] = ApprovalView(
-            event.seq, event.sender, body.tool, body.effect, _value(body.arguments), body.is_repeat
+            event.seq,
+            event.sender,
+            body.tool,
+            body.effect,
+            _value(body.arguments),
+            body.is_repeat,
+            _value(body.form),
         )
 
     def _approved(self, event: Event, body: ApprovalGiven) -> None:

@@ -19,23 +19,28 @@ from callboard.actors.protocol.addresses import (
     SUPERVISOR,
     TOOLS,
 )
-from callboard.actors.protocol.client_messages import Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.profiles import Profile
+from callboard.actors.session.fork_plan import ForkPlan, plan
 from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.forks.starting import Forking, hold_open, play_back
+from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.context_port import ContextPort
+from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
@@ -48,15 +53,19 @@ from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.detaching import ProcessLife
 from callboard.runtime.sessions.labels import checked_tags, metadata_json
+from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.resuming import (
     Continuing,
+    RecordedSession,
     ResumeRules,
     TakenOver,
     continuation,
     downtime_ms,
     extension_ms,
+    pages_from,
     read_session,
+    recorded_of,
     recover_session,
     take_over,
 )
@@ -95,7 +104,7 @@ class NewSession(NamedTuple):
 class Settings:
     """The parameters of a `Runtime` that hold for each of its sessions."""
 
-    model: Model | None
+    model: ModelChoice | None
     limits: Limits
     is_strict: bool
     approver: Approver | None
@@ -125,6 +134,7 @@ class SessionStarter:
     models: dict[int, Model] = field(default_factory=dict)
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
     sources: LiveSources = field(default_factory=LiveSources)
+    counts: CountWatch = field(default_factory=CountWatch)
 
     def __post_init__(self) -> None:
         idle_s = self.settings.idle_s
@@ -159,13 +169,15 @@ class SessionStarter:
 
     async def _create(self, name: str, agent: Agent, new: NewSession) -> Session:
         async with self._scope() as scope:
+            tags = checked_tags(new.tags, self.secrets)
+            deps = SessionDeps(deps_of(self.settings.deps, name, tags, new.metadata))
+            scope.deps = deps.now
             found = self._agents_of(agent, new.limits, await self.sources.tools_of(sources_of(agent), scope))
             opened = replace(
                 found.opened,
                 tags=checked_tags(new.tags, self.secrets),
                 metadata=metadata_json(new.metadata, self.secrets),
             )
-            deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
             epoch = await self.log.create(name, now_ms(), self._title(new.title))
             session = self._session(name, found, self._types_of(found), deps, scope)
             self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
@@ -174,7 +186,7 @@ class SessionStarter:
     @contextlib.asynccontextmanager
     async def _scope(self) -> AsyncIterator[Scope]:
         """Yield the scope of a session that begins here, released if it does not begin."""
-        scope = Scope()
+        scope = Scope(self.secrets.learn)
         try:
             yield scope
         except BaseException:
@@ -193,7 +205,7 @@ class SessionStarter:
     async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
         settings = self.settings
         policy = "accept" if how.accept_changes else settings.on_agents_changed
-        tools = await self._recorded_tools(session_id, agent, scope, takes_new=policy != "refuse")
+        tools = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
         found = self._agents_of(agent, how.limits, tools)
         has_deps = how.deps is not None or settings.deps is not None
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps)
@@ -203,9 +215,8 @@ class SessionStarter:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
         recorded = taken.recorded
-        deps = SessionDeps(
-            self._deps_of_recorded(session_id, recorded.opened) if how.deps is None else how.deps
-        )
+        deps = self._deps(session_id, recorded.opened, how.deps)
+        scope.deps = deps.now
         if not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
         first = continuation(
@@ -215,14 +226,63 @@ class SessionStarter:
         self._go_on(session, taken, first, found, deps, scope)
         return session
 
+    async def fork(self, session_id: str, agent: Agent, wish: Forking) -> Session:
+        """Fork a session as `Runtime.fork` does."""
+        name = checked_name("session_id", wish.session_id) or new_session_id()
+        self.secrets.refuse_in("session_id", name)
+        rows = [row async for page in pages_from(self.log, session_id, 1) for row in page]
+        events = [event_of(session_id, row) for row in rows]
+        planned = plan(session_id, events, wish.at, wish.changes, wish.until)
+        shared = recorded_of(session_id, rows[: planned.base])
+        async with self._scope() as scope:
+            tools = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
+            found = self._agents_of(agent, wish.limits, tools)
+            deps = self._deps(session_id, shared.opened, wish.deps)
+            scope.deps = deps.now
+            resumed = continuation(shared, found.opened, has_limits=wish.limits is not None)
+            assert isinstance(resumed, Resumed)  # a fork shares at least the first event
+            digest, changes = rows[planned.base - 1].digest.hex(), planned.recorded.changes()
+            first = Forked(session_id, planned.base, digest, resumed, wish.effects, changes)
+            return await self._begin_fork(name, shared, planned, first, found, deps, scope)
+
+    async def _begin_fork(
+        self,
+        name: str,
+        shared: RecordedSession,
+        planned: ForkPlan,
+        first: Forked,
+        found: SessionAgents,
+        deps: SessionDeps,
+        scope: Scope,
+    ) -> Session:
+        """Make a fork in the log, and let its recorded answers run."""
+        gate = PortGate(self.settings.is_strict)
+        recovered = recover_session(name, shared, first, gate, planned.recorded.open_at_base)
+        title = next((row.title for row in await self.log.sessions() if row.session_id == first.origin), "")
+        head = await self.log.fork(name, now_ms(), title, first.origin, planned.base)
+        self.writer.attach(name, 1, head)
+        session = self._session(name, found, self._types_of(found), deps, scope)
+        board = self._connect(session, 1, found, deps, scope)
+        playback = play_back(session, board, shared.events, planned, first.effects)
+        session.remember(shared, _is_closing(recovered))
+        board.restore(recovered)
+        hold_open(board, planned, playback, {start.request.seq for start in recovered.starts})
+        playback.schedule()
+        return session
+
     async def _recorded_tools(
-        self, session_id: str, agent: Agent, scope: Scope, *, takes_new: bool
+        self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
     ) -> Mapping[str, Sequence[Tool]]:
-        """Return the tools that the sources of the agents had when they were last recorded."""
+        """Return the tools that the sources of the agents had when they were last recorded.
+
+        given: the deps of the resume, or None.
+        """
         sources = sources_of(agent)
         if not sources:
             return {}
         recorded = await read_session(self.log, session_id)
+        if takes_new:  # else no source is asked
+            scope.deps = self._deps(session_id, recorded.opened, given).now
         profiles = (msgspec.json.decode(raw, type=Profile) for raw in recorded.profiles)
         tools = {profile.name: profile.tools for profile in profiles}
         return await self.sources.tools_of(sources, scope, tools, takes_new=takes_new)
@@ -249,8 +309,7 @@ class SessionStarter:
         recovered = recover_session(session.session_id, recorded, first, PortGate(self.settings.is_strict))
         self.writer.attach(session.session_id, epoch, head)
         board = self._connect(session, epoch, found, deps, scope)
-        supervisor = recovered.states[SUPERVISOR]
-        session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
+        session.remember(recorded, _is_closing(recovered))
         board.restore(recovered)
 
     async def aclose(self) -> list[BaseException]:
@@ -261,9 +320,12 @@ class SessionStarter:
             errors += await closed([held.aclose])
         return errors
 
-    def _deps_of_recorded(self, session_id: str, opened: SessionOpened | None) -> object:
+    def _deps(self, session_id: str, opened: SessionOpened | None, given: object) -> SessionDeps:
+        """Return the object for the tools of a recorded session. given: that of the resume, or None."""
+        if given is not None:
+            return SessionDeps(given)
         tags, metadata = (opened.tags, opened.metadata) if opened else ((), msgspec.Raw(b"null"))
-        return deps_of(self.settings.deps, session_id, tags, msgspec.json.decode(metadata))
+        return SessionDeps(deps_of(self.settings.deps, session_id, tags, msgspec.json.decode(metadata)))
 
     def _agents_of(
         self, host: Agent, limits: Limits | None, tools: Mapping[str, Sequence[Tool]]
@@ -289,7 +351,9 @@ class SessionStarter:
             self.checker.refuse_broken,
             found.unpriced,
         )
-        session.tools = SessionTools(found.agents)
+        session.tools = SessionTools(
+            found.agents, lambda source, spec: self.sources.tool(source, spec, scope)
+        )
         return session
 
     def _connect(
@@ -303,7 +367,7 @@ class SessionStarter:
         hub = StreamHub(board, self.log)
         approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
         session.connect(LiveParts(board, hub, approvals))
-        models = ModelPort(board, found.models, hub)
+        models = ModelPort(board, found.models, hub, self.counts)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
@@ -311,9 +375,15 @@ class SessionStarter:
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         board.ports[CONTEXT] = ContextPort(board, found.agents)
         board.clock = ClockPort(board)
+        scope.tell = ListedTools(session, board, found).tell
         self.live.add(session, partial(self.sources.release, scope))
         return board
 
     def _title(self, prompt: object) -> str:
         kept = self.secrets.redactor.kept
         return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
+
+
+def _is_closing(recovered: Recovered) -> bool:
+    supervisor = recovered.states[SUPERVISOR]
+    return isinstance(supervisor, SupervisorState) and supervisor.is_closing

@@ -8,7 +8,7 @@ import pytest
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
@@ -259,7 +259,7 @@ def test_a_question_that_a_crash_cut_off_is_asked_again(tmp_path: Path) -> None:
 
 def test_the_object_of_the_program_is_not_among_the_values() -> None:
     shown = Approval(
-        "s", "host", "clerk", "pay", "write", Json(b"{}"), False, 7, "00", None, "secret object",
+        "s", "host", "clerk", "pay", "write", Json(b"{}"), False, 7, "00", None, 0, NULL, "secret object",
         lambda answer: True, lambda: True,
     )  # fmt: skip
     assert shown.deps == "secret object"

@@ -340,7 +340,6 @@ def test_an_answer_after_the_time_and_before_the_timer_is_late(monkeypatch: pyte
     async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
         question = await asked()
         later = now_ms() + 60_000
-        monkeypatch.setattr("callboard.runtime.ports.approval_port.now_ms", lambda: later)
         monkeypatch.setattr("callboard.runtime.sessions.board.now_ms", lambda: later)
         assert not question.approve()
 

@@ -18,8 +18,9 @@ from callboard import (
     calls,
     say,
 )
-from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Stop, Stopped
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log
@@ -366,6 +367,39 @@ def test_a_resumed_call_that_is_cancelled_before_its_new_place_never_starts() ->
         assert (await other).status == "ok"
 
     checked(run(body, {"m": Capacity(calls=1)}, log), ["s", "other"])
+    assert service.made == 1
+
+
+async def cancelled_while_it_waits(last: type) -> MemoryLog:
+    """Cancel an ask whose call waits, and return its log up to the first event of this kind."""
+    service, log = Service(waits=True), MemoryLog()
+    async with Runtime(log, model=ScriptedModel([]), capacity={"m": Capacity(calls=1)}) as runtime:
+        first = asyncio.create_task(runtime.run(host_of(service), "go", session_id="first"))
+        await settled(lambda: service.in_flight)
+        session = await runtime.open(host_of(service), session_id="s")
+        waiting = asyncio.create_task(session.ask("go"))
+        await settled(lambda: runtime.capacity().waiting)
+        await session.cancel("enough")
+        await waiting
+        service.answer()
+        await first
+    events = checked(log, ["s"])["s"]
+    return await cut(events, next(event.seq for event in events if type(event.body) is last), "s")
+
+
+@pytest.mark.parametrize("last", [Cancel, Stop, Stopped])
+def test_a_resume_takes_no_place_for_an_agent_that_was_stopped_while_it_waited(last: type) -> None:
+    log = asyncio.run(cancelled_while_it_waits(last))
+    service = Service()
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.resume("s", host_of(service))
+        assert (await session.outcome).kind == "cancelled"
+        assert [line.in_flight for line in runtime.capacity().lines] == [0]
+        assert (await session.ask("again")).status == "ok"
+        await session.close()
+
+    checked(run(body, {"m": Capacity(calls=1)}, log), ["s"])
     assert service.made == 1
 
 

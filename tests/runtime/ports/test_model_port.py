@@ -7,11 +7,14 @@ from typing import Any
 
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import Sent
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -27,18 +30,21 @@ class Slow:
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    def __init__(self, answers_as: str = "") -> None:
+    def __init__(self, answers_as: str = "", origin: Origin | None = None, sent: Sent | None = None) -> None:
         self.answers_as = answers_as
+        self.origin = origin
+        self.sent = sent
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
         await asyncio.sleep(0)
-        return ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn", model=self.answers_as)
+        content = Json(b'[{"type":"text","text":"hi"}]')
+        return ModelAnswer(content, "end_turn", model=self.answers_as, origin=self.origin, sent=self.sent)
 
 
 class Table:
     """A board that notes the answers, a port with one call under way, and an actor that is busy."""
 
-    def __init__(self, answers_as: str = "") -> None:
+    def __init__(self, answers_as: str = "", origin: Origin | None = None, sent: Sent | None = None) -> None:
         world = SessionWorld(TWO)
         while not world.of(CallModel):
             world.make(world.moves()[0])
@@ -58,7 +64,7 @@ class Table:
         asked = world.asked[self.request.seq]
         texts: Any = SimpleNamespace(on_text=print, on_reply=lambda grant: None)
         self.asked = asked.model.name
-        self.port = ModelPort(board, {self.asked: Slow(answers_as)}, texts)
+        self.port = ModelPort(board, {self.asked: Slow(answers_as, origin, sent)}, texts, CountWatch())
         self.busy = LoopInbox()
 
     @property
@@ -79,11 +85,16 @@ class Table:
         assert self.port._waiting
 
 
-def played(play: Callable[[Table], Coroutine[Any, Any, None]], answers_as: str = "") -> Table:
+def played(
+    play: Callable[[Table], Coroutine[Any, Any, None]],
+    answers_as: str = "",
+    origin: Origin | None = None,
+    sent: Sent | None = None,
+) -> Table:
     """Play a story and return its table."""
 
     async def main() -> Table:
-        table = Table(answers_as)
+        table = Table(answers_as, origin, sent)
         await table.until_it_waits()
         assert table.answers == []
         await play(table)
@@ -124,3 +135,39 @@ def test_a_reply_names_its_model_only_if_it_is_not_the_one_that_was_asked() -> N
         (post,) = played(_passes, answers_as).answers
         assert isinstance(post.body, ModelReplied)
         assert post.body.model == name
+
+
+def test_a_reply_names_its_origin_only_if_it_is_not_that_of_the_model_that_was_asked() -> None:
+    other = Origin("layered", "openai", "https://api.openai.com/v1", "x" * 2_000)
+    for told in (None, named(played(_passes).asked)):
+        (post,) = played(_passes, origin=told).answers
+        assert isinstance(post.body, ModelReplied)
+        assert post.body.origin is None
+    (post,) = played(_passes, origin=other).answers
+    assert isinstance(post.body, ModelReplied)
+    assert post.body.origin is not None
+    assert (post.body.origin.provider, len(post.body.origin.model)) == ("openai", 1_000)
+
+
+def test_an_origin_that_is_none_of_texts_is_a_mistake_of_the_model() -> None:
+    wrong: Any = 7
+    for origin in (Origin(provider=wrong), wrong):
+        (post,) = played(_passes, origin=origin).answers
+        assert isinstance(post.body, ModelReplied)
+        assert post.body.failure is not None
+        assert post.body.failure.code == "model_crashed"
+        assert "origin" in post.body.failure.message
+
+
+def test_the_request_as_it_was_sent_is_in_the_log() -> None:
+    (post,) = played(_passes, sent=Sent("d1", "a library 1.0")).answers
+    assert isinstance(post.body, ModelReplied)
+    assert post.body.sent == Sent("d1", "a library 1.0")
+
+
+def test_a_request_as_sent_that_is_none_of_texts_is_a_mistake_of_the_model() -> None:
+    wrong: Any = 7
+    (post,) = played(_passes, sent=Sent(wrong, "")).answers
+    assert isinstance(post.body, ModelReplied)
+    assert post.body.failure is not None
+    assert "sent" in post.body.failure.message

@@ -10,11 +10,12 @@ import msgspec
 from callboard.actors.protocol.conversation import message, user_message
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.asks import Answer, Ask, Step, run_name
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import Main, ProgramRun
 from callboard.runtime.sanitize import to_json
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool, tool
 
 Function: TypeAlias = Callable[[ProgramContext, str], Coroutine[Any, Any, object]]
@@ -41,10 +42,11 @@ class Roster:
     """The tools and agents of the programs under test."""
 
     name = "under_test"
+    sources: tuple[ToolSource, ...] = ()
     tools: dict[str, Tool] = {"work": work, "fail": fail}  # noqa: RUF012  # never changed
     later_tools: dict[str, Tool] = {}  # noqa: RUF012  # never changed
     agents: tuple[Agent, ...] = (WORKER,)
-    models: tuple[Model, ...] = ()
+    models: tuple[ModelChoice, ...] = ()
 
 
 def main_of(function: Function) -> Main:
@@ -65,7 +67,7 @@ def answer(ask: Ask | str, value: object = 0, status: str = "ok") -> Answer:
 
 
 def reply_to(ask: Ask) -> Answer:
-    """Answer as the tool or agent would: what was asked decides."""
+    """Answer as the tool or agent would, by its name and input."""
     given = msgspec.json.decode(ask.input, type=dict[str, Any])
     if ask.name == "fail":
         return answer(ask, f"no {given['n']}", "error")

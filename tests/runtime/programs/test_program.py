@@ -30,6 +30,7 @@ from callboard import (
 )
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.runtime.log.memory import MemoryReader
+from tests.waiting import until
 
 
 @dataclass
@@ -69,11 +70,6 @@ def live(body: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return test
 
 
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110  # the condition is in a log
-        await asyncio.sleep(0.005)
-
-
 def called(log: MemoryLog, session: Session) -> list[str]:
     """Return the tools that were called."""
     events = Recording.open(MemoryReader(log), session.session_id).events
@@ -110,6 +106,11 @@ def test_a_function_that_cannot_be_a_program_is_refused() -> None:
         program(plain)  # type: ignore[arg-type]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="takes a context and a prompt"):
         program(lonely)  # type: ignore[arg-type]  # a wrong value, on purpose
+    with pytest.raises(TypeError, match="'agnets'"):
+
+        @program(agnets=[])  # type: ignore[call-overload, untyped-decorator]  # a wrong name, on purpose
+        async def misled(ctx: ProgramContext, prompt: str) -> str:
+            return prompt
 
 
 @live

@@ -318,11 +318,18 @@ def test_a_step_that_never_rests_crashes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "in spinning" in text
 
 
-def test_a_program_that_calls_exit_crashes_and_the_process_goes_on() -> None:
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_an_exit_passes_through_and_the_run_is_over(error: BaseException) -> None:
     async def leaving(ctx: ProgramContext, prompt: str) -> object:
-        raise SystemExit(3)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.sleep(5))
+            raise error
 
-    assert "SystemExit: 3" in crash(leaving)
+    run = started(leaving)
+    with pytest.raises(type(error)):
+        run.step((), T0)
+    assert run.is_over
+    run.stop()
 
 
 def test_a_program_that_cancels_itself_crashes() -> None:

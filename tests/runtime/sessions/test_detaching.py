@@ -33,6 +33,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import Tool, tool
+from tests.waiting import until
 
 NAME = "one"
 HOST = Agent("host")
@@ -250,14 +251,6 @@ def acting(effect: Effect, ran: list[str]) -> tuple[Tool, ScriptedModel]:
     return act, ScriptedModel(policy)
 
 
-async def _until(is_so: Callable[[], object]) -> None:
-    for _ in range(2_000):
-        if is_so():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never came to be so")
-
-
 @pytest.mark.parametrize(
     ("effect", "grace_s", "expected", "status"),
     [
@@ -277,7 +270,7 @@ def test_a_tool_may_finish_within_the_grace_and_is_cut_off_after_it(
         async with Runtime(log, model=model) as runtime:
             session = await runtime.open(host, session_id=NAME)
             asking = asyncio.ensure_future(session.ask("go"))
-            await _until(lambda: ran)
+            await until(lambda: ran)
             await runtime.aclose(grace_s=grace_s)
             with pytest.raises(SessionDetached):
                 await asking
@@ -411,7 +404,7 @@ def test_a_run_that_its_caller_gives_up_leaves_no_session_open() -> None:
         async with Runtime(log, model=Slow(), cancel_delay_s=0.02) as runtime:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(runtime.run(HOST, "go", session_id=NAME), 0.05)
-            await _until(lambda: not runtime._live.of(runtime._life))
+            await until(lambda: not runtime._live.of(runtime._life))
         assert len(of(log, SessionClosed)) == 1
         (ended,) = of(log, AskEnded)
         assert isinstance(ended.body, AskEnded)

@@ -40,6 +40,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
+from tests.effort import effort
 from tests.golden import SESSIONS, golden
 
 NAME = "one"
@@ -83,7 +84,7 @@ def test_a_session_that_died_anywhere_ends_as_if_it_had_not(name: str) -> None:
     events = golden(name)
     (end,) = [e.body for e in events if isinstance(e.body, AskEnded)]
     asked = next(e.seq for e in events if e.kind == "Ask")
-    step = max(1, len(events) // 40)
+    step = max(1, len(events) // effort(suite=20, campaign=1_000))
     for seq in [*range(asked, len(events), step), len(events) - 1]:
         outcome, found = asyncio.run(goes_on(events[:seq], make(), ScriptedModel(policy)))
         returned = [e.body.status for e in found.events if isinstance(e.body, ToolReturned)]
@@ -316,7 +317,7 @@ def test_a_tool_that_is_gone_gives_the_running_agent_an_error_and_no_crash() -> 
 # --- what cannot be resumed -------------------------------------------------------
 
 
-def refused(events: list[Event] | None, match: str, error: type[Exception]) -> None:
+def assert_refused(events: list[Event] | None, match: str, error: type[Exception]) -> None:
     async def scene() -> None:
         log = await log_of(events or [])
         async with Runtime(log, model=ScriptedModel(echo)) as runtime:
@@ -327,12 +328,12 @@ def refused(events: list[Event] | None, match: str, error: type[Exception]) -> N
 
 
 def test_an_unknown_session_is_refused() -> None:
-    refused(None, "callboard sessions", SessionNotFound)
+    assert_refused(None, "callboard sessions", SessionNotFound)
 
 
 def test_a_closed_session_is_refused() -> None:
     events = asyncio.run(recorded(Agent("host"), ScriptedModel(echo)))
-    refused(events, "is closed", SessionEnded)
+    assert_refused(events, "is closed", SessionEnded)
 
 
 def test_a_session_that_runs_here_is_refused() -> None:
@@ -361,7 +362,7 @@ def test_a_log_that_the_code_contradicts_is_refused() -> None:
     at = next(place for place, e in enumerate(events) if isinstance(e.body, Finished))
     e = events[at]
     events[at] = Event(e.seq, e.at, e.sender, e.recipient, e.cause, Finished("answered", "something else"))
-    refused(events[: at + 1], "callboard verify", Diverged)
+    assert_refused(events[: at + 1], "callboard verify", Diverged)
 
 
 def test_a_supervisor_that_raises_again_is_reported_and_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +373,7 @@ def test_a_supervisor_that_raises_again_is_reported_and_adds_nothing(monkeypatch
 
     monkeypatch.setattr("callboard.actors.session.core.step", broken)
     events = asyncio.run(recorded(Agent("host"), ScriptedModel(echo)))
-    refused(events[:4], "MemoryError: Boom; nothing was added", SessionFailed)
+    assert_refused(events[:4], "MemoryError: Boom; nothing was added", SessionFailed)
 
 
 def test_a_damaged_log_is_refused(tmp_path: Path) -> None:

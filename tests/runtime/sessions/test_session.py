@@ -1,7 +1,6 @@
 """Sessions as callers use them: asking, watching, cancelling, closing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -29,26 +28,9 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import event_of
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
+from tests.runtime.sessions.kit import run
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
-
-def run(
-    body: Callable[[Runtime], Awaitable[None]], model: ScriptedModel, limits: Limits | None = None
-) -> MemoryLog:
-    """Run a test's body in a runtime on a memory log; every session in it must verify."""
-    log = MemoryLog()
-
-    async def inside() -> None:
-        async with Runtime(log, model=model, limits=limits) as runtime:
-            await body(runtime)
-
-    asyncio.run(inside())
-    reader = MemoryReader(log)
-    for row in reader.sessions():
-        found = Recording.open(reader, row.session_id).verify()
-        assert found.is_ok, "\n".join(found.lines())
-    return log
 
 
 def test_an_ask_returns_an_outcome_that_the_log_contains() -> None:

@@ -34,6 +34,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import Snapshot
 from callboard.runtime.tools.tool import tool
+from tests.waiting import until
 
 NAME = "one"
 HOST = Agent("host")
@@ -54,19 +55,12 @@ def kinds(log: MemoryLog, name: str = NAME) -> list[type]:
     return [type(event.body) for event in events if isinstance(event.body, wanted)]
 
 
-async def passes_until(is_so: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    async with asyncio.timeout(5):
-        while not is_so():  # noqa: ASYNC110  # a timer of the runtime does it
-            await asyncio.sleep(0.002)
-
-
 async def sleeper(runtime: Runtime, asks: int = 1) -> Session:
     """Return a session that has fallen asleep."""
     session = await runtime.open(HOST, session_id=NAME)
     for number in range(asks):
         await session.ask("go", request_id=f"{number}")
-    await passes_until(lambda: session.is_asleep)
+    await until(lambda: session.is_asleep)
     return session
 
 
@@ -80,7 +74,7 @@ def test_an_idle_session_leaves_memory_and_comes_back_with_the_next_ask(asks: in
                 await session.ask("go", request_id=f"{number}")
             board = weakref.ref(session._board)
             assert runtime.stats().sessions == {"running": 0, "idle": 1, "asleep": 0, "failed": 0}
-            await passes_until(lambda: session.is_asleep)
+            await until(lambda: session.is_asleep)
             gc.collect()
             assert board() is None
             assert runtime.stats().sessions == {"running": 0, "idle": 0, "asleep": 1, "failed": 0}
@@ -118,7 +112,7 @@ def test_a_very_short_idle_time_holds_up_no_ask() -> None:
             session = await runtime.open(HOST, session_id=NAME)
             for _ in range(5):
                 assert (await session.ask("go")).is_ok
-                await passes_until(lambda: session.is_asleep)
+                await until(lambda: session.is_asleep)
             assert (await session.stream().__anext__()).kind == "snapshot"
         assert kinds(log).count(AskEnded) == 5
 
@@ -172,7 +166,7 @@ def test_a_session_with_a_reader_a_running_ask_or_a_question_is_not_idle() -> No
             await asyncio.sleep(3 * IDLE_S)
             go_on.set()
             assert (await asking).is_ok
-            await passes_until(lambda: session.is_asleep)
+            await until(lambda: session.is_asleep)
 
     asyncio.run(scene())
 
@@ -189,14 +183,14 @@ async def _events(session: Session) -> None:
 
 async def _text(session: Session) -> None:
     text = asyncio.ensure_future(anext(session.text()))
-    await passes_until(lambda: not session.is_asleep)
+    await until(lambda: not session.is_asleep)
     assert (await session.ask("next")).is_ok
     await text
 
 
 async def _approvals(session: Session) -> None:
     asking = asyncio.ensure_future(anext(session.approvals()))
-    await passes_until(lambda: not session.is_asleep)
+    await until(lambda: not session.is_asleep)
     asking.cancel()
     await asyncio.wait([asking])
 
@@ -219,7 +213,7 @@ def test_every_use_brings_it_back(use: Callable[[Session], Awaitable[None]]) -> 
             session = await sleeper(runtime)
             await use(session)
             assert kinds(log)[:3] == [Ask, AskEnded, Resumed]
-            await passes_until(lambda: session.is_asleep)
+            await until(lambda: session.is_asleep)
 
     asyncio.run(scene())
 
@@ -290,7 +284,7 @@ def test_a_detach_on_its_way_to_sleep_or_back_leaves_a_session_that_goes_on(
             await session.ask("go")
             session._sleep_if_idle()
             if is_waking:
-                await passes_until(lambda: session.is_asleep)
+                await until(lambda: session.is_asleep)
             asking = asyncio.ensure_future(session.ask("next", request_id="next"))
             for _ in range(passes):
                 await asyncio.sleep(0)
@@ -330,7 +324,7 @@ def test_a_sleeping_session_wakes_to_be_closed() -> None:
         async with a_runtime(log) as runtime:
             async with runtime.open(HOST, session_id=NAME) as session:
                 await session.ask("go")
-                await passes_until(lambda: session.is_asleep)
+                await until(lambda: session.is_asleep)
             assert await session.close() == await log.head(NAME)
             with pytest.raises(SessionEnded):
                 await session.ask("next")
@@ -363,7 +357,7 @@ def test_a_session_that_an_exception_has_left_is_closed_and_does_not_sleep() -> 
             with pytest.raises(RuntimeError):
                 async with runtime.open(HOST, session_id=NAME):
                     raise RuntimeError("the block fails")
-            await passes_until(lambda: SessionClosed in kinds(log))
+            await until(lambda: SessionClosed in kinds(log))
         assert kinds(log) == [SessionClosed]
 
     asyncio.run(scene())
@@ -417,7 +411,7 @@ def test_what_keeps_it_from_coming_back_is_raised_each_time(
             session = await runtime.open(HOST, session_id=NAME)
             await session.ask("go", request_id="0")
             session._sleep_if_idle()
-            await passes_until(lambda: session.is_asleep)
+            await until(lambda: session.is_asleep)
             error = await happens(runtime)
             for _ in range(2):
                 with pytest.raises(error):
@@ -485,7 +479,7 @@ def test_a_thousand_sleeping_sessions_cost_little() -> None:
                 for session in sessions:
                     await session.ask("go")
                     session._sleep_if_idle()
-                await passes_until(lambda: all(one.is_asleep for one in sessions))
+                await until(lambda: all(one.is_asleep for one in sessions))
                 gc.collect()
                 return sessions
 

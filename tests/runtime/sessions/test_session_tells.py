@@ -1,7 +1,6 @@
 """Words for running agents, as callers use them: heard, refused, named, and refused at the boundary."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,22 +13,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
-
-
-def run(body: Callable[[Runtime], Awaitable[None]], model: ScriptedModel) -> MemoryLog:
-    """Run a test's body in a runtime on a memory log; every session in it must verify."""
-    log = MemoryLog()
-
-    async def inside() -> None:
-        async with Runtime(log, model=model) as runtime:
-            await body(runtime)
-
-    asyncio.run(inside())
-    reader = MemoryReader(log)
-    for row in reader.sessions():
-        found = Recording.open(reader, row.session_id).verify()
-        assert found.is_ok, "\n".join(found.lines())
-    return log
+from tests.runtime.sessions.kit import run
 
 
 class Slow:

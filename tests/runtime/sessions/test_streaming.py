@@ -36,6 +36,7 @@ from callboard.runtime.sessions.stream_items import (
 )
 from callboard.runtime.sessions.streaming import SessionStream
 from tests.runtime.sessions.streaming_kit import BUSY, Client, SlowLog, Typed, TypingModel
+from tests.waiting import until
 
 HELLO = Typed(["Good ", "day. "])  # a word is shown once a space follows: till then it could be a key
 
@@ -75,7 +76,7 @@ async def follow(client: Client, stream: SessionStream) -> None:
         client.take(item)
 
 
-async def until(stream: SessionStream, is_last: Callable[[AnyStreamItem], bool]) -> list[AnyStreamItem]:
+async def read_until(stream: SessionStream, is_last: Callable[[AnyStreamItem], bool]) -> list[AnyStreamItem]:
     """Read up to an item."""
     found = []
     async for item in stream:
@@ -83,15 +84,6 @@ async def until(stream: SessionStream, is_last: Callable[[AnyStreamItem], bool])
         if is_last(item):
             return found
     raise AssertionError(f"the stream ended after {found}")
-
-
-async def passes_until(is_so: Callable[[], bool]) -> None:
-    """Let the loop pass until something is so."""
-    for _ in range(1_000):
-        if is_so():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never was so")
 
 
 def has_ended(item: AnyStreamItem) -> bool:
@@ -144,7 +136,7 @@ def test_a_cancelled_reply_is_reset() -> None:
     async def body(session: Session) -> None:
         reading = asyncio.create_task(follow(client, session.stream(after=0)))
         asking = asyncio.create_task(session.ask("hi"))
-        await until(session.stream(), is_text)
+        await read_until(session.stream(), is_text)
         await session.cancel()
         await asking
         await session.close()
@@ -161,8 +153,8 @@ def test_a_reader_that_joins_gets_a_snapshot_and_the_text_so_far_from_offset_0()
 
     async def body(session: Session) -> None:
         asking = asyncio.create_task(session.ask("hi"))
-        await until(session.stream(after=0), lambda item: is_text(item) and "day. " in item.to_json())
-        late = await until(session.stream(), is_text)
+        await read_until(session.stream(after=0), lambda item: is_text(item) and "day. " in item.to_json())
+        late = await read_until(session.stream(), is_text)
         snapshot, text = late
         assert isinstance(snapshot, Snapshot)
         assert [(one.prompt, one.kind, one.replies) for one in snapshot.asks] == [("hi", "", ())]
@@ -197,7 +189,7 @@ def test_text_waits_until_the_grant_of_its_call_is_durable() -> None:
                 seen.append(item)
 
         reading = asyncio.create_task(read())
-        await passes_until(lambda: bool(seen))
+        await until(lambda: bool(seen))
         log.may_commit.clear()
         asking = asyncio.create_task(session.ask("hi"))
         for _ in range(50):
@@ -205,7 +197,7 @@ def test_text_waits_until_the_grant_of_its_call_is_durable() -> None:
         assert len(session.hub._replies) == 1
         assert [item.kind for item in seen] == ["snapshot"]
         log.may_commit.set()
-        await passes_until(lambda: any(map(is_text, seen)))
+        await until(lambda: any(map(is_text, seen)))
         kinds = [item.event.kind if isinstance(item, StreamEvent) else item.kind for item in seen]
         assert kinds[-3:] == ["CallModel", "text", "text"]
         gate.set()
@@ -238,7 +230,7 @@ def test_the_snapshot_has_the_conversation_the_tree_and_the_open_approvals() -> 
         await session.ask("hello")
         asking = asyncio.create_task(session.ask([{"type": "text", "text": "pay"}], request_id="second"))
         question = await anext(session.approvals())
-        (item,) = await until(session.stream(), lambda item: True)
+        (item,) = await read_until(session.stream(), lambda item: True)
         assert isinstance(item, Snapshot)
         first, second = item.asks
         assert (first.prompt, first.kind, first.text) == ("hello", "answered", "Welcome.")
@@ -254,7 +246,7 @@ def test_the_snapshot_has_the_conversation_the_tree_and_the_open_approvals() -> 
         assert not item.is_closed
         question.approve()
         await asking
-        (item,) = await until(session.stream(), lambda item: True)
+        (item,) = await read_until(session.stream(), lambda item: True)
         assert isinstance(item, Snapshot)
         assert item.approvals == ()
         assert [one.status for one in item.agents] == ["ok", "ok"]
@@ -283,7 +275,7 @@ def test_the_reset_of_a_failed_reply_is_sent_from_the_log_too() -> None:
 
     async def body(session: Session) -> None:
         await session.ask("hi")
-        kinds = [(item.kind, item.id) for item in await until(session.stream(after=0), has_ended)]
+        kinds = [(item.kind, item.id) for item in await read_until(session.stream(after=0), has_ended)]
         assert kinds.count(("reset", None)) == 1
         _, seq = kinds[kinds.index(("reset", None)) + 1]
         events = [event async for event in _first(session, seq or 0)]
@@ -337,7 +329,7 @@ def test_a_client_that_disconnects_leaves_nothing_behind(how: str) -> None:
 
     async def body(session: Session) -> None:
         asking = asyncio.create_task(session.ask("hi"))
-        await until(session.stream(), is_text)
+        await read_until(session.stream(), is_text)
         gc.disable()  # it must not need the collector
         try:
             await leave(session)
@@ -406,12 +398,12 @@ def test_all_readers_are_sent_the_same_item_encoded_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(StreamEvent, "_framed", count)
 
     async def body(session: Session) -> None:
-        await until(session.stream(), lambda item: True)
+        await read_until(session.stream(), lambda item: True)
         streams = [session.stream() for _ in range(20)]
         for stream in streams:
             await anext(stream)
         await session.ask("hi")
-        found = [await until(stream, has_ended) for stream in streams]
+        found = [await read_until(stream, has_ended) for stream in streams]
         for items in found:
             assert all(one is other for one, other in zip(items, found[0], strict=True))
             assert [item.to_sse() for item in items]
@@ -431,7 +423,7 @@ def test_progress_comes_after_the_event_of_its_call() -> None:
         items: list[AnyStreamItem] = []
 
         async def read() -> None:
-            items.extend(await until(session.stream(), has_ended))
+            items.extend(await read_until(session.stream(), has_ended))
 
         reading = asyncio.create_task(read())
         await asyncio.sleep(0.01)
@@ -568,10 +560,10 @@ def test_a_reader_joins_while_more_text_is_under_way_than_its_queue_holds() -> N
 
     async def body(session: Session) -> None:
         asking = asyncio.create_task(session.ask("go"))
-        await passes_until(lambda: len(session.hub._replies) == children)
+        await until(lambda: len(session.hub._replies) == children)
         client = Client()
         following = asyncio.create_task(follow(client, session.stream()))
-        await passes_until(lambda: len(client.texts) == children)
+        await until(lambda: len(client.texts) == children)
         gate.set()
         await asking
         await session.close()

@@ -1,0 +1,60 @@
+"""The memory of sub-agents that are alive together: counted in bytes that Python holds."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say
+from callboard.actors.protocol.request import ModelRequest
+from callboard.runtime.models.scripted import Reply
+from tests.pages import ROOT
+
+FEW, MANY = 50, 250
+
+AGENT_BYTES_MAX = 7_050
+"""The most bytes for an agent in its first model call, with its events in a log in memory.
+
+Measured on CPython 3.11 in a process of its own: 6,800 to 6,900. A further field of a state takes 8.
+"""
+
+
+async def bytes_held(width: int) -> int:
+    """Return the bytes that Python holds while this many sub-agents wait in their first model call."""
+    held, here, everybody = 0, 0, asyncio.Event()
+
+    async def policy(request: ModelRequest) -> Reply:
+        nonlocal held, here
+        if request.profile == "leaf":
+            here += 1
+            if here == width:
+                gc.collect()
+                held = tracemalloc.get_traced_memory()[0]
+                everybody.set()
+            await everybody.wait()
+        if request.profile == "host" and request.length == 1:
+            return calls(*(call("task", agent="leaf", prompt="come") for _ in range(width)))
+        return say("here")
+
+    limits = Limits(max_children=width, max_tool_calls=width, max_parallel_calls=width + 1)
+    async with Runtime(":memory:", model=ScriptedModel(policy), limits=limits) as runtime:
+        (await runtime.run(Agent("host", agents=[Agent("leaf")]), "go")).unwrap()
+    return held
+
+
+def bytes_of_one() -> float:
+    """Return the bytes of one more agent, in a process that has done nothing before."""
+    asyncio.run(bytes_held(FEW))  # imports modules and fills caches
+    tracemalloc.start()
+    few, many = asyncio.run(bytes_held(FEW)), asyncio.run(bytes_held(MANY))
+    return (many - few) / (MANY - FEW)
+
+
+@pytest.mark.slow
+def test_a_live_sub_agent_takes_little_memory() -> None:
+    code = "from tests.runtime.sessions.test_live_agents import bytes_of_one; print(bytes_of_one())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < AGENT_BYTES_MAX
