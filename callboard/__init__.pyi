@@ -10,6 +10,7 @@ from callboard.actors.protocol.errors import CorruptLog as CorruptLog
 from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged
 from callboard.actors.protocol.errors import Fenced as Fenced
+from callboard.actors.protocol.errors import HasForks as HasForks
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import Interrupted as Interrupted
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
@@ -45,8 +46,10 @@ from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
 from callboard.actors.protocol.events import Event as Event
 from callboard.actors.protocol.limits import Limits as Limits
+from callboard.actors.protocol.origin import Origin as Origin
 from callboard.actors.protocol.profiles import ModelSpec as ModelSpec
 from callboard.actors.protocol.profiles import Prices as Prices
+from callboard.actors.protocol.profiles import PriceTier as PriceTier
 from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
@@ -72,6 +75,11 @@ from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
 from callboard.runtime.mcp.options import Share as Share
 from callboard.runtime.mcp.server import MCPServer as MCPServer
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
+from callboard.runtime.models.fallback import Fallback as Fallback
+from callboard.runtime.models.layered.openai import OllamaModel as OllamaModel
+from callboard.runtime.models.layered.openai import OpenAICompatibleModel as OpenAICompatibleModel
+from callboard.runtime.models.layered.openai import OpenAIModel as OpenAIModel
+from callboard.runtime.models.layered.openai import OpenRouterModel as OpenRouterModel
 from callboard.runtime.models.protocol import Model as Model
 from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer
 from callboard.runtime.models.protocol import OnText as OnText
@@ -145,7 +153,9 @@ __all__ = [
     "Divergence",
     "Event",
     "EventLog",
+    "Fallback",
     "Fenced",
+    "HasForks",
     "Head",
     "InsideLoop",
     "Interrupted",
@@ -167,12 +177,18 @@ __all__ = [
     "ModelRequest",
     "ModelSpec",
     "NotApproved",
+    "OllamaModel",
     "OnText",
+    "OpenAICompatibleModel",
+    "OpenAIModel",
+    "OpenRouterModel",
+    "Origin",
     "Outcome",
     "OutcomeError",
     "OutcomeKind",
     "Permission",
     "Policy",
+    "PriceTier",
     "Prices",
     "Program",
     "ProgramContext",

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 import click
+import msgspec
 
-from callboard.cli.approving import SHOWN_CHARS_MAX, user_name
+from callboard.actors.protocol.errors import MisuseError
+from callboard.cli.approving import SHOWN_CHARS_MAX, form_lines, user_name
 from callboard.cli.errors import FAILED, Failure, misused, refuse_if
 from callboard.cli.formats import utc
 from callboard.cli.options import json_option, log_flag, log_option
@@ -18,23 +20,30 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions, shown
 from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval
+from callboard.runtime.sanitize import check_json
 
 
 @click.command("approvals")
 @click.option("--yes", metavar="ID", default="", help="Let this call run.")
 @click.option("--no", metavar="ID", default="", help="Refuse this call.")
 @click.option("--always", is_flag=True, help="With --yes: later calls of this tool too.")
+@click.option("--values", metavar="JSON", default="", help="With --yes: the input that the call asks for.")
 @click.option("--note", metavar="TEXT", default="", help="A reason; the model reads it after a refusal.")
 @click.option("--by", metavar="NAME", default="", help="Who answers; the default is your user name.")
 @json_option
 @log_option
 @key_options
-def approvals(yes: str, no: str, always: bool, note: str, by: str, as_json: bool, log: str) -> int:
+def approvals(
+    yes: str, no: str, always: bool, values: str, note: str, by: str, as_json: bool, log: str
+) -> int:
     """List the calls that wait for a person, or answer one.
 
     If a process owns the log, the command talks with that process over its socket, and an answer counts at
     once. If none does, the calls are read from the log, and an answer is appended to it; `callboard resume`
     or the next `Runtime.resume` then delivers it. ID is SESSION#SEQ, as the list shows it.
+
+    A call that asks for input shows its form, and goes on with --values. A URL is shown, never opened: visit
+    it, then answer with --yes.
 
     The first answer counts. For a call that was answered before, has expired or is no longer wanted, the
     exit code is 1.
@@ -43,13 +52,16 @@ def approvals(yes: str, no: str, always: bool, note: str, by: str, as_json: bool
     Examples:
       callboard approvals
       callboard approvals --yes '20260101-abc#17'
+      callboard approvals --yes '20260101-abc#29' --values '{"city": "Oslo"}'
       callboard approvals --no '20260101-abc#17' --note "at most 100"
       callboard approvals --json | jq -r '.[].id'
     """
     refuse_if(yes and no, "answer one call: --yes ID or --no ID")
     refuse_if(always and not yes, "--always goes with --yes ID")
+    refuse_if(values and not yes, "--values goes with --yes ID")
     if wanted := yes or no:
-        answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always)
+        given = _values(values) if values else None
+        answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always, values=given)
         return _give(log, wanted, answer, as_json=as_json)
     found = _waiting(log)
     if as_json:
@@ -108,8 +120,16 @@ def _lines(one: ShownApproval) -> Sequence[str]:
     text = bytes(one.arguments).decode("utf-8", "replace")
     if len(text) > SHOWN_CHARS_MAX:
         text = f"{text[:SHOWN_CHARS_MAX]} ... and {len(text) - SHOWN_CHARS_MAX} characters more"
-    again = ("    It was interrupted before and may have taken effect.",) if one.is_repeat else ()
-    return (safe_line(head), f"    {safe_line(text, SHOWN_CHARS_MAX + 100)}", *again)
+    again = ["    It was interrupted before and may have taken effect."] * one.is_repeat
+    forms = [f"    {line}" for line in form_lines(one.forms)]
+    return (safe_line(head), f"    {safe_line(text, SHOWN_CHARS_MAX + 100)}", *again, *forms)
+
+
+def _values(text: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(check_json(text, what="--values"), type=dict[str, object])
+    except (MisuseError, msgspec.DecodeError) as error:
+        raise misused(f"--values is a JSON object: {safe_line(str(error), 200)}") from None
 
 
 def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
@@ -119,7 +139,8 @@ def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
         raise misused(f"{safe_line(wanted, 80)}: write SESSION#SEQ, as `callboard approvals` lists it")
     seq = int(digits[:18])
     try:
-        body = AnswerApproval(session, seq, answer.is_approved, answer.note, answer.by, answer.is_always)
+        said = (answer.is_approved, answer.note, answer.by, answer.is_always)
+        body = AnswerApproval(session, seq, *said, dict(answer.values) if answer.values is not None else None)
         return ask_owner(log, body, bool), True
     except NoOwner:
         with open_reader(log) as reader:  # names the file or the session that is not there

@@ -5,19 +5,21 @@ import contextlib
 import getpass
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 import click
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Json
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.typing_ahead import TypingAhead
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Said
 from callboard.runtime.sanitize import check_json
+from callboard.runtime.tools.input_forms import Form, forms_of
 
 Mode = Literal["ask", "all", "none"]
 
@@ -61,11 +63,13 @@ class Approver:
             for line in lines(question):
                 talk(line)
             always = "" if question.is_repeat else ", a = always"
-            talk(f"y = yes, n = no{always}, {{...}} = yes with these arguments")
+            is_form = question.round > 0
+            more = "values for the form" if is_form else "yes with these arguments"
+            talk(f"y = yes, n = no{'' if is_form else always}, {{...}} = {more}")
             while question.is_open:  # until the arguments fit
                 click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
                 with _told():
-                    _settled(question, verdict(await _typed()))
+                    _settled(question, verdict(await _typed(), is_form=is_form))
         return None
 
 
@@ -89,20 +93,48 @@ def lines(question: Approval) -> list[str]:
     found += indented(arguments).splitlines()
     if question.is_repeat:
         found.append("It was interrupted before and may have taken effect: check before you allow it.")
+    return found + form_lines(question.forms_json)
+
+
+def form_lines(forms: msgspec.Raw) -> list[str]:
+    """Return the lines of the forms of a call that asks for input. The text is a stranger's."""
+    found: list[str] = []
+    for form in forms_of(Json(forms)):
+        found.append(f"It asks for input: {safe_line(form.message, SHOWN_CHARS_MAX)}")
+        if form.url:
+            found.append(
+                f"  Visit this address yourself, if you trust it: {safe_line(form.url, SHOWN_CHARS_MAX)}"
+            )
+        found += [_field_line(form, name, field) for name, field in form.fields.items()]
     return found
 
 
-def verdict(line: str) -> ApprovalAnswer:
+def _field_line(form: Form, name: str, field: Mapping[str, object]) -> str:
+    marks = [str(field.get("type", "any"))]
+    marks += [
+        word for word, names in (("required", form.required), ("secret", form.secrets)) if name in names
+    ]
+    about = field.get("description") or field.get("title") or ""
+    choices = f", one of {field['enum']}" if "enum" in field else ""
+    return "  " + safe_line(f"{name} ({', '.join(marks)}){choices}: {about}".removesuffix(": "), 1_000)
+
+
+def verdict(line: str, *, is_form: bool = False) -> ApprovalAnswer:
     """Read a typed line: yes, always, yes with other arguments, no, or the reason for a no.
 
-    Raises InvalidPrompt for arguments that are no JSON object.
+    is_form: the object is the values of a form. Raises InvalidPrompt for one that is no JSON object.
     """
     word, by = line.strip(), user_name()
     if word.lower() in _YES | _ALWAYS:
         return ApprovalAnswer(True, by=by, is_always=word.lower() in _ALWAYS)
     if word.startswith("{"):
-        arguments = msgspec.json.decode(check_json(word, what="The arguments"), type=dict[str, object])
-        return ApprovalAnswer(True, by=by, arguments=arguments)
+        what = "The values" if is_form else "The arguments"
+        given = msgspec.json.decode(check_json(word, what=what), type=dict[str, object])
+        return (
+            ApprovalAnswer(True, by=by, values=given)
+            if is_form
+            else ApprovalAnswer(True, by=by, arguments=given)
+        )
     return ApprovalAnswer(False, "" if word.lower() in _NO else word, by)
 
 
@@ -117,7 +149,8 @@ def user_name() -> str:
 def _settled(question: Approval, answer: ApprovalAnswer) -> None:
     """Answer a question. Raises MisuseError for an answer that cannot be given."""
     if answer.is_approved:
-        question.approve(by=answer.by, arguments=answer.arguments, always=answer.is_always)
+        always, values = answer.is_always, answer.values
+        question.approve(by=answer.by, arguments=answer.arguments, always=always, values=values)
     else:
         question.deny(answer.note, by=answer.by)
 

@@ -26,7 +26,7 @@ from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
-from callboard.cli.typing_ahead import TypingAhead
+from callboard.cli.typing_ahead import QUIT, TypingAhead
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
@@ -81,7 +81,8 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
             )
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
-                conversation.take_kept()
+                if not conversation.take_kept():
+                    break
             with diverted(None):
                 runner.run(session.close())
         finally:
@@ -125,12 +126,15 @@ class Conversation:
         else:
             self._ask(line)
 
-    def take_kept(self) -> None:
-        """Handle the lines that were typed during an ask and that its host did not hear."""
+    def take_kept(self) -> bool:
+        """Handle the lines that were typed during an ask and not heard. Return False after `/quit`."""
         while self._kept:
             line = self._kept.pop(0)
             talk(f"> {safe_text(line)}")
+            if line == QUIT:
+                return False
             self.take(line)
+        return True
 
     def _ask(self, prompt: str) -> None:
         begun = now_ms()
@@ -171,7 +175,7 @@ class Conversation:
 def prompts(*, is_interactive: bool) -> Iterator[str]:
     """Yield each line that is typed or piped in, until `/quit` or the end; blank lines are skipped."""
     read = _typed if is_interactive else sys.stdin.readline
-    for line in takewhile("/quit".__ne__, map(str.strip, iter(read, ""))):
+    for line in takewhile(QUIT.__ne__, map(str.strip, iter(read, ""))):
         if line:
             yield line
 

@@ -21,7 +21,9 @@ from callboard.cli.message_summary import summary_of
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.span_lines import emit_spans
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.grouping import Span
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
@@ -48,6 +50,11 @@ class Filter:
         granted = event.body.agent if isinstance(event.body, CallModel) else ""
         return bool(self.actors & {event.sender, event.recipient, granted})
 
+    def takes_span(self, span: Span) -> bool:
+        """Return whether this span is chosen: it begins in the range, and is one of these actors'."""
+        is_inside = self.start <= span.first.seq <= self.upto
+        return is_inside and (not self.actors or bool(self.actors & {span.agent, span.last.sender}))
+
 
 @click.command("events")
 @session_argument
@@ -65,6 +72,7 @@ class Filter:
     metavar="A",
     help="Only events that this actor sent or received. May be repeated.",
 )
+@click.option("--grouped", is_flag=True, help="One line for each turn, call, delegation and report.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @log_option
 @json_option
@@ -74,6 +82,7 @@ def events(
     upto: int,
     kinds: tuple[str, ...],
     actors: tuple[str, ...],
+    grouped: bool,
     follow: bool,
     log: str,
     as_json: bool,
@@ -83,6 +92,8 @@ def events(
     A line has the event's number, the local time, sender, recipient and kind, the event it answers, and a
     summary of the message. With --json each line is a JSON object with the whole message under `body` and
     the time in UTC. On a terminal of less than 110 columns the time and the event it answers are left out.
+    With --grouped a line is a turn, a call, a delegation or a report, from its first event to its last, with
+    its outcome, how long it took, and its attempts.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
     `tools`, `schema`, `clock`, `client`.
@@ -92,9 +103,14 @@ def events(
       callboard events --from 10 --to 20
       callboard events 2026 --kind CallTool --kind ToolReturned --actor host.1
       callboard events --json | jq -r 'select(.kind == "ModelReplied") | .body.usage'
+      callboard events --grouped --actor host.1
       callboard events --follow
     """
-    wanted = Filter(start, upto, _kinds(kinds), _actors(actors))
+    wanted = Filter(start, upto, kinds_named(kinds), _actors(actors))
+    if grouped:
+        refuse_if(follow or bool(kinds), "--grouped shows whole calls: leave out --follow and --kind")
+        emit_spans(session, log, wanted.takes_span, as_json=as_json)
+        return
     width = width_of_stdout()
     with open_reader(log) as reader:
         row = find_session(reader, session)
@@ -167,7 +183,7 @@ def style_of(event: Event) -> str:
     return "cyan" if event.sender == SUPERVISOR else "blue"
 
 
-def _kinds(names: tuple[str, ...]) -> frozenset[str]:
+def kinds_named(names: tuple[str, ...]) -> frozenset[str]:
     """Return the kinds of these names, in any case of letters. Fails for an unknown one."""
     known = {kind.lower(): kind for kind in KINDS}
     for name in names:

@@ -42,13 +42,15 @@ def export_sessions(
     With jsonl every event is a line, and its body is the text that the log has. So the digests can be
     computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
     which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
-    is not exported. A copy of an encrypted log is encrypted; jsonl and json are not.
+    is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
+    session is one page for a browser, as `callboard ui` opens it.
 
     \b
     Examples:
       callboard export 2026 -o session.jsonl
       callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
       callboard export --all --format db -o backup.db
+      callboard export 2026 --format html -o session.html
     """
     exporter = EXPORTERS[form]
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")

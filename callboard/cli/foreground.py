@@ -27,7 +27,7 @@ from callboard.cli.recordings import keyed_log
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.engine import Refused, accept
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     secrets: tuple[str, ...]
     log: str
 
-    def runtime(self, model: Model | None) -> Runtime:
+    def runtime(self, model: ModelChoice | None) -> Runtime:
         """Make the runtime. model: for agents without one."""
         refs = [SecretRef(name) for name in self.secrets]
         return Runtime(keyed_log(self.log), model=model, approve=self.approver, secrets=refs)
@@ -136,7 +136,8 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
         emit_json(outcome.report)
     elif outcome.is_ok:
         emit(outcome.text)
-    if not is_quiet:
+    # Without a result and without a reason, a quiet command would leave its user with an exit code.
+    if not is_quiet or not (outcome.is_ok or as_json):
         talk(summary(outcome, log, elapsed_ms))
         talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from callboard.actors.protocol.errors import CorruptLog, SessionExists
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, SessionExists
 from callboard.actors.protocol.events import Event
 from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
@@ -124,6 +124,11 @@ class Importing:
 
     async def _begin(self, header: Header) -> None:
         name, origin = header.session, bytes.fromhex(header.origin)
+        if header.lineage:
+            raise MisuseError(
+                f"session {name} is a fork: its first events stand under other ids, and an import writes all "
+                "of them under one. Hand it on with `callboard export --format db`"
+            )
         self._header, self._head = header, Head(0, origin)
         self._sessions += 1
         try:

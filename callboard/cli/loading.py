@@ -15,7 +15,7 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.protocol import Model, model_named
+from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
 
 _LISTED = 12
 
@@ -31,12 +31,12 @@ def load_agent(spec: str) -> Agent:
         return _agent(module, source, attribute)
 
 
-def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
+def choose_model(agent: Agent, named: ModelChoice | str) -> tuple[Agent, ModelChoice | None]:
     """Return the agent, and the model for agents without one. Raises Failure if the host has no model.
 
-    name: the model of `--model`, which replaces the host's own.
+    named: the model of `--model`, or its name, which replaces the host's own; empty for none.
     """
-    model = model_named(name) if name else None
+    model = model_or_name(named) if named else None
     # A program stays the model of its own steps, and hands the other down.
     if model is not None and agent.model is not None and not agent.model.spec.is_program:
         agent = copy.copy(agent)  # the module may use the agent elsewhere
@@ -46,7 +46,7 @@ def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
             f"agent {agent.name!r} has no model; name one with --model PROVIDER:NAME "
             "(for example --model anthropic:claude-sonnet-5), or give it Agent(model=...) in its module"
         )
-    for other in (model, *(one.model for one in roster(agent).values())):
+    for other in (*models_of(model), *(own for one in roster(agent).values() for own in one.all_models)):
         # A model without a key or a network fails here, before anything is recorded.
         if callable(check := getattr(other, "check", None)):
             check()

@@ -9,10 +9,13 @@ import hashlib
 import shlex
 from typing import Any, Final
 
+import mcp.types as types
 import msgspec
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.cli.mcp_approvals import can_ask, question_for, settle
 from callboard.cli.mcp_errors import told
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
@@ -40,6 +43,7 @@ class Asks:
         self._log = log
         self._on_disconnect: OnCancel = on_disconnect
         self._sessions: dict[str, Session] = {}
+        self._put_off: set[str] = set()  # the questions that the client's user did not want to answer
         self._asks: set[asyncio.Task[Outcome]] = set()  # of clients that do not wait any more, too
 
     def add_to(self, server: MCPServer) -> None:
@@ -51,38 +55,52 @@ class Asks:
         server.add_tool(told(self.cancel))
 
     async def ask(
-        self, prompt: str, session_id: str = "", request_id: str = "", wait_s: float = WAIT_S
-    ) -> Answer:
+        self,
+        prompt: str,
+        session_id: str = "",
+        request_id: str = "",
+        wait_s: float = WAIT_S,
+        ctx: Context[Any, Any] | None = None,
+    ) -> Answer | types.InputRequiredResult:
         """Give the agent a task and wait for its answer.
 
         session_id: of an earlier answer, to go on with its conversation; empty for a new one.
         request_id: a name that you choose for this task: the same name again asks nothing twice and returns
         the same answer. wait_s: seconds to wait; a longer task answers `running` and goes on.
         """
+        if (answered := await self._answered(ctx)) is not None:
+            return await self._waited(answered, answered.outcome, wait_s, ctx=ctx)
         session = await self._session(session_id or _name_of(request_id), prompt)
         work = session.ask(prompt, request_id=request_id or None, on_cancel=self._on_disconnect)
         running = asyncio.create_task(work)
         self._asks.add(running)
         running.add_done_callback(self._ended)
         try:
-            return await self._waited(session, running, wait_s)
+            return await self._waited(session, running, wait_s, ctx=ctx)
         except asyncio.CancelledError:
             if self._on_disconnect == "cancel":
                 running.cancel()  # a cancelled caller of the session
             raise
 
-    async def wait(self, session_id: str, seconds: float = WAIT_S, start: int = 0) -> Answer:
+    async def wait(
+        self,
+        session_id: str,
+        seconds: float = WAIT_S,
+        start: int = 0,
+        ctx: Context[Any, Any] | None = None,
+    ) -> Answer | types.InputRequiredResult:
         """Wait for the answer of a task that answered `running` or `needs_approval`.
 
         start: the character of the text to begin with, for one that was cut.
         """
+        await self._answered(ctx)
         session = self._sessions.get(session_id)
         if session is None:
             outcome = await self._runtime.outcome(session_id, agent=self._agent)
             if outcome is not None:
                 return _answer(outcome, start)
             session = self._sessions[session_id] = await self._runtime.resume(session_id, self._agent)
-        return await self._waited(session, session.outcome, seconds, start)
+        return await self._waited(session, session.outcome, seconds, start, ctx)
 
     async def cancel(self, session_id: str) -> Answer:
         """Stop the running task of a session, with everything under it."""
@@ -91,6 +109,23 @@ class Asks:
         if outcome is None:
             raise MisuseError(f"no task of session {session_id!r:.100} runs here")
         return _answer(outcome)
+
+    async def _answered(self, ctx: Context[Any, Any] | None) -> Session | None:
+        """Take the answer of the client's user, if the call brings one. Return the session that it is for."""
+        if ctx is None or ctx.request_state is None:
+            return None
+        name, _, seq = ctx.request_state.rpartition("#")
+        session = self._sessions.get(name)
+        if session is None:
+            raise MisuseError(f"session {name!r:.100} does not run here any more; call wait with it")
+        self._settle(session, int(seq), ctx.input_responses or {})
+        return session
+
+    def _settle(self, session: Session, seq: int, answers: types.InputResponses) -> None:
+        """Answer an open question, or note that the user put it off."""
+        for question in session.open_approvals:
+            if question.seq == seq and not settle(question, answers):
+                self._put_off.add(question.id)
 
     async def _session(self, name: str, prompt: str) -> Session:
         if name:
@@ -105,8 +140,13 @@ class Asks:
         _seen(task)
 
     async def _waited(
-        self, session: Session, running: "asyncio.Future[Outcome]", seconds: float, start: int = 0
-    ) -> Answer:
+        self,
+        session: Session,
+        running: "asyncio.Future[Outcome]",
+        seconds: float,
+        start: int = 0,
+        ctx: Context[Any, Any] | None = None,
+    ) -> Answer | types.InputRequiredResult:
         """Wait for an ask, for a question to a person, or for so long."""
         asked = asyncio.create_task(_question(session))
         asked.add_done_callback(_seen)
@@ -119,17 +159,20 @@ class Asks:
         if running.done():
             return _answer(await running, start)
         if asked.done() and not asked.cancelled() and (question := asked.result()):
-            return self._needs_approval(question)
+            offers = can_ask(ctx) and question.id not in self._put_off
+            return question_for(question) if offers else self._needs_approval(question)
         hint = "it goes on; call wait with this session_id"
         return {"status": "running", "session_id": session.session_id, "hint": hint}
 
     def _needs_approval(self, question: Approval) -> Answer:
         command = f"callboard approvals --log {shlex.quote(self._log)} --yes {shlex.quote(question.id)}"
+        command += " --values JSON" if question.round else ""
         return {
             "status": "needs_approval",
             "session_id": question.session_id,
             "tool": question.tool,
             "arguments": question.arguments_json[:4_000],
+            **({"forms": question.forms} if question.round else {}),
             "hint": f"a person decides, in a terminal: {command} (or --no); then call wait",
         }
 

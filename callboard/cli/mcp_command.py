@@ -1,5 +1,6 @@
 """`callboard mcp`: an agent, or the recordings of a log, as tools of an MCP client."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +12,7 @@ from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import log_option, model_option
 from callboard.cli.recordings import key_options, keyed_log, log_keys
 from callboard.runtime import event_loop
+from callboard.runtime.agent import Agent
 from callboard.runtime.log import reading
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
@@ -79,39 +81,52 @@ def mcp(
     source = click.get_current_context().get_parameter_source("log")
     is_named = source is click.core.ParameterSource.COMMANDLINE
     refuse_if(not agent and not is_named, "name an agent, or a log with --log FILE, or both")
-    try:
-        from mcp.server import MCPServer
-
-        from callboard.cli.mcp_recordings import Recordings
-    except ModuleNotFoundError as error:
-        raise Failure(
-            f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"
-        ) from None
-    server = MCPServer("callboard")
+    server = _new_server()
     if is_named:
-        key, encryption_key = log_keys()
-        Recordings(partial(reading.open_reader, log, key, encryption_key)).add_to(server)
+        _add_recordings(server, log)
     if not agent:
         event_loop.run_until_signal(_serve(server, port))
         return 0
     found, own = choose_model(load_agent(agent), model)
-
-    async def work() -> None:
-        from callboard.cli.mcp_asks import Asks
-
-        runtime = Runtime(
-            keyed_log(log),
-            model=own,
-            limits=parse_limits(limits),
-            secrets=[SecretRef(name) for name in names],
-            idle_s=_IDLE_S,
-        )
-        async with runtime:
-            Asks(runtime, found, log, on_disconnect).add_to(server)
-            await _serve(server, port)
-
-    event_loop.run_until_signal(work())
+    secrets = [SecretRef(name) for name in names]
+    make = partial(Runtime, model=own, limits=parse_limits(limits), secrets=secrets, idle_s=_IDLE_S)
+    event_loop.run_until_signal(_serve_agent(server, found, make, log, on_disconnect, port))
     return 0
+
+
+def _new_server() -> "MCPServer":
+    """Make a server without tools. Raises Failure if the SDK is not installed."""
+    try:
+        from mcp.server import MCPServer
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"
+        ) from None
+    return MCPServer("callboard")
+
+
+def _add_recordings(server: "MCPServer", log: str) -> None:
+    """Give the server the tools that read a log."""
+    from callboard.cli.mcp_recordings import Recordings
+
+    key, encryption_key = log_keys()
+    Recordings(partial(reading.open_reader, log, key, encryption_key)).add_to(server)
+
+
+async def _serve_agent(
+    server: "MCPServer",
+    host: Agent,
+    make: Callable[..., Runtime],
+    log: str,
+    on_disconnect: Literal["cancel", "detach"],
+    port: int | None,
+) -> None:
+    """Give the server the tools that ask an agent, and serve. make: makes the runtime on a log."""
+    from callboard.cli.mcp_asks import Asks
+
+    async with make(keyed_log(log)) as runtime:
+        Asks(runtime, host, log, on_disconnect).add_to(server)
+        await _serve(server, port)
 
 
 async def _serve(server: "MCPServer", port: int | None) -> None:

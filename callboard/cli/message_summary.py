@@ -10,7 +10,7 @@ from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.profiles import ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, local_time, tokens
 from callboard.cli.terminal_escape import safe_line
@@ -34,13 +34,21 @@ def whole_prompt(prompt: Json) -> str:
     )
 
 
+def _forked(body: c.Forked) -> str:
+    changed = (
+        f"{one.agent} turn {one.turn}" + (f" call {one.call}" if one.call >= 0 else "")
+        for one in body.changes
+    )
+    return ", ".join(filter(None, [f"of {body.origin}#{body.at}", *changed, _resumed(body.resumed)]))
+
+
 def _resumed(body: c.Resumed) -> str:
     changes = []
     if body.profiles:
         when = " from the next ask on" if body.from_next_ask else ""
         changes.append(f"with {counted(len(body.profiles), 'agent profile')} of now{when}")
     if body.model is not None:
-        changes.append(f"model {body.model.name}")
+        changes.append(f"model {_names(body.model)}")
     if body.limits is not None:
         changes.append("with other limits")
     if body.capacity is not None:
@@ -50,9 +58,17 @@ def _resumed(body: c.Resumed) -> str:
     return ", ".join(changes)
 
 
+def _names(model: ModelSpec) -> str:
+    return ", then ".join(one.name for one in model.all_specs)
+
+
 def _turn_requested(body: m.TurnRequested) -> str:
     wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
-    return f"turn {body.turn}, attempt {body.attempt}, needs at most {tokens(body.need.tokens)} tokens{wait}"
+    asked = f" of {body.model}" if body.model else ""
+    return (
+        f"turn {body.turn}, attempt {body.attempt}{asked}, "
+        f"needs at most {tokens(body.need.tokens)} tokens{wait}"
+    )
 
 
 def _reply(body: p.ModelReplied) -> str:
@@ -115,9 +131,10 @@ _profile: Final = msgspec.json.Decoder(_Named).decode
 # One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one.
 _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     c.SessionOpened: lambda it: (
-        f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}"
+        f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {_names(it.model)}"
     ),
     c.Resumed: _resumed,
+    c.Forked: _forked,
     c.Ask: _prompt,
     c.Tell: lambda it: f"{it.request_id} to {it.address}: {it.text}",
     c.Cancel: lambda it: it.reason,
@@ -163,7 +180,9 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     ),
     p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
-    p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    p.RequestApproval: lambda it: (
+        f"{'again: ' * it.is_repeat}{'input: ' * (it.round > 0)}{it.tool} {_json(it.arguments)}"
+    ),
     p.CancelCall: lambda it: f"turn {it.turn}, call {it.call}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
     p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",

@@ -16,16 +16,19 @@ log_option = click.option(
 all_option = click.option("--all", "is_all", is_flag=True, help="Every session of the log.")
 check_option = click.option("--check", is_flag=True, help="Check the digests of the whole session first.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no tree and no summary on stderr.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Show no tree, and a summary only of a failure."
+)
 agent_argument = click.argument("agent", metavar="MODULE:AGENT")
+event_argument = click.argument("words", nargs=-1, required=True, metavar="[SESSION#]SEQ")
 session_argument = click.argument("session", default="", required=False, metavar="[SESSION]")
 model_option = click.option(
     "--model",
     metavar="PROVIDER:NAME",
     default="",
-    help="Ask this model instead of the agent's own: anthropic:NAME (or just claude-...), "
-    "scripted:MODULE:POLICY, or the name of another installed provider. Sub-agents without a model "
-    "inherit it.",
+    help="Ask this model instead of the agent's own: anthropic:NAME (or just claude-...), openai:NAME, "
+    "ollama:NAME, scripted:MODULE:POLICY, or the name of another installed provider. Sub-agents without "
+    "a model inherit it.",
 )
 
 

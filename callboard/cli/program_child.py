@@ -47,7 +47,7 @@ def refuse_acts(event: str, arguments: tuple[object, ...]) -> None:
 def main(spec: str) -> None:
     """Check the sessions on stdin with the programs that `module:agent` reaches."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the user's module prints must not stand between the lines
+    os.dup2(2, 1)  # prints of the user's module must not stand between the lines
     sys.addaudithook(refuse_acts)
     try:
         agents = roster(load_agent(spec))

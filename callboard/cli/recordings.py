@@ -109,6 +109,18 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
     )
 
 
+def place_of(words: tuple[str, ...]) -> tuple[str, int]:
+    """Return the session and the event that `SESSION#SEQ`, `SESSION SEQ` or `SEQ` name; '' for the newest.
+
+    Raises Failure for other words.
+    """
+    session, mark, seq = words[-1].rpartition("#")
+    is_event = seq.isdecimal() and (len(words) == 1 or (len(words) == 2 and not mark))
+    if not is_event:
+        raise misused("name an event: SESSION#SEQ, or SEQ alone for one of the newest session")
+    return (words[0] if len(words) == 2 else session), int(seq)
+
+
 def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
     """Open a session and return it with its row; it is closed when the command ends."""
     with open_reader(log) as reader:

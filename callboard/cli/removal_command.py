@@ -18,23 +18,27 @@ from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
+from callboard.runtime.log import forks as trees
 from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
+from callboard.runtime.sessions.catalog import last_use_ms
 
 _yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
 
 
 @click.command("delete")
 @click.argument("session")
+@click.option("--with-forks", is_flag=True, help="Delete its forks, and theirs, too.")
 @_yes_option
 @log_option
 @key_options
-def delete(session: str, yes: bool, log: str) -> None:
+def delete(session: str, with_forks: bool, yes: bool, log: str) -> None:
     """Delete a session permanently: its events, and the large values that no other session uses.
 
     The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
-    session that it runs is not deleted.
+    touched. A session that has forks is refused, since they share its first events. If a process owns the
+    log, that process deletes the session in small steps beside its work; a session that it runs is not
+    deleted.
 
     \b
     Examples:
@@ -44,12 +48,14 @@ def delete(session: str, yes: bool, log: str) -> None:
     refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
     with open_reader(log) as reader:
         row = find_session(reader, session)
+        names = trees.with_forks(reader.sessions(), row.session_id)
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    _confirm(f"Delete session {what} permanently?", yes)
+    also = f" and {counted(len(names) - 1, 'fork')}" if with_forks and len(names) > 1 else ""
+    _confirm(f"Delete session {what}{also} permanently?", yes)
     try:
-        count = ask_owner(log, DeleteSession(row.session_id), int)
+        count = ask_owner(log, DeleteSession(row.session_id, with_forks), int)
     except NoOwner:
-        count = asyncio.run(_erase(log, [row]))
+        count = asyncio.run(_erase(log, names if with_forks else [row.session_id]))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
@@ -69,7 +75,8 @@ def prune(
 ) -> None:
     """Delete the sessions that had no event for so long.
 
-    It deletes as `callboard delete` does. Sessions that a process runs stay.
+    It deletes as `callboard delete` does. A session and its forks go together, once all of them are that
+    old. Sessions that a process runs stay.
 
     \b
     Examples:
@@ -79,8 +86,8 @@ def prune(
     before_ms = parse_since(older_than)
     query = SessionQuery(None if status == "any" else status, tag)
     with open_reader(log) as reader:
-        rows = reader.sessions(query)
-    old = [row for row in rows if max(row.last_ms, row.created_ms) < before_ms]
+        rows = reader.sessions()
+    old = trees.whole_trees(rows, lambda row: query.has(row) and last_use_ms(row) < before_ms)
     if not old:
         talk("no session is that old")
         return
@@ -89,7 +96,7 @@ def prune(
     try:
         talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
     except NoOwner:
-        count = asyncio.run(_erase(log, old))
+        count = asyncio.run(_erase(log, [row.session_id for row in old]))
         talk(f"{counted(len(old), 'session')} deleted, {counted(count, 'event')}")
 
 
@@ -120,9 +127,9 @@ def _confirm(question: str, yes: bool) -> None:
         refuse_if(not click.confirm(question, err=True), "nothing was deleted")
 
 
-async def _erase(address: str, rows: Sequence[SessionRow]) -> int:
+async def _erase(address: str, session_ids: Sequence[str]) -> int:
     async with opened_log(address) as log:
-        return await erase(log, *(row.session_id for row in rows))
+        return await erase(log, *session_ids)
 
 
 def _cut(log: str, full: bool) -> int:

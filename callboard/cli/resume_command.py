@@ -1,15 +1,17 @@
 """`callboard resume`: finish a session whose process ended too early."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
 from msgspec.structs import asdict, replace
 
-from callboard.actors.protocol.client_messages import Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened, resumed_in
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
 from callboard.cli.loading import choose_model, load_agent
@@ -21,7 +23,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.fallback import Fallback, ModelChoice
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 
@@ -78,8 +80,8 @@ def resume(
         talk(f"session {name} is closed; its last outcome follows")
         print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
         return 0 if outcome.is_ok else FAILED
-    agent, own = _with_model(found, model, past)
-    options = _Options(_limits(past, setting.limits), extend, accept_changes, quiet)
+    agent, own = with_recorded_model(found, model, past)
+    options = _Options(changed_limits(past.events, setting.limits), extend, accept_changes, quiet)
     work = _resumed(setting, own, name, agent, past, options)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
 
@@ -92,7 +94,12 @@ class _Options(NamedTuple):
 
 
 async def _resumed(
-    setting: Setting, own: Model | None, name: str, agent: Agent, past: RecordedSession, options: _Options
+    setting: Setting,
+    own: ModelChoice | None,
+    name: str,
+    agent: Agent,
+    past: RecordedSession,
+    options: _Options,
 ) -> tuple[Outcome, int]:
     """Resume a session in the foreground. Return its outcome and the exit code. own: the runtime's model."""
     limits, extend, accept_changes, is_quiet = options
@@ -138,12 +145,12 @@ def _read(reader: LogReader, row: SessionRow) -> tuple[str, RecordedSession]:
     return row.session_id, recorded_of(row.session_id, Recording.open(reader, row.session_id).rows)
 
 
-def _with_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, Model | None]:
+def with_recorded_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, ModelChoice | None]:
     """Return the agent and the model for those without one: the named one, else the recorded one."""
     if name or agent.model:
         return choose_model(agent, name)
     try:
-        return choose_model(agent, past.model.name)
+        return choose_model(agent, _recorded_model(past.model))
     except UnknownName as error:
         raise misused(
             f"the log has the model's name {past.model.name!r} without its provider; "
@@ -151,11 +158,18 @@ def _with_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, 
         ) from error
 
 
-def _limits(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
+def _recorded_model(spec: ModelSpec) -> ModelChoice | str:
+    if not spec.fallback:
+        return spec.name
+    return Fallback([one.name for one in spec.all_specs], on=spec.fallback_on)
+
+
+def changed_limits(events: Sequence[Event], pairs: tuple[str, ...]) -> Limits | None:
     """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
-    bodies = [event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed)]
+    found = (resumed_in(event.body) or event.body for event in events)
+    bodies = [body for body in found if isinstance(body, SessionOpened | Resumed)]
     recorded = list(filter(None, (body.limits for body in bodies)))
     named = parse_limits(pairs)
     stated = {name: value for name, value in asdict(named).items() if value is not None}

@@ -100,7 +100,8 @@ def parse_since(text: str) -> int:
 
 def _prompt(row: SessionRow) -> str:
     tags = " ".join(f"[{tag}]" for tag in row.tags)
-    return safe_line(f"{tags} {row.title}".strip(), 200)
+    fork = f"(fork of {row.parent}#{row.base}) " if row.parent else ""
+    return safe_line(f"{fork}{tags} {row.title}".strip(), 200)
 
 
 def row_json(row: SessionRow) -> dict[str, object]:
@@ -118,4 +119,5 @@ def row_json(row: SessionRow) -> dict[str, object]:
         "host": row.host,
         "tags": row.tags,
         "metadata": row.metadata,
+        "fork_of": {"session": row.parent, "seq": row.base} if row.parent else None,
     }

@@ -14,12 +14,14 @@ from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.cli.diagnose_command import emit_headline
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import open_recording
+from callboard.cli.report_tables import emit_reports
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.failures import Failure, Failures
@@ -47,6 +49,8 @@ class Turn(NamedTuple):
 def show(session: str, log: str, as_json: bool) -> None:
     """Sum a session up: prompts, outcomes, usage, head.
 
+    The findings of `callboard diagnose` stand above it, on stderr, for sessions of up to 100,000 events.
+
     The digests are checked on the way. Keep the HEAD: with it, `callboard verify --head` proves later that
     nothing was cut off.
 
@@ -60,6 +64,7 @@ def show(session: str, log: str, as_json: bool) -> None:
     if as_json:
         emit_json(_session_json(recording, row.title, found))
         return
+    emit_headline(recording)
     emit_lines(fields(_facts(recording, found)))
     for number, turn in enumerate(found.turns, 1):
         below = found.failures.headline(turn.seq, turn.ended_seq or None)
@@ -72,21 +77,27 @@ def show(session: str, log: str, as_json: bool) -> None:
 @click.command("tree")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
+@click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
 @log_option
 @json_option
-def tree(session: str, at: int | None, log: str, as_json: bool) -> None:
+def tree(session: str, at: int | None, reports: bool, log: str, as_json: bool) -> None:
     """Draw the tree of delegations, and how each agent ended.
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
-    more there is room for each agent's prompt, or the reason of its failure.
+    more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
+    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier.
 
     \b
     Examples:
       callboard tree
+      callboard tree --reports
       callboard tree 2026 --at 40
       callboard tree --json | jq '.. | select(.status? == "failed") | .address'
     """
     recording, _ = open_recording(log, session)
+    if reports:
+        emit_reports(recording, at, as_json=as_json)
+        return
     grown = recording.tree(at)
     if as_json:
         host = grown.nodes.get(HOST)
@@ -94,6 +105,7 @@ def tree(session: str, at: int | None, log: str, as_json: bool) -> None:
         node = node_json(grown, host) if host else None
         emit_json({"session": recording.session_id, "at": upto, "tree": node})
         return
+    emit_headline(recording)
     console = console_on()
     is_ascii = not console.encoding.lower().startswith("utf")
     emit_lines(tree_lines(grown, Space(console.width, 0, is_ascii), grown.last_at))

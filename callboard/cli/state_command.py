@@ -5,16 +5,25 @@ import msgspec
 from rich.text import Text
 
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.makers import maker_of
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import AskState, SupervisorState
-from callboard.cli.errors import refuse_if
+from callboard.cli.as_sent import compare
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import check_option, json_option, log_flag, log_option, session_argument
+from callboard.cli.options import (
+    check_option,
+    event_argument,
+    json_option,
+    log_flag,
+    log_option,
+    session_argument,
+)
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
-from callboard.cli.recordings import open_recording, say_checked
+from callboard.cli.recordings import open_recording, place_of, say_checked
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
@@ -168,11 +177,13 @@ def _agent(state: AgentState) -> dict[str, str]:
 
 
 @click.command("request")
-@click.argument("words", nargs=-1, required=True, metavar="[SESSION] SEQ")
+@event_argument
+@click.option("--as-sent", is_flag=True, help="Make its body again, and say if it is the one that was sent.")
+@click.option("--model", default="", metavar="M", help="With --as-sent: PROVIDER:NAME, or FILE.py:model.")
 @check_option
 @log_option
 @json_option
-def request(words: tuple[str, ...], check: bool, log: str, as_json: bool) -> None:
+def request(words: tuple[str, ...], as_sent: bool, model: str, check: bool, log: str, as_json: bool) -> None:
     """Show the exact request of a model call.
 
     SEQ is the number of a CallModel event, of the TurnRequested that led to it, or of the ModelReplied that
@@ -180,23 +191,28 @@ def request(words: tuple[str, ...], check: bool, log: str, as_json: bool) -> Non
     key order; the model adds cache marks, so they are not part of it. Only the agent's own events are read,
     so digests are checked with --check only.
 
+    --as-sent makes the body again with the model and the libraries that are installed, and says `same` or
+    `differs`. Nothing is sent. A model that was made with arguments of its own is named by --model.
+
     \b
     Examples:
       callboard request 5
-      callboard request 2026 17 --json | jq '.messages[-1]'
+      callboard request 2026#17 --json | jq '.messages[-1]'
     """
-    is_call = len(words) <= 2 and words[-1].isdecimal()
-    refuse_if(not is_call, "write the number of a CallModel event: callboard request [SESSION] SEQ")
-    recording, _ = open_recording(log, words[0] if len(words) == 2 else "")
+    session, seq = place_of(words)
+    recording, _ = open_recording(log, session)
     if check:
         recording.check()
-    asked = recording.request(int(words[-1]))
+    asked = recording.request(seq)
+    if as_sent:
+        compare(recording, asked, model, as_json=as_json)
+        return
     if as_json:
         emit_json(asked.body())
         return
     _show_request(asked)
     say_checked(is_checked=check)
-    talk(f"\nall of it, as JSON: callboard request {recording.session_id} {words[-1]} --json{log_flag()}")
+    talk(f"\nall of it, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
 
 
 def _show_request(asked: ModelRequest) -> None:
@@ -209,11 +225,21 @@ def _show_request(asked: ModelRequest) -> None:
         "system": whole_prompt(asked.system),
     }
     emit_lines(fields(facts))
-    for place, message in enumerate(asked.messages, 1):
+    maker = maker_of(asked.origins)
+    for place, message in enumerate(asked.messages):
         value = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
         role = msgspec.json.decode(value["role"], type=str)
-        emit_lines([Text(f"\n{place} {role}", style="bold")])
+        other = _other(maker(place), asked) if role == "assistant" else ""
+        emit_lines([Text(f"\n{place + 1} {role}{other}", style="bold")])
         emit(_content(value["content"]))
+
+
+def _other(maker: Origin | None, asked: ModelRequest) -> str:
+    """Name the maker of a message if it is not the model that is asked."""
+    if maker is None or maker == asked.model.made_by:
+        return ""
+    parts = msgspec.structs.astuple(maker)
+    return safe_line(", made by " + " ".join(filter(None, parts)), 200)
 
 
 def _content(content: msgspec.Raw) -> str:

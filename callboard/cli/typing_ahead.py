@@ -3,19 +3,24 @@
 Rules
   - A line goes to the host as words (`Session.tell`). The host reads them in its next request.
   - A host that cannot hear, for example because it has just said its last word, leaves the line to the next
-    ask. Nothing that was typed is lost.
+    ask. Nothing that was typed is lost, also no line that ends without a line break.
+  - A command of the chat, such as `/quit`, is no words: it waits for the end of the ask.
 """
 
 import asyncio
 import os
 import sys
-from typing import Self
+from typing import Final, Self
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.sessions.session import Session
+
+QUIT: Final = "/quit"
+COMMANDS: Final = frozenset({"/help", "/tree", QUIT})
+"""The lines that the chat handles itself."""
 
 
 class TypingAhead:
@@ -37,6 +42,8 @@ class TypingAhead:
         """Stop reading, and keep what the host has not heard by the end of its ask."""
         self.stop()
         await asyncio.gather(*self._told)
+        if line := self._rest.decode("utf-8", "replace").strip():
+            self.kept.append(line)
 
     def start(self) -> None:
         """Read lines from now on."""
@@ -58,7 +65,10 @@ class TypingAhead:
 
     def take(self, line: str) -> None:
         """Tell the host a line."""
-        if line:
+        if line in COMMANDS:
+            self.kept.append(line)
+            talk(f"[{line} waits for the end of this ask]")
+        elif line:
             task = asyncio.get_running_loop().create_task(self._tell(line))
             self._told.add(task)
             task.add_done_callback(self._told.discard)

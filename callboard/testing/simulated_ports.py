@@ -39,6 +39,7 @@ from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.failure_text import located_text
+from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json, to_json
@@ -47,6 +48,7 @@ from callboard.runtime.schemas.validators import validated
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.input_forms import InputNeeded, checked_values
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
 from callboard.runtime.tools.tool import Tool
 from callboard.runtime.tools.traces import trace_of
@@ -82,7 +84,7 @@ def scenario_of(
     model = _model(host, policy)
     return Scenario(
         [agent.profile() for agent in agents.values()],
-        policy_of([model, *(own for agent in agents.values() for own in agent.all_models)]),
+        policy_of([*models_of(model), *(own for agent in agents.values() for own in agent.all_models)]),
         tool=tool_of(agents, tools or {}),
         check=checker(types),
         approve=approve_of(approve),
@@ -90,7 +92,7 @@ def scenario_of(
     )
 
 
-def _model(host: Agent, policy: Script | None) -> Model:
+def _model(host: Agent, policy: Script | None) -> ModelChoice:
     """Return the model of all agents without one of their own."""
     if policy is None:
         if host.model is None:
@@ -191,7 +193,8 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
         if tool is None:
             return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
         outcome = _used(tool, fakes.get(call.tool), address, call)
-        return ToolReturned(call.turn, call.call, outcome.status, outcome.output, outcome.trace)
+        result = (outcome.status, outcome.output, outcome.trace)
+        return ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
 
     return answers
 
@@ -202,7 +205,9 @@ def _fake_for(name: str) -> str:
 
 def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: CallTool) -> ToolOutcome:
     key = f"simulated/{address}/{call.turn}/{call.call}"
-    context = ToolContext(address=address, tool=call.tool, call_id=call.id, idempotency_key=key)
+    context = ToolContext(
+        address=address, tool=call.tool, call_id=call.id, idempotency_key=key, given=call.given
+    )
     most = DEFAULTS.max_tool_output_chars or 0
     try:
         bound = tool.bind(call.arguments, context)
@@ -215,6 +220,8 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
         return returned(_at_once(value, f"tool {tool.name}", _fake_for(tool.name)), most)
     except MisuseError:
         raise
+    except InputNeeded as needed:
+        return ToolOutcome("input_required", text_json(str(needed)), asked=needed.asked)
     except Exception as error:
         return replace(failed(describe(error), most), trace=trace_of(error, NO_SECRETS.redactor))
 
@@ -258,6 +265,8 @@ def approve_of(approver: Approver | None) -> PureApprove:
             by=said.by,
             arguments=NULL if said.arguments is None else to_json(dict(said.arguments)),
             is_always=said.is_always,
+            round=request.round,
+            values=checked_values(request.form, said.values) if request.round and said.is_approved else NULL,
         )
 
     return approve

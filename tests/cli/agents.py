@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 SURVEY = '''
 import asyncio
 import time
-from callboard import Agent, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard import Agent, ScriptedModel, ToolContext, call, calls, fail, program, say, tool
 
 @tool(effect="read")
 def count_files(folder: str) -> str:
@@ -75,6 +75,15 @@ peeking = Agent("peeking", tools=[peek], model=ScriptedModel(
 waiting = Agent("waiting", model=ScriptedModel([call("wait", seconds=60), say("done")]), tools=[wait])
 blocking = Agent("blocking", model=ScriptedModel([call("block", seconds=60), say("done")]), tools=[block])
 modelless = Agent("modelless")
+slow = Agent("slow", tools=[wait], model=ScriptedModel(
+    lambda asked: say("Slowly done.") if asked.turn % 2 == 0 else call("wait", seconds=1)
+))
+
+@program(tools=[wait])
+async def errand(ctx, prompt):
+    """Run an errand."""
+    await ctx.call(wait, seconds=1 if prompt == "Go." else 0)
+    return f"Done: {prompt}"
 greeting = ["Hello."]
 '''
 

@@ -8,14 +8,17 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
-from callboard import Runtime, ScriptedModel
+from callboard import Agent, ModelRequest, Reply, Runtime, ScriptedModel, Tool, ToolContext, call, say
+from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.tools.input_forms import InputNeeded, checked_forms
 from tests.cli.agents import SURVEY, Terminal, command, environment
 from tests.cli.conftest import Callboard
 from tests.cli.test_run_command import needs_terminals
@@ -214,3 +217,70 @@ def test_after_a_kill_the_answer_is_recorded_and_the_resume_goes_on_with_it(tmp_
     done = run(command("resume", item["session"], "survey:paying", "--log", "a.db"))
     assert "paid 5" in done.stdout
     assert not (tmp_path / "a.db.sock").exists()
+
+
+# --- calls that ask for input -----------------------------------------------------
+
+
+def journey() -> Tool:
+    """Return a tool that asks where to, and then books."""
+
+    async def book(arguments: dict[str, Any], ctx: ToolContext) -> str:
+        if ctx.given is None:
+            fields = {"city": {"type": "string", "description": "A city."}, "pin": {"writeOnly": True}}
+            schema = {"type": "object", "properties": fields, "required": ["city"]}
+            pay = {"message": "Pay there.", "url": "https://pay.example/\x1b[31m1"}
+            forms = checked_forms({"go": {"message": "Where to?", "schema": schema}, "pay": pay})
+            raise InputNeeded("it asks", InputAsked(forms))
+        return f"booked {bytes(ctx.given.values).decode()}"
+
+    return Tool("book", "Books.", {"type": "object"}, book)
+
+
+def asked_for_input(callboard: Callboard, log: Path, talk: Callable[[Session, Run], Awaitable[None]]) -> str:
+    """Let a call wait for input in this process, and run commands beside it. Return the last text."""
+
+    async def run(*arguments: str) -> Result:
+        return await asyncio.to_thread(partial(callboard, *arguments, "--log", str(log)))
+
+    def policy(request: ModelRequest) -> Reply:
+        last: Any = request.conversation[-1]["content"]
+        is_result = isinstance(last, list) and last[0]["type"] == "tool_result"
+        return say(str(last[0]["content"])) if is_result else Reply(calls=[call("book")])
+
+    async def scene() -> str:
+        async with Runtime(log, model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(Agent("host", tools=[journey()]), session_id=NAME)
+            asking = asyncio.create_task(session.ask("go"))
+            await anext(session.approvals())
+            await talk(session, run)
+            return (await asking).text
+
+    return asyncio.run(scene())
+
+
+def test_a_form_is_shown_and_filled_in_beside_the_owner(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        (question,) = session.open_approvals
+        listed = (await run("approvals")).stdout
+        assert "    It asks for input: Where to?\n" in listed
+        assert "      city (string, required): A city.\n" in listed
+        assert "      pin (any, secret)\n" in listed
+        assert "Visit this address yourself, if you trust it: https://pay.example/" in listed
+        assert "\x1b" not in listed
+        (item,) = json.loads((await run("approvals", "--json")).stdout)
+        assert item["forms"]["go"]["message"] == "Where to?"
+        wrong = await run("approvals", "--yes", question.id, "--values", '{"town": 1}')
+        assert wrong.exit_code == 2
+        assert "the values do not fit the form" in wrong.stderr
+        assert (await run("approvals", "--yes", question.id, "--values", "[1]")).exit_code == 2
+        assert (await run("approvals", "--values", "{}")).exit_code == 2
+        done = await run("approvals", "--yes", question.id, "--values", '{"city": "Oslo", "pin": "1234"}')
+        assert done.exit_code == 0, done.stderr
+
+    log = tmp_path / "a.db"
+    assert asked_for_input(callboard, log, talk).startswith('booked {"go":{"city":"Oslo","pin":"1234"}')
+    events = callboard("events", "--log", str(log), "--json").stdout
+    assert "[secret:pin]" in events
+    given = callboard("events", "--log", str(log), "--kind", "ApprovalGiven", "--json").stdout
+    assert "1234" not in given

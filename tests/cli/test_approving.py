@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False) -> Approval:
+def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False, forms: bytes = b"") -> Approval:
     return Approval(
         "s",
         "host.1",
@@ -33,6 +33,8 @@ def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False) -> Appr
         7,
         "00",
         None,
+        1 if forms else 0,
+        Json(forms or b"null"),
         None,
         lambda answer: True,
         lambda: True,
@@ -133,3 +135,14 @@ def test_in_a_chat_a_person_is_asked_too(folder: Path) -> None:
         terminal.until("> ")
         terminal.type("/quit\n")
         assert terminal.end() == 0
+
+
+FORMS = b'{"go":{"message":"Where to?","schema":{"properties":{"city":{"type":"string"}}}}}'
+
+
+def test_a_question_with_a_form_shows_it_and_takes_its_values() -> None:
+    shown = lines(question(forms=FORMS))
+    assert shown[-2:] == ["It asks for input: Where to?", "  city (string)"]
+    assert verdict('{"city": "Oslo"}', is_form=True).values == {"city": "Oslo"}
+    assert verdict('{"city": "Oslo"}').values is None
+    assert not verdict("not today", is_form=True).is_approved

@@ -100,6 +100,48 @@ def test_ctrl_c_in_an_ask_leaves_the_chat_to_be_resumed(folder: Path) -> None:
 
 @pytest.mark.slow
 @needs_terminals
+@pytest.mark.parametrize("columns", [80, 160])
+def test_lines_typed_while_a_program_works_are_the_next_prompts_and_quit_leaves(
+    folder: Path, columns: int
+) -> None:
+    with Terminal(folder, "chat", "survey:errand", columns=columns) as terminal:
+        terminal.until("> ")
+        terminal.type("Go.\n")
+        terminal.until("it waits now")
+        terminal.type("And more.\n")
+        terminal.until("kept as the next prompt")
+        terminal.type("/quit\n")
+        shown = terminal.until("Done: And more.")
+        assert shown.index("Done: Go.") < shown.index("> And more.")
+        assert terminal.end() == 0
+        assert "callboard show" in terminal.shown
+        assert "Done: /quit" not in terminal.shown
+
+
+@pytest.mark.slow
+@needs_terminals
+@pytest.mark.parametrize("columns", [80, 160])
+def test_lines_typed_while_a_host_works_are_told_to_it(folder: Path, columns: int) -> None:
+    with Terminal(folder, "chat", "survey:slow", columns=columns) as terminal:
+        terminal.until("> ")
+        terminal.type("Go.\n")
+        terminal.until("it waits now")
+        terminal.type("Hurry.\n")
+        terminal.until("the host reads it in turn 2")
+        terminal.until("Slowly done.")
+        terminal.until("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+def test_lines_piped_to_a_program_are_asks_one_after_the_other(folder: Path) -> None:
+    done = piped(folder, "chat", "survey:errand", text="Go.\nAnd more.")
+    assert (done.returncode, done.stdout) == (0, "Done: Go.\nDone: And more.\n")
+
+
+@pytest.mark.slow
+@needs_terminals
 def test_ctrl_c_at_the_prompt_says_how_to_leave(folder: Path) -> None:
     with Terminal(folder, "chat", "survey:waiting") as terminal:
         terminal.until("> ")

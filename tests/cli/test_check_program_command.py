@@ -122,6 +122,15 @@ def test_an_ended_session_can_be_checked_by_its_id(callboard: Callboard, log: st
     assert "step 2 differs; recorded: returned '5'" in done.stdout or "asked nothing else" in done.stdout
 
 
+def test_a_program_that_exits_now_is_named_with_its_step(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    text = SAME.replace("await ctx.call(wait)", "raise SystemExit(7)")
+    done = callboard("check-program", "unfinished", "--with", module(tmp_path, text), "--log", log)
+    assert done.exit_code == DIVERGED, done.stderr
+    assert "step 2 differs; recorded: asked wait({}); now: raised SystemExit: 7" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "named"),

@@ -88,3 +88,20 @@ def add_rest(log: Path, events: list[Event]) -> None:
         await store.close()
 
     asyncio.run(write())
+
+
+def test_grouped_a_line_is_a_turn_a_call_or_a_delegation(callboard: Callboard) -> None:
+    lines = callboard("events", "20250101", "--grouped").stdout.splitlines()
+    assert len(lines) == 8
+    assert "delegation counter" in lines[2]
+    assert lines[2].split()[0] == "7-21"
+    of_child = callboard("events", "20250101", "--grouped", "--actor", "host.1", "--json").stdout.splitlines()
+    assert [json.loads(line)["kind"] for line in of_child] == ["turn", "tool", "turn"]
+    later = callboard("events", "20250101", "--grouped", "--from", "17").stdout.splitlines()
+    assert [line.split()[0] for line in later] == ["17-19", "22-24"]
+
+
+def test_grouped_does_not_follow(callboard: Callboard) -> None:
+    refused = callboard("events", "--grouped", "--follow")
+    assert refused.exit_code == 2
+    assert "leave out --follow" in refused.stderr

@@ -106,6 +106,8 @@ def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "shop.py"
     path.write_text(SHOP)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    # Tests change the module within a second, and keep its length: its bytecode would not look out of date.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     sys.modules.pop("shop", None)
     yield path
     sys.modules.pop("shop", None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import mcp.types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -18,7 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from callboard import Agent, MCPServer, Runtime
 from callboard.cli.mcp_recordings import PAGE_BYTES, page
 from tests.cli.conftest import Callboard
-from tests.runtime.mcp.kit import asking, until
+from tests.runtime.mcp.kit import asking
+from tests.waiting import until
 
 MODULE = """
 import asyncio
@@ -167,6 +169,46 @@ def test_a_call_that_wants_a_person_says_by_which_command_it_is_answered(place: 
         assert (await said(client, "wait", session_id=first["session_id"]))["text"] == "paid"
 
     served(place, "served:host")(scene)
+
+
+@pytest.mark.parametrize(
+    ("said_so", "comes_to"),
+    [
+        (types.ElicitResult(action="accept", content={"decision": "allow"}), "paid"),
+        (types.ElicitResult(action="accept", content={"decision": "refuse", "note": "too much"}), "too much"),
+        (types.ElicitResult(action="decline"), "It was not allowed to run"),
+    ],
+)
+def test_an_open_approval_is_put_to_the_user_of_the_client(
+    place: Path, said_so: types.ElicitResult, comes_to: str
+) -> None:
+    shown: list[Any] = []
+
+    async def user(context: Any, params: Any) -> types.ElicitResult:
+        shown.append(params)
+        return said_so
+
+    told = asyncio.run(asked_to_pay(place, user))
+    assert told["status"] == "ok"
+    assert comes_to in told["text"]
+    (one,) = shown
+    assert "Agent host wants to call pay (effect write) with {}" in one.message
+
+
+def test_a_question_that_the_user_puts_off_is_told_with_its_command(place: Path) -> None:
+    async def user(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="cancel")
+
+    assert asyncio.run(asked_to_pay(place, user))["status"] == "needs_approval"
+
+
+async def asked_to_pay(place: Path, user: Callable[..., Any]) -> dict[str, Any]:
+    """Ask the host for a call that a person has to approve. user: answers for the client's user."""
+    at = command(place, "served:host")
+    async with asyncio.timeout(60), Client(at, elicitation_callback=user) as client:
+        result = await client.call_tool("ask", {"prompt": "pay"})
+        assert result.structured_content is not None
+        return dict(result.structured_content)
 
 
 def test_a_long_result_is_cut_and_the_rest_is_there(place: Path) -> None:

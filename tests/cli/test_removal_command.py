@@ -199,3 +199,39 @@ def test_with_an_owner_vacuum_is_done_by_the_owner_and_a_full_one_refused(
             await live.close()
 
     asyncio.run(work())
+
+
+def fork_all(path: Path) -> None:
+    """Fork a session, and that fork, and the second one twice."""
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        for name, parent, base in (("f", "20250101-survey", 9), ("g", "f", 5), ("h", "f", 9), ("i", "h", 9)):
+            await log.fork(name, 1, "", parent, base)
+        await log.close()
+
+    asyncio.run(work())
+
+
+def test_a_session_with_forks_is_deleted_with_them_or_not_at_all(callboard: Callboard, own_log: Path) -> None:
+    fork_all(own_log)
+    done = callboard("delete", "20250101-survey", "--yes", "--log", str(own_log))
+    assert done.exit_code == 2
+    assert "has forks, which share its first events: f, g, h, i; delete those first" in done.stderr
+    assert callboard("verify", "--all", "--log", str(own_log)).exit_code == 0
+    done = callboard("delete", "20250101-survey", "--with-forks", "--yes", "--log", str(own_log))
+    assert done.exit_code == 0, done.stderr
+    with open_reader(own_log) as reader:
+        assert not {row.session_id for row in reader.sessions()} & {*"fghi", "20250101-survey"}
+
+
+def test_prune_takes_a_session_with_its_forks_once_all_are_old(callboard: Callboard, own_log: Path) -> None:
+    fork_all(own_log)  # they are open, and so none of their tree goes
+    assert callboard("prune", "--older-than", "0m", "--yes", "--log", str(own_log)).exit_code == 0
+    with open_reader(own_log) as reader:
+        assert {*"fghi", "20250101-survey"} <= {row.session_id for row in reader.sessions()}
+    options = ("--older-than", "0m", "--status", "any", "--yes", "--log", str(own_log))
+    assert callboard("prune", *options).exit_code == 0
+    with open_reader(own_log) as reader:
+        assert not {row.session_id for row in reader.sessions()} & {*"fghi", "20250101-survey"}

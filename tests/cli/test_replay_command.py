@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.recordings import open_recording
-from callboard.cli.replay_command import Stepper
+from callboard.cli.stepper import Stepper
 from tests.cli.conftest import Callboard
 
 
@@ -117,4 +117,6 @@ def test_the_end_of_input_leaves_too(recorded: Path) -> None:
     def closed() -> str:
         raise EOFError
 
-    Stepper(recording, read=closed).run()
+    stepper = Stepper(recording, read=closed)
+    stepper.run()
+    assert stepper.at == 1

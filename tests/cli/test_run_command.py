@@ -107,6 +107,15 @@ def test_quiet_says_nothing_but_the_result(run: Callboard) -> None:
     assert "session" not in done.stderr
 
 
+def test_quiet_still_says_why_there_is_no_result(run: Callboard) -> None:
+    done = run("survey:failing", "Try.", "-q")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "failed (model_error): its model failed" in done.stderr
+    assert "to look at it: callboard show" in done.stderr
+    assert "start" not in done.stderr
+    assert "model_error" not in run("survey:failing", "Try.", "-q", "--json").stderr
+
+
 def test_the_prompt_may_come_from_stdin(run: Callboard, folder: Path, callboard: Callboard) -> None:
     assert run("survey:host", "-", text="How many\nfiles?").exit_code == 0
     shown = json.loads(callboard("show", "--json", "--log", str(folder / "own.db")).stdout)
@@ -236,7 +245,5 @@ def test_the_model_of_another_provider_is_named_with_it(run: Callboard, folder: 
 def test_an_unknown_provider_is_refused_before_anything_is_recorded(run: Callboard, folder: Path) -> None:
     done = run("survey:modelless", "x", "--model", "nowhere:small")
     assert done.exit_code == 3
-    assert (
-        "error: there is no model provider 'nowhere'; installed providers: anthropic, scripted" in done.stderr
-    )
+    assert "error: there is no model provider 'nowhere'; installed providers: anthropic, " in done.stderr
     assert not (folder / "own.db").exists()

@@ -6,6 +6,7 @@ from callboard import Agent, Limits, ModelFailure, Reply, Runtime, ScriptedModel
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
+from tests.replay.stories import WRONG, poisoned_sum
 
 
 def test_a_session_is_summed_up_with_prompt_result_usage_and_head(callboard: Callboard) -> None:
@@ -149,3 +150,21 @@ def test_a_session_without_events_can_be_looked_at(callboard: Callboard, tmp_pat
     for command in ("sessions", "show", "tree", "events", "verify", "replay"):
         for form in ([], ["--json"]):
             assert callboard(command, *form, "--log", log).exit_code == 0, command
+
+
+def test_reports_of_siblings_stand_side_by_side(callboard: Callboard) -> None:
+    text = callboard("tree", "20250101", "--reports").stdout
+    assert "host → counter" in text
+    assert "answered  3 files" in text
+    found = json.loads(callboard("tree", "20250101", "--reports", "--json").stdout)
+    assert [one["agent"] for one in found["siblings"]] == ["nobody", "counter"]
+    assert callboard("tree", "20250102", "--reports").stdout == "no delegation has ended\n"
+    early = json.loads(callboard("tree", "20250101", "--reports", "--at", "12", "--json").stdout)
+    assert [one["agent"] for one in early["siblings"]] == ["nobody"]
+
+
+def test_the_report_that_differs_from_its_siblings_is_marked(callboard: Callboard, own_log: Path) -> None:
+    recording = poisoned_sum()
+    add_session(own_log, "poisoned", list(recording.events))
+    lines = callboard("tree", "poisoned", "--reports", "--log", str(own_log)).stdout.splitlines()
+    assert [line.split()[1] for line in lines if "*" in line] == [f"host.{WRONG}*"]

@@ -1,6 +1,9 @@
+import asyncio
 import json
 from pathlib import Path
 
+from callboard import Agent, Runtime, ScriptedModel
+from callboard.replay.recording import Recording
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import damage
 
@@ -55,6 +58,31 @@ def test_a_request_is_printed_as_it_was(callboard: Callboard) -> None:
     body = json.loads(callboard("request", "20250101", "23", "--json").stdout)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert [tool["name"] for tool in body["tools"]] == ["count_files", "task"]
+
+
+def test_a_request_names_the_makers_of_messages_of_other_models(callboard: Callboard, tmp_path: Path) -> None:
+    path = str(tmp_path / "several.db")
+    first, second = (ScriptedModel(lambda request: "Well.", name=name) for name in ("first", "second"))
+
+    async def main() -> None:
+        async with Runtime(path, model=first) as runtime:
+            session = await runtime.open(Agent("host"), session_id="talk")
+            await session.ask("Count.")
+        async with Runtime(path, model=second) as runtime:
+            session = await runtime.resume("talk", Agent("host"), accept_changes=True)
+            await session.ask("Go on.")
+            await session.ask("And on.")
+
+    asyncio.run(main())
+    events = Recording.open(path, "talk").events
+    seqs = [str(event.seq) for event in events if event.kind == "CallModel"]
+    shown = [callboard("request", "talk", seq, "--log", path).stdout for seq in seqs]
+    assert ["made by" in text for text in shown] == [False, True, True]
+    assert "\n2 assistant, made by first\n" in shown[2]
+    assert "\n4 assistant\n" in shown[2]
+    body = json.loads(callboard("request", "talk", seqs[2], "--log", path, "--json").stdout)
+    origins = [{"from": 0, "origin": {"model": "first"}}, {"from": 3, "origin": {"model": "second"}}]
+    assert body["origins"] == origins
 
 
 def test_the_reply_names_the_request_as_well(callboard: Callboard) -> None:

@@ -103,6 +103,20 @@ def test_a_line_that_the_host_cannot_hear_is_kept(
     assert "at most 16,000 characters" in said
 
 
+def test_commands_and_a_line_without_its_end_wait_for_the_end_of_the_ask(
+    keyboard: Keyboard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def body(session: Session, typed: TypingAhead, may_answer: asyncio.Event) -> None:
+        keyboard.types(b"/tree\n/quit\nand th")
+        while len(typed.kept) < 2:  # noqa: ASYNC110  # the loop reads the pipe, and tells no one
+            await asyncio.sleep(0)
+
+    read, kept = typing(keyboard, body)
+    assert kept == ["/tree", "/quit", "and th"]
+    assert len(read) == 1
+    assert "/quit waits for the end of this ask" in capsys.readouterr().err
+
+
 def test_the_end_of_the_input_stops_the_reader(keyboard: Keyboard) -> None:
     async def body(session: Session, typed: TypingAhead, may_answer: asyncio.Event) -> None:
         keyboard.ends()

@@ -1,0 +1,116 @@
+"""`callboard diff`: where two sessions differ, and what that cost."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.text import Text
+
+from callboard.cli.errors import DIVERGED
+from callboard.cli.formats import dollars, tokens
+from callboard.cli.options import json_option, log_option
+from callboard.cli.output import emit_json, emit_lines, table
+from callboard.cli.recordings import open_recording
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.diff import Difference, SessionDiff, Totals
+
+_SHOWN = 20
+_VALUE_CHARS = 200
+
+
+@click.command("diff")
+@click.argument("first", metavar="FIRST")
+@click.argument("second", metavar="SECOND")
+@click.option("--full", is_flag=True, help="List every difference.")
+@click.option("--other-log", default="", metavar="FILE", help="The second session's log, if it is another.")
+@log_option
+@json_option
+def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json: bool) -> int:
+    """Compare two sessions: their agents, their behaviour, their cost.
+
+    Events are paired by agent, turn, attempt and call, sub-agents by profile and prompt. Seqs, ids, times and
+    figures of usage are no differences. First come the changes of the agents' descriptions, then the first
+    event that differs, then the others, then the totals. The exit code is 5 if the sessions differ.
+
+    \b
+    Examples:
+      callboard diff 20260801-101500 20260802-101500
+      callboard diff one two --json | jq '.differences[0]'
+    """
+    one, mine = open_recording(log, first)
+    other, theirs = open_recording(other_log or log, second)
+    found = one.diff(other)
+    names = (mine.session_id, theirs.session_id)
+    if as_json:
+        emit_json(_json(names, found))
+    else:
+        emit_lines(_lines(found, names, is_full=full))
+    return 0 if found.is_same else DIVERGED
+
+
+def _lines(found: SessionDiff, names: tuple[str, str], *, is_full: bool) -> list[Text]:
+    lines = [Text("agents", style="bold")] if found.profiles else []
+    lines += [Text(safe_line(line, 2_000), style=_STYLES.get(line[:1], "")) for line in found.profiles]
+    lines += _difference_lines(found.differences, is_full=is_full)
+    if found.is_same:
+        lines.append(Text(f"both sessions did the same: {found.pairs:,} events of each are equal"))
+    return [*lines, Text(""), *_totals(found.totals, names)]
+
+
+def _difference_lines(differences: Sequence[Difference], *, is_full: bool) -> list[Text]:
+    shown = differences if is_full else differences[:_SHOWN]
+    lines = [line for one in shown for line in _difference(one)]
+    if len(shown) > 1:
+        lines.insert(len(_difference(shown[0])), Text("further events that differ", style="bold"))
+    if shown:
+        lines.insert(0, Text("first event that differs", style="bold"))
+    if len(shown) < len(differences):
+        lines.append(Text(f"… {len(differences) - len(shown):,} more; --full lists them", style="dim"))
+    return lines
+
+
+_STYLES = {"+": "green", "-": "red", "@": "dim"}
+
+
+def _difference(one: Difference) -> list[Text]:
+    where = f"{one.agent or 'client'} {one.kind}"
+    if 0 in one.seqs:
+        only = "first" if one.seqs[0] else "second"
+        return [Text(f"  #{max(one.seqs)}  {where}: only in the {only}")]
+    return [
+        Text(f"  #{one.seqs[0]} / #{one.seqs[1]}  {where}: {safe_line(one.path, 200)}"),
+        Text(f"    - {_value(one.first)}", style="red"),
+        Text(f"    + {_value(one.second)}", style="green"),
+    ]
+
+
+def _value(value: object) -> str:
+    return safe_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _VALUE_CHARS)
+
+
+def _totals(totals: tuple[Totals, Totals], names: tuple[str, str]) -> list[Text]:
+    rows = [
+        (
+            name,
+            one.outcome,
+            f"{one.agents:,}",
+            f"{one.turns:,}",
+            f"{one.tool_calls:,}",
+            tokens(one.tokens),
+            dollars(one.micro_usd),
+        )
+        for name, one in zip(names, totals, strict=True)
+    ]
+    headings = ("SESSION", "OUTCOME", "AGENTS", "TURNS", "TOOLS", "TOKENS", "COST")
+    return table(rows, headings, right=(2, 3, 4, 5, 6))
+
+
+def _json(names: tuple[str, str], found: SessionDiff) -> dict[str, object]:
+    return {
+        "sessions": names,
+        "same": found.is_same,
+        "pairs": found.pairs,
+        "profiles": found.profiles,
+        "differences": [one._asdict() for one in found.differences],
+        "totals": [one._asdict() for one in found.totals],
+    }

@@ -1,0 +1,206 @@
+"""`callboard fork`: go on from an event of a session, with something changed."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.session.fork_plan import call_at
+from callboard.actors.session.recorded_answers import OF_MODEL, Call
+from callboard.cli.errors import misused, not_found
+from callboard.cli.foreground import Setting, attend, finish, setting_options
+from callboard.cli.formats import counted, tokens
+from callboard.cli.loading import load_agent
+from callboard.cli.options import json_option, model_option, quiet_option
+from callboard.cli.output import talk
+from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.resume_command import changed_limits, with_recorded_model
+from callboard.replay.billing import billing
+from callboard.replay.recording import Recording
+from callboard.runtime.agent import Agent, roster
+from callboard.runtime.forks.reusing_port import Effects
+from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
+from callboard.runtime.sessions.session import Session
+
+
+class _Wish(NamedTuple):
+    """The wish for a fork. at: None for the event before the first change."""
+
+    session_id: str
+    at: int | None
+    changes: Mapping[Call, object]
+    effects: Effects
+    until: int | None
+
+
+@click.command("fork")
+@click.argument("place", metavar="SESSION[#SEQ]")
+@click.option("--with", "agent", metavar="MODULE:AGENT", required=True, help="The host, as it is now.")
+@click.option(
+    "--set",
+    "sets",
+    metavar="CALL=FILE",
+    multiple=True,
+    help="Give a call this result: AGENT:TURN:CALL for a tool, AGENT:TURN for a model's reply, or the seq of "
+    "the recorded answer. May be repeated.",
+)
+@click.option(
+    "--prompt", "prompts", metavar="AGENT=FILE", multiple=True, help="Give an agent these instructions."
+)
+@click.option(
+    "--effects",
+    type=click.Choice(["recorded", "live"]),
+    default="recorded",
+    show_default=True,
+    help="For a tool with an effect that has no recorded result: end the ask, or run it.",
+)
+@click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
+@model_option
+@setting_options
+@quiet_option
+@json_option
+def fork(
+    place: str,
+    agent: str,
+    sets: tuple[str, ...],
+    prompts: tuple[str, ...],
+    effects: Effects,
+    until: int | None,
+    model: str,
+    setting: Setting,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Continue a session from one of its events in a new session, and pay only for the difference.
+
+    The fork shares the events up to SEQ. Behind it, each request that is the same as in the recorded session
+    gets the recorded answer, and its time. Other requests are made. Without SEQ the fork begins before the
+    first changed answer. A tool with an effect is never run silently: without a recorded result the ask ends
+    as `needs_effect`, unless --effects live. A changed agent is taken where it begins behind SEQ.
+
+    FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
+    of `callboard run`. docs/fork.md has the details.
+
+    \b
+    Examples:
+      callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
+      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
+      callboard fork 2026#41 --with survey:host --limit tokens=500k
+    """
+    session, _, seq = place.partition("#")
+    if seq and not seq.isdecimal():
+        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ")
+    name, past = _recorded(setting.log, session)
+    found = _with_prompts(load_agent(agent), prompts)
+    host, own = with_recorded_model(found, model, past)
+    changes = dict(_change(name, past.events, pair) for pair in sets)
+    wish = _Wish(name, int(seq) if seq else None, changes, effects, until)
+    work = _forked(setting, own, host, wish, past, is_quiet=quiet)
+    return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+
+
+def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:
+    """Find the session to fork, and read it. Its digests are checked."""
+    with open_reader(log) as reader:
+        row = find_session(reader, wanted)
+        recording = Recording.open(reader, row.session_id)
+        return row.session_id, recorded_of(row.session_id, recording.rows)
+
+
+async def _forked(
+    setting: Setting,
+    own: ModelChoice | None,
+    host: Agent,
+    wish: _Wish,
+    past: RecordedSession,
+    *,
+    is_quiet: bool,
+) -> tuple[Outcome, int]:
+    """Run a fork in the foreground. Return the outcome of its last ask and the exit code."""
+    async with setting.runtime(own) as runtime:
+        session = await runtime.fork(
+            wish.session_id,
+            host,
+            at=wish.at,
+            changes=wish.changes,
+            limits=changed_limits(past.events, setting.limits),
+            effects=wish.effects,
+            until=wish.until,
+        )
+        rows = [row async for row in runtime.sessions(limit=1)]
+        title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{rows[0].base}"
+        found = await attend(
+            session, lambda: _last_outcome(session), setting.approver, title=title, is_quiet=is_quiet
+        )
+        if not is_quiet:
+            talk(await _told(session))
+        return found
+
+
+async def _last_outcome(session: Session) -> Outcome:
+    """Wait for the asks that are posted again, and return the last outcome."""
+    outcome = await session.outcome
+    while session.has_asks:
+        outcome = await session.outcome
+    return outcome
+
+
+async def _told(session: Session) -> str:
+    """Return what the fork has paid, in words."""
+    paid = billing([event async for event in session.events()])
+    return (
+        f"{counted(paid.called, 'model call')} made, {paid.reused:,} taken from the recording; "
+        f"{tokens(paid.billed.tokens)} tokens billed of {tokens(paid.used.tokens)} used"
+    )
+
+
+def _change(name: str, events: Sequence[Event], pair: str) -> tuple[Call, object]:
+    """Return the call and the value of `CALL=FILE`."""
+    place, mark, file = pair.partition("=")
+    if not mark or not file:
+        raise misused(f"--set {pair!r}: write CALL=FILE, such as host.1:2:0=result.txt")
+    return _call(name, events, place), _value(file)
+
+
+def _call(name: str, events: Sequence[Event], place: str) -> Call:
+    if place.lstrip("#").isdecimal():
+        return call_at(name, events, int(place.lstrip("#")))
+    agent, *numbers = place.split(":")
+    if not agent or len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
+        raise misused(f"--set {place!r}: write AGENT:TURN:CALL, AGENT:TURN, or the seq of the answer")
+    return agent, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else OF_MODEL
+
+
+def _value(file: str) -> object:
+    """Return the value in a file: a list of content blocks, or else its text."""
+    text = _text(file)
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, list) else text
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise not_found(f"the file {file} cannot be read: {error}") from None
+
+
+def _with_prompts(host: Agent, pairs: Sequence[str]) -> Agent:
+    """Return the host with other instructions for the named agents."""
+    known = roster(host)
+    for pair in pairs:
+        name, mark, file = pair.partition("=")
+        if not mark or not file:
+            raise misused(f"--prompt {pair!r}: write AGENT=FILE")
+        if name not in known:
+            raise not_found(f"there is no agent {name!r}; there are: {', '.join(known)}")
+        host = host.with_instructions(name, _text(file))
+    return host

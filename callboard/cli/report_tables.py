@@ -1,0 +1,71 @@
+"""The tables of `callboard tree --reports`."""
+
+from collections.abc import Container, Sequence
+
+import msgspec
+from rich.text import Text
+
+from callboard.cli.output import WIDE, emit, emit_json, emit_lines, table, width_of_stdout
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.recording import Recording
+from callboard.replay.reports import Report, Siblings, sibling_reports
+
+_CELL_CHARS = 40
+_CELL_MIN = 8
+_TEXT_CHARS = 400
+
+
+def emit_reports(recording: Recording, at: int | None, *, as_json: bool) -> None:
+    """Print one table for the sub-agents of each parent and profile."""
+    upto = recording.head.seq if at is None else recording.event(at).seq
+    found = sibling_reports(recording.events.upto(upto))
+    odd = {finding.seq for finding in recording.diagnose() if finding.kind == "outlier"}
+    if as_json:
+        shown = [_json(siblings, odd) for siblings in found]
+        emit_json({"session": recording.session_id, "at": upto, "siblings": shown})
+        return
+    if not found:
+        emit("no delegation has ended")
+    for siblings in found:
+        title = f"{siblings.parent} → {safe_line(siblings.profile, 80)}"
+        emit_lines([Text(f"\n{title}", style="bold"), *_table(siblings, odd, width_of_stdout())])
+
+
+def _table(siblings: Siblings, odd: Container[int], width: int) -> Sequence[Text]:
+    columns = siblings.columns
+    share = max(_CELL_MIN, (width - 30) // max(1, len(columns)) - 2)
+    longest = min(_TEXT_CHARS if len(columns) == 1 else _CELL_CHARS, share)
+    longest = _TEXT_CHARS if width == WIDE else longest
+    rows = [_row(report, columns, longest, is_odd=report.seq in odd) for report in siblings.reports]
+    headings = ("EVENT", "AGENT", "END", *(safe_line(path, longest) or "TEXT" for path in columns))
+    lines = table(rows, headings, right=(0,))
+    for line, report in zip(lines[1:], siblings.reports, strict=True):
+        line.stylize("yellow" if report.seq in odd else "")
+    return lines
+
+
+def _row(report: Report, columns: Sequence[str], longest: int, *, is_odd: bool) -> tuple[str, ...]:
+    mark = "*" if is_odd else ""
+    cells = (_cell(report.values[path], longest) if path in report.values else "" for path in columns)
+    return (f"{report.seq}", f"{report.address or '-'}{mark}", report.kind, *cells)
+
+
+def _cell(value: object, longest: int) -> str:
+    return safe_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), longest)
+
+
+def _json(siblings: Siblings, odd: Container[int]) -> dict[str, object]:
+    return {
+        "parent": siblings.parent,
+        "agent": siblings.profile,
+        "reports": [
+            {
+                "seq": report.seq,
+                "address": report.address,
+                "kind": report.kind,
+                "outlier": report.seq in odd,
+                "values": report.values,
+            }
+            for report in siblings.reports
+        ],
+    }

@@ -1,0 +1,234 @@
+"""A place in a session, moved by single keys on a terminal."""
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import click
+import msgspec
+from rich.text import Text
+
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.endings import STATUS
+from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
+    Delegate,
+    DelegationEnded,
+    Finished,
+    ReportJudged,
+    Stop,
+)
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
+from callboard.cli.events_command import line_of
+from callboard.cli.output import console_on, emit_lines
+from callboard.cli.step_lines import json_lines, step_lines
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.recording import Recording
+from callboard.replay.search import Query
+
+KEYS: Final = (
+    "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"
+    "a, A  next, last of this actor   d, D  delegation   f, F  failure or refusal\n"
+    "/  search for a text    v  last change of a field of the actor's state\n"
+    "b  all of a long message    s  all of the state    c  what changed in it\n"
+    "r  the model's request    w  why    q  leave"
+)
+# Key -> the event that it leads to from an event; `_go` keeps it within the session.
+_MOVES: Final[dict[str, Callable[[int], int]]] = {
+    "g": lambda at: 1,
+    "G": lambda at: sys.maxsize,
+    **dict.fromkeys(("\r", "\n", "n", " ", "j", "\x1b[B", "\x1b[C", "\x1bOB", "\x1bOC"), lambda at: at + 1),
+    **dict.fromkeys(("p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", "\x1bOD"), lambda at: at - 1),
+}
+_ENTER: Final = frozenset({"\r", "\n"})
+_LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
+_AROUND_BODY: Final = 8  # lines of the terminal above and below a message, and the prompt
+_CHANGES_SHOWN: Final = 40
+_VALUE_CHARS: Final = 300
+
+
+class Stepper:
+    """A place in a session, moved by keys. read: returns the next key. ask: asks for a line of text."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        at: int = 1,
+        read: Callable[[], str] = click.getchar,
+        ask: Callable[[str], str] = lambda label: str(click.prompt(label, default="", show_default=False)),
+    ) -> None:
+        self.at = at
+        self._recording = recording
+        self._steps = recording.steps()
+        self._read = read
+        self._ask = ask
+        self._digits = ""
+        self._text = ""
+
+    def run(self) -> None:
+        """Take keys until one leaves, or the input ends."""
+        if not len(self._steps):
+            return
+        self._show()
+        while (key := self._key()) not in _LEAVE:
+            self.take(key)
+
+    def _key(self) -> str:
+        self._prompt()
+        try:
+            key = self._read()
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        click.echo("\r\x1b[K", nl=False)
+        return key
+
+    def take(self, key: str) -> None:
+        """Act on a key."""
+        if key.isdecimal() and key.isascii():
+            self._digits += key
+            return
+        digits, self._digits = self._digits, ""
+        if digits:
+            self._go(int(digits[:9]) if key in _ENTER else self.at)
+        elif key in _MOVES:
+            self._go(_MOVES[key](self.at))
+        else:
+            self._act(_ACTIONS.get(key, _help))
+
+    def _act(self, action: "Callable[[Stepper], None]") -> None:
+        try:
+            action(self)
+        except CallboardError as error:  # an event without a request, a text that is no path
+            self.say(str(error))
+
+    def say(self, text: str) -> None:
+        """Print a line that is no part of a step."""
+        emit_lines([Text(safe_line(text, 1_000), style="dim")])
+
+    @property
+    def event(self) -> Event:
+        """Return the event at this place."""
+        return self._recording.event(self.at)
+
+    @property
+    def actor(self) -> str:
+        """Return the actor that this event is about: its recipient, or its sender if that is a port."""
+        event = self.event
+        return event.recipient if is_decider(event.recipient) else event.sender
+
+    def _go(self, seq: int) -> None:
+        seq = max(1, min(len(self._steps), seq))
+        if seq != self.at:
+            self.at = seq
+            self._show()
+
+    def seek(self, is_wanted: Callable[[Event], bool], name: str, *, is_back: bool = False) -> None:
+        """Go to the next wanted event, or to the last one before. name: of the kind of event."""
+        events = self._recording.events
+        places = range(self.at - 1, 0, -1) if is_back else range(self.at + 1, len(events) + 1)
+        found = next((seq for seq in places if is_wanted(events[seq - 1])), 0)
+        if found:
+            self._go(found)
+        else:
+            self.say(f"there is no {'earlier' if is_back else 'later'} {name}")
+
+    def search(self) -> None:
+        """Ask for a text, and go to the next event that holds it; an empty one repeats the last search."""
+        self._text = self._ask("search for") or self._text
+        if self._text:
+            self.seek(Query(text=self._text).is_in, f"event with {self._text!r}")
+
+    def last_change(self) -> None:
+        """Ask for a field of the actor's state, and go to the event that changed it last."""
+        field = self._ask(f"field of {self.actor}, such as phase")
+        found = self._recording.last_change(self.actor, field, self.at) if field else 0
+        if found:
+            self._go(found)
+        elif field:
+            self.say(f"no earlier event changed {field} of {self.actor}")
+
+    def show_changes(self) -> None:
+        """Print the fields that this event changed in its recipient's state."""
+        found = self._recording.changes(self.at)
+        for one in found[:_CHANGES_SHOWN]:
+            emit_lines(
+                [
+                    Text(f"  {safe_line(one.path, 200)}", style="bold"),
+                    Text(f"    - {_value(one.before)}", style="red"),
+                    Text(f"    + {_value(one.after)}", style="green"),
+                ]
+            )
+        left = len(found) - _CHANGES_SHOWN
+        self.say(f"and {left:,} more fields" if left > 0 else "" if found else "nothing changed")
+
+    def show_request(self) -> None:
+        """Print the request of the model call that this event belongs to."""
+        emit_lines(json_lines(self._recording.request(self.at).body()))
+
+    def show_why(self) -> None:
+        """Print the events that this one was made of, and the way to it."""
+        found, width = self._recording.why(self.at), console_on().width
+        for title, events in (("made of", found.parts), ("the way to it", found.way[-_AROUND_BODY:])):
+            emit_lines([Text(title, style="bold"), *(line_of(event, width) for event in events)])
+
+    def _show(self, *, is_whole: bool = False, has_state: bool = False) -> None:
+        console = console_on()
+        limit = 0 if is_whole else max(8, console.height - _AROUND_BODY)
+        step = self._steps.at(self.at)
+        emit_lines(step_lines(self._recording, step, console.width, body_lines=limit, has_state=has_state))
+
+    def _prompt(self) -> None:
+        where = f"{self.at} of {len(self._steps)}"
+        if self._digits:
+            where = f"go to {self._digits}"
+        elif self.at == len(self._steps):
+            where += " (end)"
+        click.echo(f"\r\x1b[K{where}, ? for keys: ", nl=False)
+
+
+def _is_delegation(event: Event) -> bool:
+    return isinstance(event.body, Delegate | DelegationEnded)
+
+
+def _is_failure(event: Event) -> bool:
+    """Return whether an event tells of a failure, or of a refusal."""
+    match event.body:
+        case ModelReplied(status=status) | ToolReturned(status=status):
+            return status not in ("ok", "detached")
+        case DelegationEnded(kind=kind) | Finished(kind=kind) | Stop(reason=kind):
+            return STATUS[kind] == "failed"
+        case ReportJudged(verdict=verdict) | ApprovalGiven(verdict=verdict):
+            return verdict not in ("accepted", "approved")
+        case _:
+            return False
+
+
+def _of_actor(stepper: Stepper, *, is_back: bool) -> None:
+    actor = stepper.actor
+    stepper.seek(lambda event: actor in (event.sender, event.recipient), f"event of {actor}", is_back=is_back)
+
+
+def _help(stepper: Stepper) -> None:
+    emit_lines(Text(KEYS, style="dim").split())
+
+
+def _value(value: object) -> str:
+    return safe_line(msgspec.json.encode(value).decode(), _VALUE_CHARS)
+
+
+_ACTIONS: Final[dict[str, Callable[[Stepper], None]]] = {
+    "a": lambda stepper: _of_actor(stepper, is_back=False),
+    "A": lambda stepper: _of_actor(stepper, is_back=True),
+    "d": lambda stepper: stepper.seek(_is_delegation, "delegation"),
+    "D": lambda stepper: stepper.seek(_is_delegation, "delegation", is_back=True),
+    "f": lambda stepper: stepper.seek(_is_failure, "failure"),
+    "F": lambda stepper: stepper.seek(_is_failure, "failure", is_back=True),
+    "/": Stepper.search,
+    "v": Stepper.last_change,
+    "b": lambda stepper: stepper._show(is_whole=True),
+    "s": lambda stepper: stepper._show(has_state=True),
+    "c": Stepper.show_changes,
+    "r": Stepper.show_request,
+    "w": Stepper.show_why,
+}

@@ -1,0 +1,68 @@
+"""`callboard ui`: a session as a page in the browser."""
+
+import os
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+
+import click
+
+from callboard.cli.errors import not_found
+from callboard.cli.options import log_option
+from callboard.cli.output import emit, percent_on, talk
+from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.replay.exports.writing import Job, export
+from callboard.replay.reading import Source
+
+
+@click.command("ui")
+@click.argument("session", metavar="[SESSION[#SEQ]]", default="", required=False)
+@click.option("--no-open", is_flag=True, help="Print the path of the page and open nothing.")
+@log_option
+@key_options
+def ui(session: str, no_open: bool, log: str) -> None:
+    """Open a session as a page in the browser.
+
+    The page is one file in the folder for temporary files, which only you can read. It is what
+    `callboard export --format html` writes: it needs no network, sends nothing, and holds the whole session.
+    With #SEQ it opens at that event. Every digest is checked.
+
+    \b
+    Examples:
+      callboard ui
+      callboard ui 2026#17
+      callboard ui --no-open
+    """
+    wanted, _, seq = session.partition("#")
+    with open_reader(log) as reader:
+        row = find_session(reader, wanted)
+        if seq and not (seq.isdecimal() and 1 <= int(seq) <= row.head):
+            raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq}")
+        source = Source(reader, row.session_id, reader.head(row.session_id))
+        path = _written(Job([source], progress=percent_on(sys.stderr)))
+    if not no_open and _opens(path, seq):
+        talk(f"opened {path}")
+        return
+    emit(str(path))
+
+
+def _written(job: Job) -> Path:
+    """Write a page to a new file that only this user can read, and return its path."""
+    handle, name = tempfile.mkstemp(prefix="callboard-", suffix=".html")
+    path = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            export("html", job, file)
+    except BaseException:
+        path.unlink()
+        raise
+    return path
+
+
+def _opens(path: Path, seq: str) -> bool:
+    """Open a page in the browser. Returns False, with a hint, where no browser can be started."""
+    if webbrowser.open(path.as_uri() + (f"#{seq}" if seq else "")):
+        return True
+    talk("no browser could be started; open this file in one:")
+    return False

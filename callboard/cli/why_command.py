@@ -1,0 +1,100 @@
+"""`callboard why`: the causes of an event, its parts, and the source of a value in it."""
+
+from collections.abc import Sequence
+
+import click
+from rich.text import Text
+
+from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
+from callboard.cli.events_command import line_of
+from callboard.cli.message_summary import summary_of
+from callboard.cli.options import check_option, event_argument, json_option, log_flag, log_option
+from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
+from callboard.cli.recordings import open_recording, place_of, say_checked
+from callboard.replay.why import Why
+
+_SHOWN_ENDS = 6  # lines at each end of a long list
+
+
+@click.command("why")
+@event_argument
+@click.option(
+    "--value", default="", metavar="V", help="A text or number in the event: show where it was first."
+)
+@click.option("--full", is_flag=True, help="Show every line of a long list.")
+@check_option
+@log_option
+@json_option
+def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, as_json: bool) -> None:
+    """Show why an event happened.
+
+    First the way: one path from a client's input to the event. Then its parts: the events whose content it
+    was made of; for a request or a reply of a model, those that were new in the request. With --value, the
+    events that hold the value, from this one back to the one where it was first.
+
+    Only the events that are needed are read, so digests are checked with --check only.
+
+    \b
+    Examples:
+      callboard why 120
+      callboard why 2026#120 --value 41900
+    """
+    session, seq = place_of(words)
+    recording, _ = open_recording(log, session)
+    if check:
+        recording.check()
+    found = recording.why(seq, value)
+    if as_json:
+        head = {"session": recording.session_id, "seq": seq, "checked": check}
+        emit_json(
+            {**head, "way": _json(found.way), "parts": _json(found.parts), "source": _json(found.source)}
+        )
+        return
+    width = width_of_stdout()
+    _emit("the way to it", found.way, width, is_full=full)
+    _emit("made of", found.parts, width, is_full=full)
+    if value:
+        _emit(f"the source of {value!r}", found.source, width, is_full=full)
+        emit_lines([Text(f"\n{_first_words(found)}", style="bold")])
+    if isinstance(found.event.body, ModelReplied):
+        talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
+    say_checked(is_checked=check)
+
+
+def _emit(title: str, events: Sequence[Event], width: int, *, is_full: bool) -> None:
+    lines = [line_of(event, width) for event in events]
+    if not is_full and len(lines) > 2 * _SHOWN_ENDS + 1:
+        hidden = len(lines) - 2 * _SHOWN_ENDS
+        middle = Text(f"       … {hidden:,} more; --full shows them", style="dim")
+        lines = [*lines[:_SHOWN_ENDS], middle, *lines[-_SHOWN_ENDS:]]
+    emit_lines([Text(f"\n{title}", style="bold"), *(lines or [Text("       nothing: it is an input")])])
+
+
+def _first_words(found: Why) -> str:
+    """Say in one line who brought the value into the session."""
+    first = found.source[-1]
+    where = f"event {first.seq}"
+    match first.body:
+        case ModelReplied():
+            return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"
+        case ToolReturned():
+            return f"{where}: a tool returned it to {first.recipient}"
+        case SessionOpened():
+            return f"{where}: it stands in the description of an agent"
+        case Ask() | Tell():
+            return f"{where}: the client wrote it"
+        case ApprovalGiven():
+            return f"{where}: a person wrote it"
+        case ContextMade() | Begin():
+            return f"{where}: {first.recipient} was given it at its start"
+        case _:
+            return f"{where}: {first.sender} posted it: {summary_of(first.body)}"
+
+
+def _json(events: Sequence[Event]) -> list[dict[str, object]]:
+    return [
+        {"seq": one.seq, "sender": one.sender, "recipient": one.recipient, "kind": one.kind} for one in events
+    ]

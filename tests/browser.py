@@ -1,0 +1,146 @@
+"""A headless Chromium for tests of pages, driven over a pipe by the DevTools protocol."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+CHROMIUM: Final = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), ""
+)
+needs_browser: Final = pytest.mark.skipif(
+    not CHROMIUM, reason="needs Chromium: `apt-get install chromium` installs it"
+)
+_WAIT_S: Final = 60.0
+# Chromium reads commands from descriptor 3 and writes to 4.
+_SHELL: Final = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null'
+
+
+class Browser:
+    """One page of a browser, and everything that it did: requests, dialogs, violations of its policy."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._out, self._in = process.stdin, process.stdout
+        self._number = 0
+        self._buffer = b""
+        self._session = ""
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.console: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Call a method of the protocol and return its result."""
+        self._number += 1
+        sent: dict[str, object] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            sent["sessionId"] = self._session
+        self._out.write(json.dumps(sent).encode() + b"\0")
+        self._out.flush()
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return dict(answer["result"])
+            self._note(answer)
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            piece = os.read(self._in.fileno(), 1 << 20)
+            assert piece, "the browser has ended"
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(line))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        given = event.get("params", {})
+        match str(event.get("method")):
+            case "Network.requestWillBeSent":
+                self.requests.append(given["request"]["url"])
+            case "Page.javascriptDialogOpening":
+                self.dialogs.append(given["message"])
+            case "Log.entryAdded":
+                self.console.append(given["entry"]["text"])
+            case "Runtime.exceptionThrown":
+                details = given["exceptionDetails"]
+                self.console.append(str(details.get("exception", {}).get("description", details["text"])))
+            case "Runtime.consoleAPICalled":
+                self.console.append(str([one.get("value") for one in given["args"]]))
+            case _:  # the other events of a domain
+                return
+
+    def run(self, code: str) -> Any:
+        """Run JavaScript in the page and return its value. Awaits a promise."""
+        done = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        return done["result"].get("value")
+
+    def open(self, page: Path, link: str = "", width: int = 1400, height: int = 900) -> float:
+        """Open a page of callboard and return the milliseconds until it was ready."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=page.resolve().as_uri() + link)
+        ends = time.monotonic() + _WAIT_S
+        while time.monotonic() < ends:
+            ready = self.run("document.body?.dataset.ready ?? document.body?.dataset.failed ?? ''")
+            if ready:
+                assert ready != "yes", self.console
+                return float(ready)
+            time.sleep(0.02)
+        raise AssertionError(f"the page was not ready in {_WAIT_S} s: {self.console}")
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": key} if len(key) == 1 and kind == "keyDown" else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, **text)
+
+    def scheme(self, name: str) -> None:
+        """Prefer a colour scheme: light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the page."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Start a browser and end it afterwards."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--remote-debugging-pipe",
+            "--no-first-run",
+        ]
+        quiet = ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}"]
+        process = subprocess.Popen(
+            ["sh", "-c", _SHELL, CHROMIUM, *flags, *quiet], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            yield Browser(process)
+        finally:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,37 @@
+import json
+
+from tests.cli.conftest import Callboard
+
+
+def test_a_session_equals_itself(callboard: Callboard) -> None:
+    done = callboard("diff", "20250101", "20250101")
+    assert done.exit_code == 0
+    assert "both sessions did the same" in done.stdout
+
+
+def test_sessions_that_differ_end_with_the_exit_code_of_a_divergence(callboard: Callboard) -> None:
+    done = callboard("diff", "20250101", "20250102")
+    assert done.exit_code == 5
+    for words in ("agents", "first event that differs", "SESSION", "20250101-survey", "20250102-report"):
+        assert words in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_long_lists_are_cut_unless_all_is_wanted(callboard: Callboard) -> None:
+    short = callboard("diff", "20250101", "20250102").stdout
+    whole = callboard("diff", "20250101", "20250102", "--full").stdout
+    assert "--full lists them" in short
+    assert len(whole.splitlines()) > len(short.splitlines())
+
+
+def test_as_json(callboard: Callboard) -> None:
+    found = json.loads(callboard("diff", "20250101", "20250102", "--json").stdout)
+    assert found["sessions"] == ["20250101-survey", "20250102-report"]
+    assert not found["same"]
+    assert [one["outcome"] for one in found["totals"]] == ["answered", "reported"]
+    assert found["differences"][0]["seqs"]
+
+
+def test_a_second_log_and_a_missing_session(callboard: Callboard) -> None:
+    assert callboard("diff", "20250101", "nosuch").exit_code == 3
+    assert callboard("diff", "20250101", "20250101", "--other-log", "nosuch.db").exit_code == 3

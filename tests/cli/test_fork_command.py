@@ -1,0 +1,123 @@
+"""`callboard fork`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Callboard
+
+AGENTS = '''
+from callboard import Agent, ScriptedModel, call, calls, say, tool
+
+@tool(effect="read")
+def measure(place: int) -> str:
+    """Measure a place."""
+    return f"{place * 10} degrees"
+
+@tool(effect="write")
+def mail(text: str) -> str:
+    """Mail a text."""
+    with open("mailed", "a") as file:
+        file.write(text + "\\n")
+    return "mailed"
+
+def answer(request):
+    told = b"".join(bytes(one) for one in request.messages).decode()
+    if request.address != "host":
+        place = int(request.address.rpartition(".")[2])
+        if request.turn == 1:
+            return call("measure", place=place)
+        return say("It is hot." if "999" in told else "It is mild.")
+    if request.turn == 1:
+        return calls(*(call("task", agent="child", prompt=f"Place {at}.") for at in (1, 2, 3)))
+    if request.turn == 2:
+        return call("mail", text="hot" if "hot" in told else "mild")
+    return say("All is " + ("hot." if "hot" in told else "mild."))
+
+child = Agent("child", description="Measures.", instructions="Measure.", tools=[measure])
+host = Agent("host", agents=[child], tools=[mail], model=ScriptedModel(answer))
+'''
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callboard: Callboard) -> str:
+    """Record a session of warm:host in the current folder; return its log."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "warm.py").write_text(AGENTS)
+    (tmp_path / "result.txt").write_text("999 degrees")
+    (tmp_path / "prompt.md").write_text("Measure twice.")
+    done = callboard("run", "warm:host", "How warm is it?", "--log", "own.db", "-q")
+    assert done.exit_code == 0, done.stderr
+    return "own.db"
+
+
+def ids(callboard: Callboard, log: str) -> list[str]:
+    done = callboard("sessions", "--log", log, "--json")
+    return [row["session"] for row in json.loads(done.stdout)["sessions"]]
+
+
+def test_a_fork_without_a_change_costs_nothing(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    done = callboard("fork", f"{origin}#20", "--with", "warm:host", "--log", log)
+    assert (done.exit_code, done.stdout) == (0, "All is mild.\n"), done.stderr
+    assert "0 model calls made, " in done.stderr
+    assert "; 0 tokens billed of " in done.stderr
+    fork, _ = ids(callboard, log)
+    assert callboard("diff", origin, fork, "--log", log).exit_code == 0
+    assert callboard("verify", "--all", "--log", log).exit_code == 0
+    shown = json.loads(callboard("sessions", "--log", log, "--json").stdout)["sessions"][0]
+    assert shown["fork_of"] == {"session": origin, "seq": 20}
+    assert Path("mailed").read_text() == "mild\n"
+
+
+def test_a_changed_result_that_leads_to_an_effect_ends_the_ask(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    done = callboard("fork", origin, "--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log)
+    assert done.exit_code == 1
+    assert "call 0 of turn 2, mail, has an effect" in done.stderr
+    assert "2 model calls made" in done.stderr
+    assert Path("mailed").read_text() == "mild\n"
+    options = ("--effects", "live", "--log", log, "-q")
+    done = callboard("fork", origin, "--with", "warm:host", "--set", "host.2:1:0=result.txt", *options)
+    assert (done.exit_code, done.stdout) == (0, "All is hot.\n"), done.stderr
+    assert Path("mailed").read_text() == "mild\nhot\n"
+    fork = ids(callboard, log)[0]
+    assert callboard("diff", origin, fork, "--log", log).exit_code == 5
+    assert callboard("verify", "--all", "--log", log).exit_code == 0
+
+
+def test_another_prompt_is_paid_for_where_it_is_read(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    done = callboard(
+        "fork", f"{origin}#2", "--with", "warm:host", "--prompt", "child=prompt.md", "--log", log
+    )
+    assert (done.exit_code, done.stdout) == (0, "All is mild.\n"), done.stderr
+    assert "6 model calls made, 3 taken from the recording" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["ORIGIN", "--set", "host.2:1:0"], 2, "write CALL=FILE"),
+        (["ORIGIN", "--set", "host.2=result.txt"], 2, "write AGENT:TURN:CALL, AGENT:TURN, or the seq"),
+        (["ORIGIN", "--set", "host.9:1:0=result.txt"], 3, "no answer of host.9:1:0; there are: host:1"),
+        (["ORIGIN", "--set", "host.2:1:0=missing.txt"], 3, "missing.txt cannot be read"),
+        (["ORIGIN", "--set", "3=result.txt"], 2, "was decided by supervisor and cannot be changed"),
+        (["ORIGIN", "--set", "99999=result.txt"], 3, "there is no 99999"),
+        (["ORIGIN", "--prompt", "nobody=prompt.md"], 3, "no agent 'nobody'; there are: host, child"),
+        (["ORIGIN#0"], 2, "a fork begins behind one of them, not 0"),
+        (["ORIGIN#x"], 2, "SESSION#SEQ"),
+        (["nobody"], 3, "there is no session 'nobody'"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_says_what_to_write(
+    callboard: Callboard, log: str, options: list[str], code: int, said: str
+) -> None:
+    (origin,) = ids(callboard, log)
+    place, *rest = (option.replace("ORIGIN", origin) for option in options)
+    done = callboard("fork", place, "--with", "warm:host", *rest, "--log", log)
+    assert done.exit_code == code, done.stderr
+    assert said in done.stderr
+    assert ids(callboard, log) == [origin]

@@ -1,0 +1,95 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard.cli.recordings import open_recording
+from callboard.cli.stepper import KEYS, Stepper
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """Return the lines that the reader will type, in order."""
+    return []
+
+
+@pytest.fixture
+def stepper(recorded: Path, said: list[str]) -> Iterator[Stepper]:
+    recording, _ = open_recording(str(recorded), "20250101")
+    yield Stepper(recording, ask=lambda label: said.pop(0))
+    recording.close()
+
+
+def after(stepper: Stepper, keys: str) -> int:
+    for key in keys:
+        stepper.take(key)
+    return stepper.at
+
+
+def test_the_next_and_the_last_event_of_an_actor(stepper: Stepper) -> None:
+    stepper.at = 9
+    assert after(stepper, "a") == 11
+    stepper.at = 13
+    assert [after(stepper, "a"), after(stepper, "a")] == [14, 15]
+    stepper.at = 13
+    assert after(stepper, "A") == 11
+
+
+def test_the_next_and_the_last_delegation(stepper: Stepper) -> None:
+    assert [after(stepper, "d") for _ in range(4)] == [7, 8, 10, 21]
+    assert [after(stepper, "D") for _ in range(2)] == [10, 8]
+
+
+def test_the_next_and_the_last_failure(stepper: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
+    assert after(stepper, "f") == 10
+    assert after(stepper, "f") == 10
+    assert "there is no later failure" in capsys.readouterr().out
+    stepper.at = 28
+    assert after(stepper, "F") == 10
+
+
+def test_a_search_goes_to_the_next_event_and_is_repeated_by_nothing(
+    stepper: Stepper, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said += ["3 FILES".lower(), "", "gold"]
+    assert after(stepper, "/") == 16
+    assert after(stepper, "/") == 19
+    assert after(stepper, "/") == 19
+    assert "no later event with 'gold'" in capsys.readouterr().out
+
+
+def test_the_last_change_of_a_field(stepper: Stepper, said: list[str]) -> None:
+    said += ["phase", "nothing.like.it", ""]
+    stepper.at = 16
+    assert after(stepper, "v") == 13
+    assert after(stepper, "v") == 13
+    assert after(stepper, "v") == 13
+
+
+def test_the_changes_of_an_event_are_shown(stepper: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
+    stepper.at = 13
+    after(stepper, "c")
+    shown = capsys.readouterr().out
+    assert "phase" in shown
+    assert '- "thinking"' in shown
+    assert '+ "acting"' in shown
+    stepper.at = 14
+    after(stepper, "c")
+    assert "nothing changed" in capsys.readouterr().out
+
+
+def test_the_request_and_the_reason_are_shown(stepper: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
+    stepper.at = 24
+    after(stepper, "r")
+    assert '"messages"' in capsys.readouterr().out
+    after(stepper, "w")
+    assert "made of" in capsys.readouterr().out
+    stepper.at = 7
+    after(stepper, "r")
+    assert "not CallModel" in capsys.readouterr().out
+
+
+def test_an_unknown_key_shows_all_keys(stepper: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
+    after(stepper, "x")
+    assert capsys.readouterr().out.split() == KEYS.split()
+    assert all(len(line) <= 80 for line in KEYS.splitlines())
