@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test check crash crash-programs bench conformance mutants docs clean
+.PHONY: demo test campaign check crash crash-programs exhaust bench conformance mutants docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -26,8 +26,13 @@ demo: $(STAMP)  ## run the main job for real, offline, without a key
 
 # Two processes, for some tests start more of them. worksteal: each begins with one half of the tests, so that
 # fixtures are made once or twice, and the one that is done takes over half of what the other has left.
+# With bytecode, even where the environment turns it off: hundreds of processes import callboard.
+test campaign: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)  ## the whole suite
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+campaign: $(STAMP)  ## the suite with longer searches for faults
+	@CAMPAIGN=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentation
 	$(BIN)/ruff check .
@@ -43,6 +48,9 @@ crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: ma
 crash-programs: $(STAMP)  ## kill a program at every point of a sequence and of a gather
 	$(BIN)/python -m tests.crash.test_programs
 
+exhaust: $(STAMP)  ## every order of small sessions, and a crash after every event of each; takes half an hour
+	$(BIN)/python -m tests.mutants.exhaustion
+
 bench: $(STAMP)  ## callboard and the floor on the peers' workloads, one table
 	$(BIN)/python benchmarks/run.py
 
@@ -51,7 +59,6 @@ conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 
 mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
-	CAMPAIGN=1 $(BIN)/python -m pytest -q -n 2 tests/mutants/test_programs.py tests/mutants/test_background.py
 
 docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs

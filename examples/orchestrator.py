@@ -26,7 +26,7 @@ from callboard import (
 
 @dataclass
 class Finding:
-    """What a specialist reports. confidence: from 0 to 1."""
+    """The report of a specialist. confidence: from 0 to 1."""
 
     text: str
     confidence: float

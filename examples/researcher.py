@@ -44,7 +44,7 @@ model = ScriptedModel(
 
 
 def heard(conversation: str) -> str:
-    """Return for whom the report is, as the user has said meanwhile."""
+    """Return the readers of the report that the user has named meanwhile."""
     return "sailors" if "for sailors" in conversation else "everybody"
 
 

@@ -118,7 +118,7 @@ class Reader:
         with working_in(self.folder):
             done = CliRunner(env={"COLUMNS": "80"}).invoke(cli, arguments, prog_name="callboard")
         self.exit_code = done.exit_code
-        return done.output
+        return done.output or done.stdout  # bytes to stdout's buffer are not in the mixed output
 
     def run_in_terminal(self, arguments: list[str]) -> str:
         """Run callboard on a terminal of 80 columns and return its last screen."""

@@ -1,7 +1,8 @@
-"""L1 to L3: text that attacks a page in a browser. There is no page; these tests fail once there is one.
+"""L1 to L3, L13: text that attacks a page in a browser.
 
-The only ways for a model's text into a browser today are exports and printed JSON that another program puts
-into a page. So no module makes or serves HTML, and printed JSON stays JSON for hostile texts.
+The page of `callboard export --format html` shows text of models, tools and people. It is opened in a real
+browser with such text in every field, and nothing of it may run, load or become an element. No module serves
+a page, so no request can reach one (L13). Printed JSON, which others may put into pages, stays JSON.
 """
 
 import ast
@@ -12,11 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Tell
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Finished, ReportBack
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.cli.output import emit_json
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
+from tests.browser import Browser, browser, needs_browser
+from tests.replay.exports.kit import log_of
+from tests.replay.page.kit import page_of, write_page
 
 ROOT = Path(__file__).parent.parent.parent
-SERVING = {"http.server", "webbrowser", "wsgiref", "socketserver", "starlette", "jinja2", "aiohttp"}
+SERVING = {"http.server", "wsgiref", "socketserver", "starlette", "jinja2", "aiohttp"}
 MARKUP = re.compile(r"<(?:html|script|body|div|svg|iframe|a href|img )|text/html", re.IGNORECASE)
+RECOGNISES = {"runtime/models/layered/failures.py", "runtime/models/layered/wire.py"}
+"""Modules that look for markup: a proxy answers with a page where a service should."""
 HOSTILE = {
     "l1": "</script><script>alert(1)</script>",
     "l2": "[click](javascript:alert(1))",
@@ -44,16 +58,111 @@ def imported(tree: ast.Module) -> set[str]:
     return found
 
 
-def test_l1_no_module_serves_a_page() -> None:
+def attacked() -> Recording:
+    """Return a session with each hostile text in every field that takes a text."""
+    events: list[Event] = []
+    for text in HOSTILE.values():
+        raw = Json(json.dumps(text).encode())
+        value = Json(json.dumps({text: [text, {"~p1": text}], "__proto__": text}).encode())
+        said = [
+            {"type": "text", "text": text},
+            {"type": "tool_use", "id": "1", "name": text, "input": {text: text}},
+        ]
+        content = Json(json.dumps(said).encode())
+        bodies: list[tuple[str, str, AnyMessage]] = [
+            ("client", "supervisor", Ask(text, raw)),
+            ("client", "supervisor", Tell(text, "host", text)),
+            ("client", "supervisor", Cancel(text)),
+            ("model", "host", ModelReplied(1, content=content, model=text)),
+            ("model", "host.1", ModelReplied(1, 1, "error", failure=ModelFailure(text, text))),
+            ("host", "tools", CallTool(1, 0, text, "read", value, text)),
+            ("tools", "host", ToolReturned(1, 0, "error", content, text)),
+            ("approvals", "host", ApprovalGiven(1, 0, "denied", text, by=text, arguments=value)),
+            ("host.1", "supervisor", ReportBack(1, 0, value)),
+            ("host.1", "supervisor", Finished("answered", text, text)),
+            ("supervisor", "host", DelegationEnded(1, 0, "answered", text, value, text, text)),
+            (text, text, AskEnded(text, "answered", value, text, text)),
+        ]
+        first = len(events) + 1
+        events += [Event(first + n, 1_000 + n, *one[:2], 0, one[2]) for n, one in enumerate(bodies)]
+    return Recording.open(MemoryReader(log_of(events, session_id=HOSTILE["l1"])))
+
+
+@cache
+def looked_at(folder: Path) -> tuple[Browser, list[str], int]:
+    """Look at every event of the attacked session in every view; returns the browser and all links."""
+    with browser() as tab:
+        page = write_page(attacked(), folder)
+        tab.open(page)
+        scripts = tab.run("document.scripts.length")
+        links: set[str] = set()
+        for seq in range(1, tab.run("callboard.session.count") + 1):
+            for view in ("message", "request", "state", "why", "json"):
+                tab.run(f"callboard.select({seq}); callboard.detail.show('{view}')")
+                links.update(tab.run("[...document.links].map((link) => link.getAttribute('href'))"))
+        for text in HOSTILE.values():
+            for act in ("search", "setNote"):
+                tab.run(f"callboard.{act}({json.dumps(text)}); callboard.showNotes()")
+        tab.run("callboard.setMode('events'); new Promise((done) => setTimeout(done, 200))")
+        made = tab.run(
+            "document.querySelectorAll('svg, img, iframe, object, embed, [onload], [onerror]').length"
+        )
+        made += tab.run("document.scripts.length") - scripts
+        tab.requests = [one for one in tab.requests if one not in ("about:blank", page.as_uri())]
+        return tab, sorted(links), made
+
+
+@pytest.fixture(scope="module")
+def attacked_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Browser, list[str], int]:
+    return looked_at(tmp_path_factory.mktemp("attacked"))
+
+
+@needs_browser
+@pytest.mark.slow
+def test_l1_no_text_runs_as_a_script_or_breaks_the_policy(
+    attacked_page: tuple[Browser, list[str], int],
+) -> None:
+    tab, _, _ = attacked_page
+    assert tab.dialogs == []
+    assert tab.console == [], "an error, or a violation of the policy"
+    assert tab.requests == []
+
+
+def test_l1_no_text_of_a_session_stands_in_the_markup() -> None:
+    page = page_of(attacked())
+    assert b"alert(1)" not in page
+    assert page.count(b"</script>") == 2
+
+
+@needs_browser
+@pytest.mark.slow
+def test_l2_every_link_of_the_page_leads_to_an_event(attacked_page: tuple[Browser, list[str], int]) -> None:
+    _, links, _ = attacked_page
+    assert links
+    assert [link for link in links if not re.fullmatch(r"#\d+", link)] == []
+
+
+@needs_browser
+@pytest.mark.slow
+def test_l3_no_text_becomes_an_element(attacked_page: tuple[Browser, list[str], int]) -> None:
+    *_, made = attacked_page
+    assert made == 0
+
+
+def test_l13_no_module_serves_a_page() -> None:
     for path, tree in sources():
-        assert not imported(tree) & SERVING, f"{path}: a page needs tests of L1, L2, L3 and L13 of its own"
+        assert not imported(tree) & SERVING, f"{path}: a server of pages needs tests of L13 of its own"
 
 
 def test_l3_no_module_writes_markup() -> None:
     for path, tree in sources():
+        if str(path.relative_to(ROOT)) in RECOGNISES:
+            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not MARKUP.search(node.value), f"{path}:{node.lineno}: markup needs tests of L1 to L3"
+                assert not MARKUP.search(node.value), (
+                    f"{path}:{node.lineno}: markup belongs to replay/page/assets"
+                )
 
 
 @pytest.mark.parametrize("case", HOSTILE)

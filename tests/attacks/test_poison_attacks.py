@@ -12,9 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -45,6 +44,7 @@ from callboard.runtime.models.scripted import Policy, Step
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.tools.execution import ToolRunner
 from tests.poison import poison_supervisor
+from tests.waiting import block_until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -420,7 +420,7 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
     try:
         process.stdin.write(b"Go.\n")
         process.stdin.flush()
-        until(lambda: (tmp_path / "started").exists())
+        block_until(lambda: (tmp_path / "started").exists())
         process.send_signal(signal.SIGINT)
         for line in process.stderr:
             if b"leaving, the work under way" in line:
@@ -455,11 +455,3 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
     # "answered" if the cancel did not reach the disk in time: then no outcome was shown
     assert done.stdout in ("cancelled went on\n", "answered went on\n")
     recording(tmp_path / "log.db", "")
-
-
-def until(is_true: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait until another process makes this true."""
-    ends_at = time.monotonic() + 15
-    while not is_true():
-        assert time.monotonic() < ends_at, "it did not happen within 15 s"
-        time.sleep(0.01)

@@ -68,7 +68,8 @@ def test_no_job_is_lost_or_done_twice_however_the_worker_ends(tmp_path: Path) ->
 
 
 def test_a_second_worker_is_refused(tmp_path: Path) -> None:
-    start(tmp_path, "add", *PROMPTS).communicate(timeout=30)
+    # So many that the first worker is not done before the second one has started, on a busy machine too.
+    start(tmp_path, "add", *PROMPTS * 8).communicate(timeout=30)
     first = start(tmp_path, "work")
     try:
         while not letters(tmp_path):
