@@ -16,7 +16,8 @@ Rules
   - An id of ours is legal for every service, and differs for calls of different messages although their
     makers gave them the same id.
   - Two messages of models in a row, one of them by another, get `GO_ON` between them, and so does a
-    conversation that ends with another's message: services continue their own only.
+    conversation that ends with another's message, even one that is left out: services continue their own
+    last words only.
 """
 
 from collections import deque
@@ -136,6 +137,8 @@ class Reader:
         if reply.blocks:
             self._part_from(self._last != "heard")
             self._send(message("assistant", as_list(reply.blocks)), "other")
+        elif self._last == "own":
+            self._last = "other"  # it left nothing, but the own message before it is no longer the last word
         self._ids = reply.ids
         self._media += reply.media
 

@@ -5,7 +5,7 @@ a resume, are converted on a thread, because that would hold the event loop.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Final, NamedTuple, cast
@@ -33,7 +33,8 @@ from callboard.actors.protocol.request import ModelRequest as Asked
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.layered.dialects import Dialect
+from callboard.runtime.models.layered.bodies import New
+from callboard.runtime.models.layered.dialects import Dialect, JsonObject
 from callboard.runtime.models.layered.failures import failure_of
 from callboard.runtime.models.layered.memory import Known, SentConversations
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
@@ -51,13 +52,17 @@ _TOOL: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Options(NamedTuple):
-    """How a service is asked. settings: of the layer, for every call. has_strict: of the service."""
+    """How a service is asked.
+
+    settings: of the layer, for every call. has_strict: of the service. schema: makes the schema to send.
+    """
 
     settings: Mapping[str, object]
     is_stream: bool = True
     can_force: bool = True
     has_strict: bool = False
     libraries: tuple[str, ...] = ()
+    schema: Callable[[Json], JsonObject] = sendable
 
 
 class Layer:
@@ -81,9 +86,9 @@ class Layer:
         known = self.sent.known(key, messages)
         new = messages[known.messages :]
         if len(new) > ON_LOOP_MESSAGES or sum(map(len, new)) > ON_LOOP_BYTES:
-            exchange = await asyncio.to_thread(self._written_on_thread, request, new)
-            known, new = Known(len(messages), _joined(known.items, exchange.new)), ()
-        exchange, said = self._exchange(known.items, new)
+            exchange = await asyncio.to_thread(self._written_on_thread, request, new, known.items)
+            known, new = Known(len(messages), _joined(known.items, exchange.written)), ()
+        exchange, said = self._exchange(request, known.items, new)
         response = await self._exchanged(exchange, said, request, on_text)
         self.sent.keep(key, messages, exchange.items, known)
         return replace(answer_of(response, request.turn), sent=self._sent(exchange))
@@ -100,14 +105,21 @@ class Layer:
         await self._client.aclose()
 
     def _exchange(
-        self, known: bytes, new: Sequence[Json], *, is_capture: bool = False
+        self, request: Asked, known: bytes, new: Sequence[Json], *, is_capture: bool = False
     ) -> tuple[Exchange, list[ModelMessage]]:
         said, written = converted(new, self._maker) if new else (_PLACEHOLDER, [])
-        exchange = Exchange(self._dialect, known, written, is_placeholder=not new, is_capture=is_capture)
+        exchange = Exchange(
+            self._dialect,
+            known,
+            New(written, bool(known) and isinstance(said[0], ModelResponse)),
+            params=msgspec.json.decode(request.model.params),
+            is_placeholder=not new,
+            is_capture=is_capture,
+        )
         return exchange, said
 
-    def _written_on_thread(self, request: Asked, new: Sequence[Json]) -> Exchange:
-        exchange, said = self._exchange(b"", new, is_capture=True)
+    def _written_on_thread(self, request: Asked, new: Sequence[Json], known: bytes = b"") -> Exchange:
+        exchange, said = self._exchange(request, known, new, is_capture=True)
 
         async def write() -> None:
             with suppress(Captured):
@@ -146,8 +158,6 @@ class Layer:
     def _settings(self, request: Asked) -> ModelSettings:
         own = {**self._options.settings, "max_tokens": request.model.max_tokens}
         settings = cast(ModelSettings, own)  # with keys of one service's own settings
-        if request.model.params != NULL:
-            settings["extra_body"] = msgspec.json.decode(request.model.params)
         if request.force_tool and self._options.can_force:
             settings["tool_choice"] = [request.force_tool]
         return settings
@@ -171,7 +181,7 @@ class Layer:
         fields = _TOOL.decode(tool)
         if "input_schema" not in fields:
             raise _no_server_tool(fields)
-        schema = sendable(Json(fields["input_schema"]))
+        schema = self._options.schema(Json(fields["input_schema"]))
         return ToolDefinition(
             name=msgspec.json.decode(fields["name"]),
             description=msgspec.json.decode(fields.get("description", NULL)) or "",

@@ -2,8 +2,8 @@
 
     block of a user          becomes
     text                     text of the user's prompt
-    image                    the same image: by its bytes, or by its URL
-    document                 its text, or the same file by its bytes
+    image                    the same image: by its bytes, its URL or its id
+    document                 its text, or the same file by its bytes, its URL or its id
     tool_result              the result of that call; "Error: " stands before the text of an error
     any other                refused as `invalid_request_error`, before anything is sent
 
@@ -13,8 +13,10 @@ line that names the call. Text blocks of a result are joined by line breaks.
 
 import base64
 import binascii
+import mimetypes
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from pydantic_ai.messages import (
@@ -28,6 +30,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UploadedFile,
     UserContent,
     UserPromptPart,
 )
@@ -40,19 +43,24 @@ from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.models.layered.parts import part_of
 
 ERROR: Final = "Error: "
+_USUAL_TYPES: Final = {"image": "image/jpeg", "document": "application/pdf"}
 _MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BLOCKS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 class Maker(NamedTuple):
-    """The layer's own name for the service, in replies that go back. is_sealed: it takes sealed reasoning
-    only. has_files_in_results: of the dialect.
+    """The maker of replies that go back.
+
+    name: the layer's own name for the service. is_sealed: it takes sealed reasoning only.
+    has_files_in_results: of the dialect. file_provider: the layer's name for the keeper of linked files, if
+    the service loads them itself.
     """
 
     name: str
     url: str
     is_sealed: bool
     has_files_in_results: bool
+    file_provider: str = ""
 
 
 class Converted(NamedTuple):
@@ -120,7 +128,7 @@ def _request(content: msgspec.Raw, maker: Maker, calls: dict[str, tuple[str, str
             parts.append(ToolReturnPart(name, value, wire_id))
             prompt += files
         else:
-            prompt.append(_user_content(block))
+            prompt.append(_user_content(block, maker))
     if prompt or not parts:
         parts.append(UserPromptPart(_alone(prompt)))
     return ModelRequest(parts=parts)
@@ -134,7 +142,7 @@ def _alone(prompt: list[UserContent]) -> str | list[UserContent]:
 
 def _result(block: JsonObject, name: str, maker: Maker) -> tuple[Any, list[UserContent]]:
     """Return the value of a result, and the files that the prompt has instead."""
-    texts, files = _texts_and_files(block.get("content", ""))
+    texts, files = _texts_and_files(block.get("content", ""), maker)
     text = ERROR * bool(block.get("is_error")) + "\n".join(texts)
     if not files:
         return text or "(empty)", []
@@ -143,21 +151,35 @@ def _result(block: JsonObject, name: str, maker: Maker) -> tuple[Any, list[UserC
     return text or "(see below)", [f"Files in the result of {name}:", *files]
 
 
-def _texts_and_files(content: Any) -> tuple[list[str], list[UserContent]]:
+def _texts_and_files(content: Any, maker: Maker) -> tuple[list[str], list[UserContent]]:
     if isinstance(content, str):
         return [content], []
-    items = list(map(_user_content, content))
+    items = [_user_content(block, maker) for block in content]
     texts = [item for item in items if isinstance(item, str)]
     return texts, [item for item in items if not isinstance(item, str)]
 
 
-def _user_content(block: JsonObject) -> UserContent:
+def _user_content(block: JsonObject, maker: Maker) -> UserContent:
     source = block.get("source") or {}
-    make = _CONTENTS.get((block["type"], source.get("type", "")))
+    by = source.get("type", "")
+    if maker.file_provider and by in ("url", "file"):
+        return _linked(block["type"], source, maker)
+    make = _CONTENTS.get((block["type"], by))
     if make is None:
-        by = f" by {source['type']!r}" if source else ""
-        raise _unsayable(f"a block of type {block['type']!r}{by}")
+        raise _unsayable(f"a block of type {block['type']!r}" + (f" by {by!r}" if by else ""))
     return make(source or block)
+
+
+def _linked(kind: str, source: JsonObject, maker: Maker) -> UploadedFile:
+    """Return a file that the service loads itself: the layer would load a URL here, and send the bytes."""
+    address = str(source.get("url") or source.get("file_id") or "")
+    if address.startswith("files/"):
+        address = f"{maker.url.rstrip('/')}/v1beta/{address}"
+    if not address.startswith("https://"):
+        raise _unsayable(f"a file by {address!r}, which is no https address")
+    known = source.get("media_type") or mimetypes.guess_type(urlsplit(address).path)[0]
+    media_type = known or _USUAL_TYPES.get(kind, "application/octet-stream")
+    return UploadedFile(address, maker.file_provider, media_type=media_type)
 
 
 def _data(source: JsonObject) -> bytes:

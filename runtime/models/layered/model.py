@@ -5,7 +5,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
@@ -33,23 +33,10 @@ if TYPE_CHECKING:
 _SECRET_CHARS_MIN: Final = 8
 _SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 _MISSING: Final = {MissingKey: "missing_key", MissingExtra: "missing_extra"}
-_SENDABLE: Final = frozenset(
-    {
-        ("text", ""),
-        ("image", "base64"),
-        ("image", "url"),
-        ("document", "base64"),
-        ("document", "text"),
-    }
-)
-# Set by callboard, by arguments of the model, or through the layer.
-_NOT_PARAMS: Final = frozenset(
-    {
-        "model", "messages", "input", "instructions", "system", "tools", "tool_choice", "stream",
-        "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "previous_response_id",
-        "conversation", "n", "api_key", "headers", "extra_headers", "extra_body", "timeout",
-    }
-)  # fmt: skip
+# Sent by the client, not in the body.
+_NOT_PARAMS: Final = frozenset({"api_key", "headers", "extra_headers", "extra_body", "timeout"})
+
+Params: TypeAlias = Mapping[str, object] | None
 
 
 class Settings(TypedDict, total=False):
@@ -81,7 +68,7 @@ class LayeredModel:
         known_as: str,
         *,
         max_tokens: int = 8_192,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         prices: Prices | Literal["known"] | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -98,7 +85,9 @@ class LayeredModel:
         endpoint = f"{endpoint_of(url)} ({service.dialect.name})"
         origin = Origin(ADAPTER, service.provider, endpoint, name)
         # Behind one dialect there are many servers, and not all count tokens well.
-        self.spec = ModelSpec(known_as, max_tokens, _params_json(params), origin=origin, checks_usage=True)
+        self.spec = ModelSpec(
+            known_as, max_tokens, _params_json(params, service.set_keys), origin=origin, checks_usage=True
+        )
         if prices is not None:
             found = known_prices(service.provider, name) if prices == "known" else prices
             self.spec = msgspec.structs.replace(self.spec, prices=found)
@@ -111,7 +100,7 @@ class LayeredModel:
         self._context = context
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
-        self._translator = Translator(_can_send)
+        self._translator = Translator(self._can_send)
         self._layer: Layer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -130,7 +119,7 @@ class LayeredModel:
 
     def check_installed(self) -> None:
         """Raise MissingExtra without the layer. Nothing is imported."""
-        missing = [name for name in self._service.modules if importlib.util.find_spec(name) is None]
+        missing = [name for name in self._service.modules if not _is_installed(name)]
         if missing:
             raise MissingExtra(
                 f"the model {self.spec.name} needs {', '.join(missing)}: "
@@ -185,6 +174,10 @@ class LayeredModel:
         if layer is not None and self._loop is asyncio.get_running_loop():
             await layer.aclose()
 
+    def _can_send(self, kind: str, source: str) -> bool:
+        """Return whether the service has a form for a block of a user."""
+        return (kind, source) in self._service.sendable
+
     def _key(self) -> str:
         # Read at each call: the environment may be set after this object is made.
         found = (os.environ.get(name) for name in self._service.key_variables)
@@ -210,22 +203,40 @@ class LayeredModel:
         client = client_with(self._headers, *self._timeout_s)
         made = service.make(Opened(self._name, self._base_url, self._key(), client))
         files = service.dialect.has_files_in_results
-        maker = Maker(service.layer_name, made.base_url or "", service.is_sealed, files)
+        url = made.base_url or ""
+        maker = Maker(service.layer_name, url, service.is_sealed, files, service.file_provider)
         settings = {"openai_store": False} if service.is_sealed else {}
-        options = Options(settings, self._stream, self._force_tools, service.has_strict, service.libraries)
+        options = Options(
+            settings,
+            self._stream,
+            self._force_tools,
+            service.has_strict,
+            service.libraries,
+            service.schema,
+        )
         return Layer(made, service.dialect, maker, options, client)
 
 
-def _can_send(kind: str, source: str) -> bool:
-    """Return whether a block of a user has a form in all these services: those of `messages`."""
-    return (kind, source) in _SENDABLE
-
-
-def _params_json(params: Mapping[str, object] | None) -> Json:
+def _params_json(params: Params, set_keys: frozenset[str]) -> Json:
     params = params or {}
-    if wrong := sorted(_NOT_PARAMS & params.keys()):
+    if wrong := sorted(name for name in _NOT_PARAMS | set_keys if _holds(params, name)):
         raise MisuseError(
             f"params may not hold {', '.join(wrong)}: use the arguments of the model for those that may "
             "be set; callboard sets the others"
         )
     return to_json(dict(params), what="params") if params else NULL
+
+
+def _holds(values: object, name: str) -> bool:
+    """Return whether an object has a key. name: with a dot before a key inside of a key."""
+    key, _, inner = name.partition(".")
+    if not isinstance(values, Mapping) or key not in values:
+        return False
+    return not inner or _holds(values[key], inner)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that the module is in
+        return False

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, Unpack
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.models.layered.model import LayeredModel, Settings
+from callboard.runtime.models.layered.model import LayeredModel, Params, Settings
 from callboard.runtime.models.layered.service import (
     COMPATIBLE,
     OLD_COMPATIBLE,
@@ -17,7 +17,6 @@ from callboard.runtime.models.layered.service import (
 )
 
 Api: TypeAlias = Literal["responses", "chat"]
-Params: TypeAlias = Mapping[str, object] | None
 _NO_REASONING: Final = ("gpt-3.5", "gpt-4", "chatgpt-")
 
 

@@ -33,17 +33,21 @@ _NOT_AT_TOP: Final = frozenset(
 
 def sendable(schema: Json) -> JsonObject:
     """Return the schema to send: the same one, or a wider one with the lost words in its description."""
-    plain = msgspec.json.decode(schema)
-    if not isinstance(plain, dict):
-        return {"type": "object"}
-    lost = {key: value for key, value in plain.items() if key in _NOT_AT_TOP}
-    if plain.get("type") == "object" and not lost:
-        return plain
-    kept = {key: value for key, value in plain.items() if key not in lost}
-    return {**kept, "type": "object", **_described(kept, lost)}
+    kept, lost = object_at_top(msgspec.json.decode(schema))
+    return {**kept, **described(kept, lost)}
 
 
-def _described(kept: JsonObject, lost: JsonObject) -> JsonObject:
+def object_at_top(schema: Any) -> tuple[JsonObject, JsonObject]:
+    """Return a schema of an object, without keywords that services refuse at the top, and these keywords."""
+    if not isinstance(schema, dict):
+        return {"type": "object"}, {}
+    lost = {key: value for key, value in schema.items() if key in _NOT_AT_TOP}
+    if schema.get("type") == "object" and not lost:
+        return schema, {}
+    return {**{key: value for key, value in schema.items() if key not in lost}, "type": "object"}, lost
+
+
+def described(kept: JsonObject, lost: JsonObject) -> JsonObject:
     """Return the description of a schema, with the words that it lost."""
     words = f"Also: {msgspec.json.encode(lost).decode()}" if lost else ""
     told = "\n".join(filter(None, (str(kept.get("description", "")), words)))

@@ -4,14 +4,41 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from callboard.runtime.models.layered.dialects import CHAT, RESPONSES, Dialect
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.models.layered.dialects import (
+    CHAT,
+    GENERATE_CONTENT,
+    RESPONSES,
+    Dialect,
+    JsonObject,
+)
 from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.schemas import sendable
+from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as LayerModel
 
 ADAPTER: Final = "pydantic-ai"
 """The adapter in the origin of the messages of all these models."""
+
+_EMBEDDED: Final = frozenset(
+    {("text", ""), ("image", "base64"), ("document", "base64"), ("document", "text")}
+)
+# Set by callboard, by arguments of the model, or through the layer.
+_OPENAI_KEYS: Final = frozenset(
+    {
+        "model", "messages", "input", "instructions", "system", "tools", "tool_choice", "stream",
+        "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "previous_response_id",
+        "conversation", "n",
+    }
+)  # fmt: skip
+_GEMINI_KEYS: Final = frozenset(
+    {
+        "contents", "systemInstruction", "tools", "toolConfig", "cachedContent",
+        "generationConfig.maxOutputTokens", "generationConfig.candidateCount",
+    }
+)  # fmt: skip
 
 
 class Service(NamedTuple):
@@ -21,7 +48,10 @@ class Service(NamedTuple):
     and an argument. layer_name: the layer's name for it. modules: that must be installed. extra: that
     installs them. key_variables: of the environment; the first one is named in errors. url_variable: of the
     environment. is_sealed: it returns reasoning sealed, and takes it back only so. has_strict: it knows
-    strict schemas. libraries: that make a request, beside the layer.
+    strict schemas. libraries: that make a request, beside the layer. schema: makes the schema to send.
+    sendable: the blocks of users that it takes: type, and type of the source. set_keys: of a request that
+    params may not set; a dot leads to a key inside of a key. file_provider: the layer's name for the keeper
+    of files that are named by address or id, if it takes them so.
     """
 
     provider: str
@@ -37,6 +67,10 @@ class Service(NamedTuple):
     is_sealed: bool = False
     has_strict: bool = False
     libraries: tuple[str, ...] = ("openai",)
+    schema: Callable[[Json], JsonObject] = sendable
+    sendable: frozenset[tuple[str, str]] = _EMBEDDED | {("image", "url")}
+    set_keys: frozenset[str] = _OPENAI_KEYS
+    file_provider: str = ""
 
 
 def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "LayerModel":
@@ -67,6 +101,12 @@ def _plain(opened: Opened) -> "LayerModel":
     from callboard.runtime.models.layered.openai_layer import responses_model
 
     return responses_model(opened, is_sealed=False)
+
+
+def _gemini(opened: Opened) -> "LayerModel":
+    from callboard.runtime.models.layered.gemini_layer import gemini_model
+
+    return gemini_model(opened)
 
 
 OPENAI_CHAT: Final = Service(
@@ -105,4 +145,20 @@ OLLAMA: Final = Service(
     key_variables=("OLLAMA_API_KEY",),
     url_variable="OLLAMA_BASE_URL",
     needs_key=False,
+)
+GEMINI: Final = Service(
+    "google",
+    GENERATE_CONTENT,
+    _gemini,
+    "https://generativelanguage.googleapis.com",
+    layer_name="google",
+    modules=("pydantic_ai", "google.genai"),
+    extra="gemini",
+    key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    url_variable="GOOGLE_GEMINI_BASE_URL",
+    libraries=("google-genai",),
+    schema=sendable_to_gemini,
+    sendable=_EMBEDDED | {("image", "url"), ("image", "file"), ("document", "url"), ("document", "file")},
+    set_keys=_GEMINI_KEYS,
+    file_provider="google",
 )

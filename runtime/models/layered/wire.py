@@ -6,7 +6,7 @@ second one gets an error instead.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -14,7 +14,8 @@ import httpx2
 
 from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
-from callboard.runtime.models.layered.dialects import Dialect, joined, split, with_ids
+from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids
+from callboard.runtime.models.layered.dialects import Dialect
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20
@@ -28,29 +29,31 @@ class Captured(Exception):
 class Exchange:
     """One call on its way.
 
-    known: the items of the conversation before those that the layer writes. written: the arguments of the
-    calls in the new messages, as the model wrote them. is_placeholder: the layer's own items stand for
-    none. is_capture: the request is written, and not sent. is_stream: a stream is asked for.
+    known: the items of the conversation before those that the layer writes. new: of these. params: further
+    keys of the body. is_placeholder: the layer's own items stand for none. is_capture: the request is
+    written, and not sent.
 
-    new: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed here.
-    status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
+    written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
+    here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
     """
 
     def __init__(
         self,
         dialect: Dialect,
         known: bytes = b"",
-        written: Sequence[str] = (),
+        new: New = NOTHING_NEW,
         *,
+        params: Mapping[str, object] | None = None,
         is_placeholder: bool = False,
         is_capture: bool = False,
     ) -> None:
         self.dialect = dialect
         self.known = known
-        self.written = written
+        self.new = new
+        self.params = params or {}
         self.is_placeholder = is_placeholder
         self.is_capture = is_capture
-        self.new = b""
+        self.written = b""
         self.body = b""
         self.failed: CallFailed | None = None
         self.status = 0
@@ -65,13 +68,14 @@ class Exchange:
     @property
     def items(self) -> bytes:
         """Return the whole conversation as it was sent."""
-        return b",".join(filter(None, (self.known, self.new)))
+        return b",".join(filter(None, (self.known, self.written)))
 
     def complete(self, body: bytes) -> bytes:
         """Complete the layer's body with the earlier messages."""
-        keys, head, rest = split(self.dialect, body, self.written)
-        self.new = b"" if self.is_placeholder else bytes(rest)
-        self.body = joined(self.dialect, keys, [*map(bytes, head), self.known, self.new])
+        keys, head, rest = split(self.dialect, body, self.new)
+        self.written = b"" if self.is_placeholder else bytes(rest)
+        items = [*map(bytes, head), self.known, self.written]
+        self.body = joined(self.dialect, keys, items, self.params)
         return self.body
 
     def fail(self, failed: CallFailed) -> CallFailed:
@@ -95,12 +99,21 @@ class LayeredClient(httpx2.AsyncClient):
         if exchange.is_capture:
             raise Captured
         is_stream = options.pop("stream", False)
-        response = await self._sent(exchange, _with_body(request, body), options)
+        response = await self._sent(exchange, self._with_body(request, body), options)
         await _check(exchange, response, is_stream)
         if is_stream:
             return response
         mended = with_ids(exchange.dialect, await response.aread())
         return response if mended is None else _with_content(response, mended)
+
+    def _with_body(self, request: httpx2.Request, body: bytes) -> httpx2.Request:
+        headers = request.headers.copy()
+        headers["content-length"] = str(len(body))
+        # Some clients pass one number for all phases, which would lengthen the time to connect.
+        extensions = {**request.extensions, "timeout": self.timeout.as_dict()}
+        return httpx2.Request(
+            request.method, request.url, headers=headers, content=body, extensions=extensions
+        )
 
     async def _sent(
         self, exchange: Exchange, request: httpx2.Request, options: dict[str, Any]
@@ -117,14 +130,6 @@ class LayeredClient(httpx2.AsyncClient):
         return response
 
 
-def _with_body(request: httpx2.Request, body: bytes) -> httpx2.Request:
-    headers = request.headers.copy()
-    headers["content-length"] = str(len(body))
-    return httpx2.Request(
-        request.method, request.url, headers=headers, content=body, extensions=request.extensions
-    )
-
-
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
     headers = {"content-type": response.headers.get("content-type", "application/json")}
     return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
@@ -133,7 +138,7 @@ def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
 async def _check(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> None:
     """Raise CallFailed for an answer of status 200 that is no document, or no stream, of an API."""
     kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = "text/event-stream" if is_stream else "application/json"
+    wanted = exchange.dialect.stream_type if is_stream else "application/json"
     if exchange.status != 200 or kind in ("", wanted):
         return
     start = (await _beginning(response)).decode("utf-8", "replace").strip()

@@ -367,9 +367,9 @@ def test_a_message_is_converted_once(service: Service, monkeypatch: pytest.Monke
     sizes: list[int] = []
     real = Layer._exchange
 
-    def watched(self: Layer, known: bytes, new: Any, **more: Any) -> Any:
+    def watched(self: Layer, request: Any, known: bytes, new: Any, **more: Any) -> Any:
         sizes.append(len(new))
-        return real(self, known, new, **more)
+        return real(self, request, known, new, **more)
 
     monkeypatch.setattr(Layer, "_exchange", watched)
     request = _whole([{"role": "user", "content": "Hi."}, *_turns(5)])
@@ -393,9 +393,9 @@ def test_a_long_conversation_is_converted_on_a_thread(
     threads: list[threading.Thread] = []
     real = Layer._exchange
 
-    def watched(self: Layer, known: bytes, new: Any, **more: Any) -> Any:
+    def watched(self: Layer, request: Any, known: bytes, new: Any, **more: Any) -> Any:
         threads.append(threading.current_thread())
-        return real(self, known, new, **more)
+        return real(self, request, known, new, **more)
 
     monkeypatch.setattr(Layer, "_exchange", watched)
     service.api.reply(Reply(("x",)))

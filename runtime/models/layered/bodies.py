@@ -1,0 +1,118 @@
+"""The bodies of requests as bytes: the part of a conversation that was sent before goes out unchanged.
+
+The layer writes the new messages of a conversation only, and in its own spelling: empty reasoning, other
+arguments of calls than the model wrote, and a message of a user before a reply. `split` mends that.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.models.layered.dialects import CHAT, Dialect, JsonObject
+
+_REASONING: Final = ("reasoning", "reasoning_content")
+_BODY: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class New(NamedTuple):
+    """The new messages that the layer writes.
+
+    written: the arguments of the calls in them, in order, as the model wrote them. follows: they begin with a
+    reply, after messages that the layer does not see.
+    """
+
+    written: Sequence[str] = ()
+    follows: bool = False
+
+
+NOTHING_NEW: Final = New()
+
+
+def with_ids(dialect: Dialect, body: bytes) -> bytes | None:
+    """Return the body of an answer with an empty id for each call that has none; None if all have one.
+
+    The layer refuses a whole completion with such a call, which some servers send.
+    """
+    if dialect is not CHAT or b'"tool_calls"' not in body:
+        return None
+    try:
+        answer: JsonObject = msgspec.json.decode(body)
+        bare = [call for call in _calls_in(answer) if call.get("id") is None]
+    except (msgspec.DecodeError, LookupError, TypeError, AttributeError):
+        return None  # the layer names the fault
+    for call in bare:
+        call["id"] = ""
+    return msgspec.json.encode(answer) if bare else None
+
+
+def _calls_in(answer: JsonObject) -> list[JsonObject]:
+    return [call for choice in answer["choices"] for call in choice["message"].get("tool_calls") or ()]
+
+
+def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Json], Json]:
+    """Split a body into its keys, the head of its conversation, and the rest of the conversation.
+
+    The rest is the items as JSON, without the brackets of their list.
+    """
+    keys: JsonObject = dict(_BODY.decode(body))
+    head: list[Json] = []
+    rest: list[bytes] = []
+    left = list(new.written)
+    for at, raw in enumerate(_ITEMS.decode(keys[dialect.key])):
+        item = msgspec.json.decode(raw)
+        if at == 0 and new.follows and item == dialect.filler:
+            continue
+        if not rest and dialect.is_head(item):
+            head.append(Json(bytes(raw)))
+        else:
+            rest.append(_with_arguments(dialect, item, bytes(raw), left))
+    return keys, head, Json(b",".join(rest))
+
+
+def _without_empty_reasoning(item: JsonObject) -> bool:
+    """Drop empty reasoning from an item. Return whether there was some."""
+    # The layer adds it to some messages of a request, and to others of the next one.
+    empty = [name for name in _REASONING if item.get(name) == ""]
+    for name in empty:
+        del item[name]
+    return bool(empty)
+
+
+def _with_arguments(dialect: Dialect, item: JsonObject, raw: bytes, left: list[str]) -> bytes:
+    """Return an item with the arguments of its calls as they were written. left: those of later calls."""
+    is_changed = _without_empty_reasoning(item)
+    for call in dialect.calls_of(item):
+        if left:
+            written = _arguments(dialect, left.pop(0))
+            is_changed |= call.get(dialect.arguments) != written
+            call[dialect.arguments] = written
+    return msgspec.json.encode(item) if is_changed else raw
+
+
+def _arguments(dialect: Dialect, written: str) -> object:
+    """Return the arguments of a call in the form of the dialect."""
+    if dialect.has_text_arguments:
+        return written
+    return Json(written.encode()) if written.startswith("{") else {"arguments": written}
+
+
+def joined(dialect: Dialect, keys: JsonObject, items: Sequence[bytes], params: Mapping[str, object]) -> bytes:
+    """Return the body with these items as its conversation. items: JSON texts with one item or more.
+
+    params: further keys of the body. An object among them is merged with the one of the same key.
+    """
+    conversation = Json(b"[" + b",".join(filter(None, map(bytes, items))) + b"]")
+    return msgspec.json.encode(_merged({**keys, dialect.key: conversation}, params))
+
+
+def _merged(values: Mapping[str, Any], more: Mapping[str, object]) -> JsonObject:
+    found = dict(values)
+    for key, value in more.items():
+        here = found.get(key)
+        plain = msgspec.json.decode(here) if isinstance(here, msgspec.Raw) else here
+        both = isinstance(plain, dict) and isinstance(value, Mapping)
+        found[key] = _merged(plain, value) if both else value
+    return found
