@@ -16,7 +16,7 @@ request without a key gets a 401, and a path that the API does not have a 404.
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from tests.messages_api import Canned, JsonObject, MessagesApi, Seen, json_answer
 from tests.openai_rules import problem_of
@@ -76,12 +76,27 @@ Answer = Canned | Reply
 Responder = Callable[[Seen], Answer]
 
 
-class OpenAIApi(MessagesApi):
-    """The server. Starts on entering the context, is gone on leaving it."""
+class Wire(NamedTuple):
+    """The API of a service. speaks: tells if it has a path. refusal: of a request, given if it is strict."""
 
-    def __init__(self, answers: Iterable[Answer] | Responder = (), *, is_strict: bool = True) -> None:
+    speaks: Callable[[str], bool]
+    refusal: Callable[[Seen, bool], Canned | None]
+    rendered: Callable[[Reply, Seen], Canned]
+
+
+class ProviderApi(MessagesApi):
+    """The server. Starts on entering the context, is gone on leaving it. wires: the APIs that it speaks."""
+
+    def __init__(
+        self,
+        answers: Iterable[Answer] | Responder = (),
+        *,
+        is_strict: bool = True,
+        wires: Sequence[Wire] | None = None,
+    ) -> None:
         canned: Iterable[object] | Callable[[Seen], object] = answers
         super().__init__(cast(Iterable[Canned], canned), is_strict=is_strict)
+        self._wires = (OPENAI,) if wires is None else wires
 
     def reply(self, *answers: Answer) -> None:
         """Answer the next requests with these."""
@@ -92,7 +107,11 @@ class OpenAIApi(MessagesApi):
         answer: Answer = super().answer(seen)
         if not isinstance(answer, Reply):
             return answer
-        return rendered(dataclasses.replace(answer, number=len(self.seen)), seen)
+        return self.rendered(dataclasses.replace(answer, number=len(self.seen)), seen)
+
+    def rendered(self, reply: Reply, seen: Seen) -> Canned:
+        """Return a reply as the API that was asked would send it."""
+        return next(wire.rendered(reply, seen) for wire in self._wires if wire.speaks(seen.path))
 
     def none_left(self) -> Canned:
         """Return the answer of a server without one."""
@@ -100,18 +119,27 @@ class OpenAIApi(MessagesApi):
 
     def refusal(self, seen: Seen) -> Canned | None:
         """Return the answer to a request that the service refuses."""
-        dialect = PATHS.get(seen.path.partition("?")[0])
-        if dialect is None:
-            return failed(404, f"no {seen.path}")
-        if not seen.headers.get("authorization", "").startswith("Bearer "):
-            return failed(401, "You didn't provide an API key.", code="invalid_api_key")
-        problem = problem_of(dialect, seen.body) if self.is_strict else ""
-        return failed(400, problem) if problem else None
+        for wire in self._wires:
+            if wire.speaks(seen.path):
+                return wire.refusal(seen, self.is_strict)
+        return failed(404, f"no {seen.path}")
+
+
+def refusal(seen: Seen, is_strict: bool) -> Canned | None:
+    """Return the answer to a request that OpenAI refuses."""
+    if not seen.headers.get("authorization", "").startswith("Bearer "):
+        return failed(401, "You didn't provide an API key.", code="invalid_api_key")
+    problem = problem_of(PATHS[_path(seen)], seen.body) if is_strict else ""
+    return failed(400, problem) if problem else None
+
+
+def _path(seen: Seen) -> str:
+    return seen.path.partition("?")[0]
 
 
 def rendered(reply: Reply, seen: Seen) -> Canned:
     """Return a reply as the API would send it in answer to this request."""
-    chat, body = PATHS[seen.path.partition("?")[0]] == "chat", seen.body
+    chat, body = PATHS[_path(seen)] == "chat", seen.body
     if not body.get("stream"):
         whole = chat_body(reply) if chat else responses_body(reply)
         return dataclasses.replace(json_answer(whole), delay_s=reply.delay_s, drip_bytes=reply.drip_bytes)
@@ -119,6 +147,13 @@ def rendered(reply: Reply, seen: Seen) -> Canned:
     asked = isinstance(options, dict) and options.get("include_usage") is True
     events = chat_events(reply, with_usage=asked) if chat else responses_events(reply)
     return streamed(events, reply, ends_with_done=chat)
+
+
+OPENAI = Wire(lambda path: path.partition("?")[0] in PATHS, refusal, rendered)
+
+
+class OpenAIApi(ProviderApi):
+    """The server of OpenAI's two APIs."""
 
 
 def streamed(events: Sequence[JsonObject], reply: Reply = Reply(), *, ends_with_done: bool = True) -> Canned:

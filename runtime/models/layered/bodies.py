@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import CHAT, Dialect, JsonObject
+from callboard.runtime.sanitize import check_json
 
 _REASONING: Final = ("reasoning", "reasoning_content")
 _BODY: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -96,7 +98,11 @@ def _arguments(dialect: Dialect, written: str) -> object:
     """Return the arguments of a call in the form of the dialect."""
     if dialect.has_text_arguments:
         return written
-    return Json(written.encode()) if written.startswith("{") else {"arguments": written}
+    try:
+        checked = check_json(written)
+    except InvalidPrompt:
+        return {"arguments": written}
+    return checked if bytes(checked).startswith(b"{") else {"arguments": written}
 
 
 def joined(dialect: Dialect, keys: JsonObject, items: Sequence[bytes], params: Mapping[str, object]) -> bytes:
@@ -113,6 +119,8 @@ def _merged(values: Mapping[str, Any], more: Mapping[str, object]) -> JsonObject
     for key, value in more.items():
         here = found.get(key)
         plain = msgspec.json.decode(here) if isinstance(here, msgspec.Raw) else here
-        both = isinstance(plain, dict) and isinstance(value, Mapping)
-        found[key] = _merged(plain, value) if both else value
+        if isinstance(plain, dict) and isinstance(value, Mapping):
+            found[key] = _merged(plain, value)
+        else:
+            found[key] = value
     return found

@@ -10,6 +10,7 @@ The layer sorts the errors of all services into categories. Each has the code of
     timeout                      timeout_error          yes
     server error                 api_error              yes
     not found                    not_found_error        no
+    bad key, with status 400     authentication_error   no
     rejected request             invalid_request_error  no
     any other                    by its status          by its status
 
@@ -22,6 +23,7 @@ from typing import Final
 from pydantic_ai.exceptions import (
     AgentRunError,
     ModelAPIError,
+    ModelAuthenticationError,
     ModelConnectionError,
     ModelContextWindowExceededError,
     ModelNotFoundError,
@@ -110,15 +112,29 @@ def _wrong(error: Exception, exchange: Exchange) -> CallFailed:
 
 def _rejected(error: Exception, exchange: Exchange) -> CallFailed:
     status, message = exchange.status, _message(error)
-    code = _code(error, message) or _STATUSES.get(status, f"http_{status}")
+    code = _code(error, message) or _code_of_key(error, status) or _STATUSES.get(status, f"http_{status}")
     near = getattr(error, "suggested_model_id", None)
     advice = f"; did you mean {near!r}?" if near else ""
     request_id = exchange.headers.get("x-request-id") or exchange.headers.get("request-id")
     tail = f" (request {request_id})" if request_id else ""
     text = f"the service answered {status} {code}: {message}{advice}{tail}"
     may_retry = code not in _FINAL and _may_retry(exchange)
-    failure = ModelFailure(code, text, may_retry, retry_after_ms(exchange.headers))
+    failure = ModelFailure(code, text, may_retry, _wait_ms(error, exchange))
     return CallFailed(failure, ZERO if is_free(status, False) else None)
+
+
+def _code_of_key(error: Exception, status: int) -> str:
+    """Return the code of a bad key that comes as a bad request; "" for any other rejection."""
+    return "authentication_error" * (status == 400 and isinstance(error, ModelAuthenticationError))
+
+
+def _wait_ms(error: Exception, exchange: Exchange) -> int | None:
+    """Return the wait that the service asks for, in a header or in its error document."""
+    wait = retry_after_ms(exchange.headers)
+    told = getattr(error, "retry_after", None)
+    if wait is not None or not isinstance(told, (int, float)):
+        return wait
+    return retry_after_ms({"retry-after": str(told)})
 
 
 def _may_retry(exchange: Exchange) -> bool:
@@ -151,9 +167,9 @@ def _code(error: Exception, message: str) -> str:
 def _message(error: Exception) -> str:
     """Return the words of the service, as far as the answer has some."""
     body: object = getattr(error, "body", None)
-    if isinstance(body, str) and "<html" in body[:_TEXT_CHARS].lower():
-        return "a web page; check base_url"
     told = body if isinstance(body, str) else _told(or_empty(dict, body))
+    if "<html" in told[:_TEXT_CHARS].lower():
+        return "a web page; check base_url"
     return told.strip()[:MESSAGE_CHARS_MAX] or _short(error)
 
 

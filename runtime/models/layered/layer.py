@@ -91,7 +91,8 @@ class Layer:
         exchange, said = self._exchange(request, known.items, new)
         response = await self._exchanged(exchange, said, request, on_text)
         self.sent.keep(key, messages, exchange.items, known)
-        return replace(answer_of(response, request.turn), sent=self._sent(exchange))
+        answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
+        return replace(answer, sent=self._sent(exchange))
 
     def written(self, request: Asked, messages: tuple[Json, ...]) -> Sent:
         """Write the request without sending it; blocks. Raises CallFailed."""
@@ -142,6 +143,7 @@ class Layer:
             raise failure_of(error, exchange) from error
         finally:
             EXCHANGE.reset(token)
+            await exchange.aclose()
 
     async def _answered(self, said: list[ModelMessage], request: Asked, on_text: OnText) -> ModelResponse:
         settings, parameters = self._settings(request), self._parameters(request)

@@ -15,7 +15,7 @@ import base64
 import binascii
 import mimetypes
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,7 +40,7 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.dialects import JsonObject
-from callboard.runtime.models.layered.parts import part_of
+from callboard.runtime.models.layered.parts import arguments_of, part_of
 
 ERROR: Final = "Error: "
 _USUAL_TYPES: Final = {"image": "image/jpeg", "document": "application/pdf"}
@@ -60,7 +60,7 @@ class Maker(NamedTuple):
     url: str
     is_sealed: bool
     has_files_in_results: bool
-    file_provider: str = ""
+    file_provider: Literal["", "google"] = ""
 
 
 class Converted(NamedTuple):
@@ -105,7 +105,7 @@ def _reply(
         part = _part(block)
         if isinstance(part, ToolCallPart):
             calls[msgspec.json.decode(block["id"], type=str)] = (part.tool_call_id, part.tool_name)
-            written.append(str(part.args))
+            written.append(arguments_of(Json(block["input"]) if "input" in block else None))
         if not (isinstance(part, ThinkingPart) and maker.is_sealed and not part.signature):
             parts.append(part)  # of open reasoning the layer would make words of the assistant
     return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
@@ -163,23 +163,23 @@ def _user_content(block: JsonObject, maker: Maker) -> UserContent:
     source = block.get("source") or {}
     by = source.get("type", "")
     if maker.file_provider and by in ("url", "file"):
-        return _linked(block["type"], source, maker)
+        return _linked(block["type"], source, maker.url, maker.file_provider)
     make = _CONTENTS.get((block["type"], by))
     if make is None:
         raise _unsayable(f"a block of type {block['type']!r}" + (f" by {by!r}" if by else ""))
     return make(source or block)
 
 
-def _linked(kind: str, source: JsonObject, maker: Maker) -> UploadedFile:
+def _linked(kind: str, source: JsonObject, url: str, provider: Literal["google"]) -> UploadedFile:
     """Return a file that the service loads itself: the layer would load a URL here, and send the bytes."""
     address = str(source.get("url") or source.get("file_id") or "")
     if address.startswith("files/"):
-        address = f"{maker.url.rstrip('/')}/v1beta/{address}"
+        address = f"{url.rstrip('/')}/v1beta/{address}"
     if not address.startswith("https://"):
         raise _unsayable(f"a file by {address!r}, which is no https address")
     known = source.get("media_type") or mimetypes.guess_type(urlsplit(address).path)[0]
     media_type = known or _USUAL_TYPES.get(kind, "application/octet-stream")
-    return UploadedFile(address, maker.file_provider, media_type=media_type)
+    return UploadedFile(address, provider, media_type=media_type)
 
 
 def _data(source: JsonObject) -> bytes:

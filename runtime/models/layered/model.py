@@ -21,8 +21,9 @@ from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.failures import CallFailed, for_log
 from callboard.runtime.models.layered.context import check_context, check_count
 from callboard.runtime.models.layered.opened import Opened
-from callboard.runtime.models.layered.prices import known_prices
+from callboard.runtime.models.layered.prices import known_prices, names_of
 from callboard.runtime.models.layered.service import ADAPTER, Service
+from callboard.runtime.models.near_names import with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json
@@ -89,7 +90,7 @@ class LayeredModel:
             known_as, max_tokens, _params_json(params, service.set_keys), origin=origin, checks_usage=True
         )
         if prices is not None:
-            found = known_prices(service.provider, name) if prices == "known" else prices
+            found = known_prices(service.prices_as, name) if prices == "known" else prices
             self.spec = msgspec.structs.replace(self.spec, prices=found)
         self._service = service
         self._name = name
@@ -146,6 +147,8 @@ class LayeredModel:
         headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
         message = for_log(failed.failure.message, (*self.secrets().values(), *headers))
         failure = msgspec.structs.replace(failed.failure, message=message)
+        if "did you mean" not in message:
+            failure = with_near_names(failure, self._name, names_of(self._service.prices_as))
         return ModelAnswer(failure=failure, usage=failed.usage)
 
     def written(self, request: ModelRequest) -> Sent:
@@ -176,7 +179,7 @@ class LayeredModel:
 
     def _can_send(self, kind: str, source: str) -> bool:
         """Return whether the service has a form for a block of a user."""
-        return (kind, source) in self._service.sendable
+        return (kind, source) in self._service.blocks
 
     def _key(self) -> str:
         # Read at each call: the environment may be set after this object is made.

@@ -7,6 +7,7 @@ ids, signatures, encrypted content. To the origin that made a block the same par
     text          {"type":"text","text":...}
     tool call     {"type":"tool_use","id":...,"name":...,"input":...}
     thinking      {"type":"thinking","thinking":...}
+    image         {"type":"image","source":{"type":"base64",...}}
     any other     {"type":"<kind of the part>"}, with the whole part under `part`
 
 The arguments of a call are the bytes that the model wrote. Arguments that are no JSON object become a JSON
@@ -14,6 +15,8 @@ string; empty ones and null an empty object. A call without an id, or with the i
 reply, gets one of ours, `call_<turn>_<number>`; its part keeps the id that came, if one did.
 """
 
+import base64
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +24,8 @@ import msgspec
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     BaseToolCallPart,
+    BinaryContent,
+    FilePart,
     ModelResponsePart,
     TextPart,
     ThinkingPart,
@@ -68,6 +73,11 @@ def _block(part: ModelResponsePart, call_id: str) -> dict[str, object]:
         return {"type": "thinking", "thinking": dumped.pop("content", ""), "part": dumped}
     if isinstance(part, ToolCallPart):
         return _call_block(part, call_id, dumped)
+    if isinstance(part, FilePart) and part.content.is_image:
+        dumped.pop("content", None)
+        data = base64.b64encode(part.content.data).decode()
+        source = {"type": "base64", "media_type": part.content.media_type, "data": data}
+        return {"type": "image", "source": source, "part": dumped}
     return {"type": part.part_kind, "part": dumped}
 
 
@@ -83,7 +93,9 @@ def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject) -> dict[st
 def _input(written: object) -> object:
     """Return the arguments of a call as JSON: an object, or a string for arguments that are no object."""
     if not isinstance(written, str):
-        return written or _EMPTY
+        if not written:
+            return _EMPTY
+        written = json.dumps(written)  # a number that is none in JSON stays in sight, as Infinity
     if written.strip() in ("", "null"):
         return _EMPTY
     try:
@@ -102,8 +114,15 @@ def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePa
     elif kind == "thinking":
         known = {**known, "part_kind": "thinking", "content": block["thinking"]}
     elif kind == "tool_use":
-        mine = {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments_of(raw_input)}
+        raw = bytes(raw_input or b"{}")
+        # Of arguments that are no object the layer would make something up. `bodies` writes them in.
+        arguments = "{}" if raw.startswith(b'"') else raw.decode()
+        mine = {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments}
         known = {"tool_call_id": block["id"], **known, **mine}
+    elif kind == "image":
+        source = block["source"]
+        content = BinaryContent(base64.b64decode(source["data"]), media_type=source["media_type"])
+        known = {**known, "part_kind": "file", "content": content}
     return _PARTS.validate_python(known)
 
 

@@ -29,12 +29,14 @@ def known_prices(provider: str, name: str) -> Prices:
     try:
         _, found = get_snapshot().find_provider_model(name, None, provider, None)
     except LookupError:
-        raise _unknown(name, f"is not known{near_names(name, _names_of(provider))}") from None
+        raise _unknown(name, f"is not known{near_names(name, names_of(provider))}") from None
     return _prices(name, found.get_prices(datetime.now(UTC)))
 
 
-def _names_of(provider: str) -> Iterator[str]:
-    """Yield the names of a service's models; none for a service that is not listed."""
+def names_of(provider: str) -> Iterator[str]:
+    """Yield the names of a service's models; none for a service that is not listed, or without the list."""
+    if importlib.util.find_spec("genai_prices") is None:
+        return
     from genai_prices.data_snapshot import get_snapshot
 
     for each in get_snapshot().providers:

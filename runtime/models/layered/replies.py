@@ -8,7 +8,7 @@ from pydantic_ai.usage import RequestUsage
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.failures import broken_stream, garbage_answer
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
 from callboard.runtime.models.layered.parts import blocks_of, is_call
 from callboard.runtime.models.protocol import ModelAnswer
 
@@ -21,16 +21,27 @@ _ENDS: Final = {
 }
 
 
-def answer_of(response: ModelResponse, turn: int) -> ModelAnswer:
-    """Read an answer. Raises CallFailed for one that broke off or has no end."""
+def answer_of(response: ModelResponse, turn: int, *, is_stream: bool) -> ModelAnswer:
+    """Read an answer. Raises CallFailed for one that broke off or has no end. is_stream: it was streamed."""
     usage = usage_of(response.usage)
     if response.state == "incomplete":
         raise broken_stream("the stream ended before the answer did")
     end = _ENDS.get(response.finish_reason or "")
     if end is None:
-        raise garbage_answer(f"the answer does not say why it stopped ({response.finish_reason!r})", usage)
+        raise _unended(response, usage, is_stream)
     content: Json = blocks_of(response.parts, turn)
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
+
+
+def _unended(response: ModelResponse, usage: Usage | None, is_stream: bool) -> CallFailed:
+    """Return the failure of an answer that has no end, or a faulty one."""
+    told = (response.provider_details or {}).get("finish_reason") or response.finish_reason
+    if told is None and is_stream:
+        return broken_stream("the stream ended before the answer did")
+    if told is None:
+        return garbage_answer("the answer does not say why it stopped", usage)
+    # Such as a call that the model could not write: another attempt may have another outcome.
+    return garbage_answer(f"the service ended the answer with {told}", usage)
 
 
 def _end(end: str, parts: Sequence[ModelResponsePart]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import (
@@ -49,9 +49,10 @@ class Service(NamedTuple):
     installs them. key_variables: of the environment; the first one is named in errors. url_variable: of the
     environment. is_sealed: it returns reasoning sealed, and takes it back only so. has_strict: it knows
     strict schemas. libraries: that make a request, beside the layer. schema: makes the schema to send.
-    sendable: the blocks of users that it takes: type, and type of the source. set_keys: of a request that
+    blocks: of users that it takes: type, and type of the source. set_keys: of a request that
     params may not set; a dot leads to a key inside of a key. file_provider: the layer's name for the keeper
-    of files that are named by address or id, if it takes them so.
+    of files that are named by address or id, if it takes them so. price_list: its name in the list of prices,
+    if that is another.
     """
 
     provider: str
@@ -68,9 +69,15 @@ class Service(NamedTuple):
     has_strict: bool = False
     libraries: tuple[str, ...] = ("openai",)
     schema: Callable[[Json], JsonObject] = sendable
-    sendable: frozenset[tuple[str, str]] = _EMBEDDED | {("image", "url")}
+    blocks: frozenset[tuple[str, str]] = _EMBEDDED | {("image", "url")}
     set_keys: frozenset[str] = _OPENAI_KEYS
-    file_provider: str = ""
+    file_provider: Literal["", "google"] = ""
+    price_list: str = ""
+
+    @property
+    def prices_as(self) -> str:
+        """Return its name in the list of prices."""
+        return self.price_list or self.provider
 
 
 def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "LayerModel":
@@ -158,7 +165,7 @@ GEMINI: Final = Service(
     url_variable="GOOGLE_GEMINI_BASE_URL",
     libraries=("google-genai",),
     schema=sendable_to_gemini,
-    sendable=_EMBEDDED | {("image", "url"), ("image", "file"), ("document", "url"), ("document", "file")},
+    blocks=_EMBEDDED | {("image", "url"), ("image", "file"), ("document", "url"), ("document", "file")},
     set_keys=_GEMINI_KEYS,
     file_provider="google",
 )

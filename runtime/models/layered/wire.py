@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx2
 
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
 from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids
@@ -59,6 +60,7 @@ class Exchange:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.has_begun = False
+        self._response: httpx2.Response | None = None
 
     @property
     def digest(self) -> str:
@@ -78,6 +80,18 @@ class Exchange:
         self.body = joined(self.dialect, keys, items, self.params)
         return self.body
 
+    def answered(self, response: httpx2.Response) -> None:
+        """Keep the answer that begins."""
+        self.status = response.status_code
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._response = response
+
+    async def aclose(self) -> None:
+        """Close the connection of an answer that was not read to its end."""
+        # Some clients leave that to the garbage collector when their call is cancelled.
+        if self._response is not None and not self._response.is_closed:
+            await self._response.aclose()
+
     def fail(self, failed: CallFailed) -> CallFailed:
         """Keep the reason why the call failed: the layer wraps every error in one of its own."""
         self.failed = self.failed or failed
@@ -94,7 +108,8 @@ class LayeredClient(httpx2.AsyncClient):
         """Send the request of this call, once."""
         exchange = EXCHANGE.get()
         if exchange.body:
-            raise exchange.fail(garbage_answer("the layer sent a second request for one call"))
+            why = "the library would send a second request for this call, which is refused"
+            raise exchange.fail(CallFailed(ModelFailure("garbage", why)))
         body = exchange.complete(request.content)
         if exchange.is_capture:
             raise Captured
@@ -124,8 +139,7 @@ class LayeredClient(httpx2.AsyncClient):
             raise exchange.fail(network_failure(error) or unconnected(error)) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             raise exchange.fail(unconnected(error)) from error
-        exchange.status = response.status_code
-        exchange.headers = {name.lower(): value for name, value in response.headers.items()}
+        exchange.answered(response)
         response.stream = _Watched(response.stream, exchange)  # type: ignore[arg-type]  # of an async client
         return response
 

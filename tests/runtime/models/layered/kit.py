@@ -1,22 +1,32 @@
-"""What the tests of layered models share: a server, models of both dialects, and conversations."""
+"""What the tests of layered models share: a server, models of all dialects, and conversations."""
 
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.layered.gemini import GeminiModel
+from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel
 from callboard.runtime.models.protocol import ModelAnswer
+from tests.gemini_api import GEMINI
 from tests.messages_api import Canned, Seen
-from tests.openai_api import Answer, OpenAIApi
+from tests.openai_api import OPENAI, Answer, ProviderApi
 from tests.runtime.models.anthropic.kit import request_with
 
-Api = Literal["chat", "responses"]
+Api: TypeAlias = Literal["chat", "responses", "generate-content"]
+OPENAI_DIALECTS: Sequence[Api] = ("chat", "responses")
+DIALECTS: Sequence[Api] = (*OPENAI_DIALECTS, "generate-content")
+STREAM_PATHS: Mapping[Api, str] = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "generate-content": "/v1beta/models/test-model:streamGenerateContent?alt=sse",
+}
 KEY = "sk-test-0123456789"
 LOOK: Mapping[str, object] = {
     "name": "look",
@@ -29,15 +39,14 @@ Block = dict[str, Any]
 class Service:
     """A server, and models that ask it on one event loop: a client takes 50 ms to make."""
 
-    def __init__(self, api: OpenAIApi) -> None:
+    def __init__(self, api: ProviderApi) -> None:
         self.api = api
         self._runner = asyncio.Runner()
-        self._models: dict[str, OpenAICompatibleModel] = {}
+        self._models: dict[str, LayeredModel] = {}
 
-    def model(self, dialect: Api = "chat", **settings: Any) -> OpenAICompatibleModel:
+    def model(self, dialect: Api = "chat", **settings: Any) -> LayeredModel:
         """Return a model of this server."""
-        settings = {"base_url": f"{self.api.url}/v1", "api_key": KEY, "max_tokens": 100, **settings}
-        made = OpenAICompatibleModel("test-model", api=dialect, **settings)
+        made = model_at(self.api.url, dialect, **{"max_tokens": 100, **settings})
         return self._models.setdefault(f"{dialect} {settings!r}", made)
 
     def ask(
@@ -68,10 +77,18 @@ class Service:
         self._runner.close()
 
 
+def model_at(url: str, dialect: Api, **settings: Any) -> LayeredModel:
+    """Make a model of a server that speaks this dialect."""
+    settings = {"api_key": KEY, **settings}
+    if dialect == "generate-content":
+        return GeminiModel("test-model", **{"base_url": url, **settings})
+    return OpenAICompatibleModel("test-model", api=dialect, **{"base_url": f"{url}/v1", **settings})
+
+
 @contextmanager
 def serving() -> Iterator[Service]:
     """Serve all tests of a module."""
-    with OpenAIApi() as api:
+    with ProviderApi(wires=(OPENAI, GEMINI)) as api:
         service = Service(api)
         try:
             yield service
@@ -115,10 +132,31 @@ def said(answer: ModelAnswer) -> list[object]:
 
 
 def items_of(seen: Seen) -> list[Any]:
-    """Return the conversation in a request, of either dialect."""
-    found = seen.body.get("messages") or seen.body.get("input")
+    """Return the conversation in a request, of any dialect."""
+    found = seen.body.get("messages") or seen.body.get("input") or seen.body.get("contents")
     assert isinstance(found, list)
     return found
+
+
+def words_of(item: Any) -> str:
+    """Return the text of a user's message, of any dialect."""
+    content = item.get("parts") or item["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def ids_of(seen: Seen) -> list[str]:
+    """Return the ids of the calls in a request, then those that the results name."""
+    calls: list[str] = []
+    results: list[str] = []
+    for item in items_of(seen):
+        calls += [call["id"] for call in item.get("tool_calls", ())]
+        calls += [item["call_id"]] if item.get("type") == "function_call" else []
+        results += [item["call_id"]] if item.get("type") == "function_call_output" else []
+        results += [item["tool_call_id"]] if item.get("role") == "tool" else []
+        for part in item.get("parts", ()):
+            calls += [part["functionCall"]["id"]] if "functionCall" in part else []
+            results += [part["functionResponse"]["id"]] if "functionResponse" in part else []
+    return calls + results
 
 
 def html(status: int = 200) -> Canned:

@@ -1,5 +1,6 @@
 """The schemas that are sent: never narrower than ours, and strict only where they are so already."""
 
+import json
 from typing import Any
 
 import jsonschema
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.models.layered.schemas import is_strict, sendable
+from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
+from tests.gemini_rules import problem_of
 from tests.runtime.models.anthropic.kit import as_json
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -20,7 +23,25 @@ _SCALARS: st.SearchStrategy[object] = st.sampled_from(
         {"enum": ["x", 1]},
         {"type": ["null", "boolean"]},
         {"$ref": "#/$defs/x"},
+        {"$ref": "#/$defs/x", "description": "words", "required": ["a"]},
+        {"$ref": "#/$defs/x/properties/a"},
+        {"$id": "https://a.org/i", "$defs": {"x": {"type": "integer"}}, "$ref": "#/$defs/x"},
+        {"const": "x"},
+        {"const": None},
+        {"enum": [None, "x"]},
+        {"oneOf": [{"type": "string"}, {"const": 1}]},
+        {"oneOf": [{"type": "string"}, {"minLength": 1}], "anyOf": [{"const": "x"}]},
+        {"type": "array", "prefixItems": [{"const": 1}], "items": False, "uniqueItems": True},
+        {"type": "string", "pattern": "^x", "format": "uuid", "maxLength": 0, "title": "T"},
+        {"exclusiveMinimum": 0, "multipleOf": 2, "default": 4},
+        {
+            "patternProperties": {"^a": {"type": "string"}},
+            "additionalProperties": False,
+            "propertyNames": {"maxLength": 1},
+        },
+        {"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": "null"}},
         True,
+        False,
     ]
 )
 _OBJECTS = st.recursive(
@@ -30,6 +51,7 @@ _OBJECTS = st.recursive(
             "properties": st.dictionaries(st.sampled_from("abc"), _SCALARS, max_size=3),
             "required": st.lists(st.sampled_from("abc"), unique=True, max_size=2),
             "additionalProperties": st.booleans(),
+            "patternProperties": st.just({"^b": {"type": "integer"}}),
             "unevaluatedProperties": st.booleans(),
             "description": st.just("words"),
             "$schema": st.just("https://json-schema.org/draft/2020-12/schema"),
@@ -43,14 +65,49 @@ _OBJECTS = st.recursive(
     ),
     max_leaves=4,
 ).map(lambda schema: {"$defs": {"x": OBJECT}, **schema})
-_INNER: st.SearchStrategy[object] = st.one_of(st.just("x"), st.integers(-1, 1), st.none(), st.just({}))
+_INNER: st.SearchStrategy[object] = st.one_of(
+    st.just("x"), st.just(""), st.integers(-1, 4), st.none(), st.just({}), st.just([1]), st.just({"a": "x"})
+)
 _VALUES = st.dictionaries(st.sampled_from("abc"), _INNER, max_size=3)
 
 
+@pytest.mark.parametrize("make", [sendable, sendable_to_gemini])
 @given(schema=_OBJECTS, value=_VALUES)
-def test_every_value_that_ours_admits_is_admitted_by_the_one_sent(schema: Any, value: Any) -> None:
+def test_every_value_that_ours_admits_is_admitted_by_the_one_sent(make: Any, schema: Any, value: Any) -> None:
     if jsonschema.Draft202012Validator(schema).is_valid(value):
-        assert jsonschema.Draft202012Validator(sendable(as_json(schema))).is_valid(value)
+        assert jsonschema.Draft202012Validator(make(as_json(schema))).is_valid(value)
+
+
+def gemini_problem(schema: Any) -> str:
+    """Return the fault that Gemini finds in a tool with this schema."""
+    declared = {"name": "look", "description": "", "parametersJsonSchema": schema}
+    contents = [{"role": "user", "parts": [{"text": "Hi."}]}]
+    return problem_of({"contents": contents, "tools": [{"functionDeclarations": [declared]}]})
+
+
+@given(schema=_OBJECTS)
+def test_gemini_gets_words_that_it_knows(schema: Any) -> None:
+    assert gemini_problem(sendable_to_gemini(as_json(schema))) == ""
+
+
+@given(schema=_OBJECTS)
+def test_a_schema_in_the_dialect_of_gemini_goes_as_it_is(schema: Any) -> None:
+    if gemini_problem(schema) == "" and not {"anyOf", "enum", "$ref"} & schema.keys():
+        assert sendable_to_gemini(as_json(schema)) == schema
+
+
+def test_words_that_gemini_does_not_know_stand_in_the_description_with_their_place() -> None:
+    names = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^x"}}
+    sent = sendable_to_gemini(
+        as_json({"type": "object", "description": "Which.", "properties": {"a": names}})
+    )
+    assert sent["properties"] == {"a": {"type": "array", "items": {"type": "string"}}}
+    head, _, words = sent["description"].partition("\nAlso: ")
+    assert head == "Which."
+    assert json.loads(words) == {
+        "/properties/a": {"uniqueItems": True},
+        "/properties/a/items": {"pattern": "^x"},
+    }
 
 
 @given(schema=_OBJECTS)

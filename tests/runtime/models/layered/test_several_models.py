@@ -1,4 +1,4 @@
-"""Conversations with messages of other models, as the layer sends them: Chat Completions and Responses."""
+"""Conversations with messages of other models, as the layer sends them in each of its dialects."""
 
 import asyncio
 import json
@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.origin import Origin
+from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.layer import Layer
+from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAIModel
-from tests.openai_rules import problem_of
+from tests import gemini_rules, openai_rules
 from tests.several_models import (
     CLAUDE,
     CONVERSE,
-    GEMINI,
     Said,
     conversations,
     hears,
@@ -28,15 +29,21 @@ from tests.several_models import (
     use,
 )
 
-MODELS = {api: OpenAIModel("gpt-5", api=api, api_key="sk-test-0123456789") for api in ("chat", "responses")}
+KEY = "sk-test-0123456789"
+MODELS: dict[str, LayeredModel] = {
+    "chat": OpenAIModel("gpt-5", api="chat", api_key=KEY),
+    "responses": OpenAIModel("gpt-5", api_key=KEY),
+    "generate-content": GeminiModel("gemini-3-pro-preview", api_key=KEY),
+}
 TARGETS = {api: model.spec.made_by for api, model in MODELS.items()}
-MAKERS = (CLAUDE, GEMINI, CONVERSE, *TARGETS.values())
+MAKERS = (CLAUDE, CONVERSE, *TARGETS.values())
 SEALED = {"signature": "gAAA", "provider_name": "openai"}
+SIGNED = {"provider_name": "google", "provider_details": {"thought_signature": "c2VhbA=="}}
 
 
 @pytest.fixture(scope="module")
 def layers() -> Iterator[dict[str, Layer]]:
-    async def opened(model: OpenAIModel) -> Layer:
+    async def opened(model: LayeredModel) -> Layer:
         return await model._opened()
 
     made = {api: asyncio.run(opened(model)) for api, model in MODELS.items()}
@@ -66,21 +73,48 @@ def as_layer_says(said: list[Said], maker: Origin) -> list[Said]:
         while blocks and blocks[-1]["type"] == "thinking":  # a service says something after it has thought
             blocks.pop()
         for at, block in enumerate(blocks):
-            part = {"part_kind": kinds[block["type"]]}
-            if block["type"] == "thinking":
-                is_sealed = maker == TARGETS["responses"]
-                part |= {"id": f"rs_{turn}_{at}", **SEALED} if is_sealed else {"id": "reasoning_content"}
-            block["part"] = part
+            block["part"] = {
+                "part_kind": kinds[block["type"]],
+                **_known_to(maker, block["type"], f"{turn}_{at}"),
+            }
         found.append(says(maker, *(blocks or [text("Yes.", part={"part_kind": "text"})])))
     return found if found[-1].maker != maker else [*found, hears(text("Go on."))]
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
+def _known_to(maker: Origin, kind: str, place: str) -> dict[str, Any]:
+    """Return the keys of a part that its maker gets back."""
+    if maker == TARGETS["generate-content"]:
+        return SIGNED if kind == "tool_use" else {}
+    if kind != "thinking":
+        return {}
+    return {"id": f"rs_{place}", **SEALED} if maker == TARGETS["responses"] else {"id": "reasoning_content"}
+
+
+def problem_of(api: str, body: dict[str, Any]) -> str:
+    if api == "generate-content":
+        return gemini_rules.problem_of(body)
+    return openai_rules.problem_of(api, body)
+
+
+@pytest.mark.parametrize("api", MODELS)
 @given(data=st.data())
-def test_openai_takes_every_conversation(layers: dict[str, Layer], api: str, data: st.DataObject) -> None:
+def test_a_service_takes_every_conversation(layers: dict[str, Layer], api: str, data: st.DataObject) -> None:
     target = TARGETS[api]
     said = as_layer_says(data.draw(conversations(MAKERS, (CLAUDE, target))), target)
     assert problem_of(api, sent(layers[api], api, said)) == ""
+
+
+def test_a_signature_goes_back_to_its_maker_and_to_no_other(layers: dict[str, Layer]) -> None:
+    maker = TARGETS["generate-content"]
+    call = use("call_1", "look", part={"part_kind": "tool-call", **SIGNED})
+    thought = {"type": "thinking", "thinking": "Hm.", "part": {"part_kind": "thinking"}}
+    said = [hears(text("Go.")), says(maker, thought, call), hears(result("call_1"))]
+    back = sent(layers["generate-content"], "generate-content", said)["contents"]
+    assert back[1]["parts"][0] == {"text": "Hm.", "thought": True}
+    assert back[1]["parts"][1]["thoughtSignature"] == "c2VhbA=="
+    for api in ("chat", "responses"):
+        told = json.dumps(sent(layers[api], api, said))
+        assert not [word for word in ("c2VhbA", "Hm.", "call_1") if word in told]
 
 
 def test_reasoning_goes_back_to_its_maker_and_to_no_other(layers: dict[str, Layer]) -> None:
