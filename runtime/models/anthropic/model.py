@@ -27,6 +27,7 @@ from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
 from callboard.runtime.models.anthropic.wire import exchange
 from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.near_names import near_names, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
@@ -81,6 +82,8 @@ class AnthropicModel:
     stream: let text arrive piece by piece. cache: set prompt cache marks; "1h" sets marks that last an hour.
     force_tools: the model accepts a forced tool; None decides by its name.
     timeout_s: seconds to wait for the next bytes; `model_timeout_s` limits the whole call.
+    image_tokens, file_tokens: the most that an image or a file by address or id has, for budgets; by default
+    the documented most of an image, and none of a file.
     headers: sent with every request, never logged. client: an AsyncAnthropic of your own, which you close.
 
     >>> model = AnthropicModel("claude-opus-5", params={"output_config": {"effort": "low"}})
@@ -105,6 +108,8 @@ class AnthropicModel:
         timeout_s: float = 600.0,
         connect_timeout_s: float = 10.0,
         headers: Mapping[str, str] | None = None,
+        image_tokens: int | None = None,
+        file_tokens: int = 0,
         client: "AsyncAnthropic | None" = None,
     ) -> None:
         if base_url is not None:
@@ -114,7 +119,14 @@ class AnthropicModel:
         found = known_prices(name, cache) if prices == "known" else prices
         more = _params_json(params or {}, betas, api_version)
         self.spec = ModelSpec(
-            name, max_tokens, more, found, INLINE_TOOLS in betas, origin=_origin(name, base_url)
+            name,
+            max_tokens,
+            more,
+            found,
+            INLINE_TOOLS in betas,
+            origin=_origin(name, base_url),
+            image_tokens=image_tokens_of("anthropic", name) if image_tokens is None else image_tokens,
+            file_tokens=file_tokens,
         )
         self._base_url = base_url
         self._api_key = api_key

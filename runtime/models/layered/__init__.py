@@ -1,5 +1,6 @@
-"""Models of OpenAI and of services that speak its APIs, through the model layer of pydantic-ai-slim.
+"""Models of OpenAI and of services that speak its APIs, and of Google, through the layer of pydantic-ai-slim.
 
-The extra `callboard[models]` installs the layer. Modules of this package that import it at their top
-(`layer`, `messages`, `parts`, `replies`, `failures`, `wire`) are imported at the first call, on a thread.
+The extras `callboard[models]` and `callboard[gemini]` install the layer with the client of each service.
+Modules of this package that import it at their top (`layer`, `messages`, `parts`, `replies`, `failures`,
+`wire`, and `..._layer`) are imported at the first call, on a thread.
 """

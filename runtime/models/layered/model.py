@@ -19,6 +19,7 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.layered.context import check_context, check_count
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.prices import known_prices, names_of
@@ -51,6 +52,8 @@ class Settings(TypedDict, total=False):
     timeout_s: float
     connect_timeout_s: float
     headers: Mapping[str, str] | None
+    image_tokens: int | None
+    file_tokens: int
 
 
 class LayeredModel:
@@ -78,6 +81,8 @@ class LayeredModel:
         timeout_s: float = 600.0,
         connect_timeout_s: float = 10.0,
         headers: Mapping[str, str] | None = None,
+        image_tokens: int | None = None,
+        file_tokens: int = 0,
         context: int = 0,
     ) -> None:
         url = checked_url(base_url or os.environ.get(service.url_variable) or service.base_url)
@@ -87,7 +92,13 @@ class LayeredModel:
         origin = Origin(ADAPTER, service.provider, endpoint, name)
         # Behind one dialect there are many servers, and not all count tokens well.
         self.spec = ModelSpec(
-            known_as, max_tokens, _params_json(params, service.set_keys), origin=origin, checks_usage=True
+            known_as,
+            max_tokens,
+            _params_json(params, service.set_keys),
+            origin=origin,
+            checks_usage=True,
+            image_tokens=image_tokens_of(service.provider, name) if image_tokens is None else image_tokens,
+            file_tokens=file_tokens,
         )
         if prices is not None:
             found = known_prices(service.prices_as, name) if prices == "known" else prices

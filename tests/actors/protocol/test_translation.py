@@ -157,6 +157,12 @@ def test_a_user_speaks_between_the_messages_of_two_models_and_after_one_of_anoth
 # --- blocks that cannot be said ----------------------------------------------------------------
 
 
+def test_an_own_message_is_not_the_last_word_if_another_was_left_out_after_it() -> None:
+    said = (ASKED, says(CLAUDE, text("a")), says(CHAT, {"type": "thinking", "thinking": "Hm."}))
+    assert read(CLAUDE, *said)[2:] == decoded([GO_ON])
+    assert [one["role"] for one in read(CLAUDE, *said, hears(text("b")))] == ["user", "assistant", "user"]
+
+
 @pytest.mark.parametrize(
     "block",
     [

@@ -22,6 +22,7 @@ from tests.runtime.models.anthropic.kit import request_with
 Api: TypeAlias = Literal["chat", "responses", "generate-content"]
 OPENAI_DIALECTS: Sequence[Api] = ("chat", "responses")
 DIALECTS: Sequence[Api] = (*OPENAI_DIALECTS, "generate-content")
+WIRES = (OPENAI, GEMINI)
 STREAM_PATHS: Mapping[Api, str] = {
     "chat": "/v1/chat/completions",
     "responses": "/v1/responses",
@@ -88,7 +89,7 @@ def model_at(url: str, dialect: Api, **settings: Any) -> LayeredModel:
 @contextmanager
 def serving() -> Iterator[Service]:
     """Serve all tests of a module."""
-    with ProviderApi(wires=(OPENAI, GEMINI)) as api:
+    with ProviderApi(wires=WIRES) as api:
         service = Service(api)
         try:
             yield service

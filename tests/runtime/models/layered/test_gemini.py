@@ -114,7 +114,7 @@ def test_a_forced_tool_is_asked_for_where_that_is_allowed(service: Service) -> N
     tools = [LOOK, {**LOOK, "name": "other"}]
     service.ask(asked(force_tool="look", tools=tools), GEMINI)
     service.ask(asked(force_tool="look", tools=tools), GEMINI, force_tools=False)
-    one, two = (seen.body["toolConfig"]["functionCallingConfig"] for seen in service.api.seen)  # type: ignore[index]
+    one, two = (seen.body["toolConfig"]["functionCallingConfig"] for seen in service.api.seen)  # type: ignore[index]  # a dict
     assert one == {"mode": "ANY", "allowedFunctionNames": ["look"]}
     assert two == {"mode": "AUTO"}
     assert service.api.seen[0].body["tools"] == service.api.seen[1].body["tools"]
@@ -233,7 +233,7 @@ def test_an_address_that_the_service_cannot_load_is_refused(service: Service) ->
 def test_an_image_by_the_model_is_a_block_and_goes_back(service: Service, stream: bool) -> None:
     blob = {"inlineData": {"mimeType": "image/png", "data": PICTURE}, "thoughtSignature": "c2VhbA=="}
     document = events(Reply())[0]
-    document["candidates"][0]["content"] = {"role": "model", "parts": [blob]}  # type: ignore[index]
+    document["candidates"][0]["content"] = {"role": "model", "parts": [blob]}  # type: ignore[index]  # a dict
     body = json.dumps(document).encode()
     whole = Canned(body, headers={"content-type": "application/json"})
     service.api.reply(streamed([document], ends_with_done=False) if stream else whole, Reply(("Done.",)))
@@ -361,7 +361,7 @@ def test_a_stream_that_ends_without_an_end_is_a_failure(service: Service) -> Non
 
 def test_an_answer_that_asks_for_a_second_request_is_a_failure(service: Service) -> None:
     begun = events(Reply(("Hello.",)))[0]
-    begun["candidates"][0] |= {"finishReason": "CONTINUATION", "continuationToken": "dG9rZW4="}  # type: ignore[index]
+    begun["candidates"][0] |= {"finishReason": "CONTINUATION", "continuationToken": "dG9rZW4="}  # type: ignore[index]  # a dict
     said = service.failure(streamed([begun], ends_with_done=False), dialect=GEMINI)
     assert not failure_of(said).is_retryable
     assert "second request" in failure_of(said).message

@@ -20,8 +20,19 @@ from callboard.runtime.models.layered.openai import (
     OpenRouterModel,
 )
 from callboard.runtime.models.protocol import model_named
-from tests.openai_api import Answer, Call, OpenAIApi, Reply, Thought, failed
-from tests.runtime.models.layered.kit import KEY, asked, blocks_of, failure_of, items_of, said
+from tests.openai_api import Answer, Call, OpenAIApi, ProviderApi, Reply, Thought, failed
+from tests.runtime.models.layered.kit import (
+    DIALECTS,
+    KEY,
+    OPENAI_DIALECTS,
+    WIRES,
+    asked,
+    blocks_of,
+    failure_of,
+    items_of,
+    model_at,
+    said,
+)
 
 
 def ask(model: LayeredModel, *requests: Any) -> list[Any]:
@@ -170,20 +181,21 @@ def served(api: OpenAIApi, **settings: Any) -> OpenAICompatibleModel:
 REPORT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_report_comes_back_although_no_tool_can_be_forced(dialect: Any) -> None:
     replies = [
         Reply(("I think it is 7.",)),
-        Reply((Call("report_back", '{"n": "sev', "r1"),)),
+        # Not every service passes on a call that is cut off.
+        Reply((Call("report_back", '{"n":"sev' + '"}' * (dialect not in OPENAI_DIALECTS), "r1"),)),
         Reply((Call("report_back", '{"n": 7}', "r2"),)),
     ]
-    with OpenAIApi(replies) as api:
-        model = OpenAICompatibleModel("m", base_url=f"{api.url}/v1", api=dialect, force_tools=False)
+    with ProviderApi(replies, wires=WIRES) as api:
+        model = model_at(api.url, dialect, force_tools=False)
         runtime = Runtime(":memory:", model=model)
         outcome = runtime.run_sync(Agent("host"), "How many?", output_schema=REPORT)
     assert outcome.structured_output == {"n": 7}
     assert len(api.seen) == 3
-    assert '{"n": "sev' in str(items_of(api.seen[2])[-1])
+    assert "sev" in api.seen[2].raw.decode()
     assert outcome.usage.calls == 3
 
 
@@ -218,14 +230,15 @@ def look(path: str) -> str:
     return f"{path} is empty"
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_session_that_is_resumed_sends_what_it_sent_before(dialect: Any, tmp_path: Path) -> None:
     host, log = Agent("host", instructions="Be brief.", tools=[look]), tmp_path / "log.db"
     calls = [Reply((Thought("Hm."), Call("look", '{"path":  "a"}', f"c{at}"))) for at in range(3)]
-    with OpenAIApi([*calls[:2], Reply(("never",), delay_s=30), calls[2], Reply(("Done.",))]) as api:
+    replies = [*calls[:2], Reply(("never",), delay_s=30), calls[2], Reply(("Done.",))]
+    with ProviderApi(replies, wires=WIRES) as api:
 
-        def model() -> OpenAICompatibleModel:
-            return OpenAICompatibleModel("m", base_url=f"{api.url}/v1", api=dialect)
+        def model() -> LayeredModel:
+            return model_at(api.url, dialect)
 
         async def begin() -> str:
             async with Runtime(log, model=model()) as runtime:

@@ -1,0 +1,55 @@
+"""The most tokens that one image has, by service and model, as the services document it.
+
+It bounds an image that is named by its address or id, of which a budget sees no bytes. Read in November 2026:
+
+    anthropic  https://platform.claude.com/docs/en/build-with-claude/vision
+               a larger image is made smaller; 4,784 is the most of the models that see it largest
+    openai     https://platform.openai.com/docs/guides/images-vision
+               tiles of 512 pixels, at most 8: a base and a price for each tile
+               patches of 32 pixels, at most 1,536: a factor for each model
+    google     https://ai.google.dev/gemini-api/docs/media-resolution
+               Gemini 3 at the highest resolution of a whole request
+
+A model that is not listed has no maximum here.
+"""
+
+import re
+from typing import Final
+
+_DATE: Final = re.compile(r"-20\d\d-\d\d-\d\d$")
+_TILES_MAX: Final = 8  # of an image that fits into 768 x 2,048 pixels
+_PATCHES_MAX: Final = 1_536
+_CLAUDE: Final = 4_784
+_GEMINI_3: Final = 1_120
+_TILED: Final = {
+    **dict.fromkeys(("gpt-4o", "gpt-4.1", "gpt-4.5-preview"), (85, 170)),
+    "gpt-4o-mini": (2_833, 5_667),
+    **dict.fromkeys(("o1", "o1-pro", "o3"), (75, 150)),
+    **dict.fromkeys(("gpt-5", "gpt-5-chat-latest"), (70, 140)),
+}
+# In hundredths, so that the product is exact.
+_PATCHED: Final = {
+    **dict.fromkeys(("gpt-4.1-mini", "gpt-5-mini"), 162),
+    **dict.fromkeys(("gpt-4.1-nano", "gpt-5-nano"), 246),
+    "o4-mini": 172,
+}
+
+
+def image_tokens_of(provider: str, name: str) -> int:
+    """Return the most tokens of one image for a model of a service; 0 if it is not known.
+
+    >>> image_tokens_of("openai", "gpt-4o-2024-11-20"), image_tokens_of("openai", "gpt-of-nobody")
+    (1445, 0)
+    """
+    if provider == "anthropic":
+        return _CLAUDE if name.startswith("claude-") else 0
+    if provider == "google":
+        return _GEMINI_3 if name.startswith("gemini-3") else 0
+    return _of_openai(_DATE.sub("", name)) if provider == "openai" else 0
+
+
+def _of_openai(name: str) -> int:
+    if name in _TILED:
+        base, tile = _TILED[name]
+        return base + _TILES_MAX * tile
+    return -(-_PATCHES_MAX * _PATCHED.get(name, 0) // 100)
