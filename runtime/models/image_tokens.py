@@ -19,8 +19,7 @@ from typing import Final
 _DATE: Final = re.compile(r"-20\d\d-\d\d-\d\d$")
 _TILES_MAX: Final = 8  # of an image that fits into 768 x 2,048 pixels
 _PATCHES_MAX: Final = 1_536
-_CLAUDE: Final = 4_784
-_GEMINI_3: Final = 1_120
+_BY_START: Final = {"anthropic": ("claude-", 4_784), "google": ("gemini-3", 1_120)}
 _TILED: Final = {
     **dict.fromkeys(("gpt-4o", "gpt-4.1", "gpt-4.5-preview"), (85, 170)),
     "gpt-4o-mini": (2_833, 5_667),
@@ -41,11 +40,10 @@ def image_tokens_of(provider: str, name: str) -> int:
     >>> image_tokens_of("openai", "gpt-4o-2024-11-20"), image_tokens_of("openai", "gpt-of-nobody")
     (1445, 0)
     """
-    if provider == "anthropic":
-        return _CLAUDE if name.startswith("claude-") else 0
-    if provider == "google":
-        return _GEMINI_3 if name.startswith("gemini-3") else 0
-    return _of_openai(_DATE.sub("", name)) if provider == "openai" else 0
+    if provider == "openai":
+        return _of_openai(_DATE.sub("", name))
+    start, tokens = _BY_START.get(provider, ("", 0))
+    return tokens if name.startswith(start) else 0
 
 
 def _of_openai(name: str) -> int:

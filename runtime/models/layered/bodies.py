@@ -5,6 +5,7 @@ arguments of calls than the model wrote, and a message of a user before a reply.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -42,7 +43,7 @@ def with_ids(dialect: Dialect, body: bytes) -> bytes | None:
         return None
     try:
         answer: JsonObject = msgspec.json.decode(body)
-        bare = [call for call in _calls_in(answer) if call.get("id") is None]
+        bare = _without_ids(answer)
     except (msgspec.DecodeError, LookupError, TypeError, AttributeError):
         return None  # the layer names the fault
     for call in bare:
@@ -50,8 +51,9 @@ def with_ids(dialect: Dialect, body: bytes) -> bytes | None:
     return msgspec.json.encode(answer) if bare else None
 
 
-def _calls_in(answer: JsonObject) -> list[JsonObject]:
-    return [call for choice in answer["choices"] for call in choice["message"].get("tool_calls") or ()]
+def _without_ids(answer: JsonObject) -> list[JsonObject]:
+    calls = chain.from_iterable(choice["message"].get("tool_calls") or () for choice in answer["choices"])
+    return [call for call in calls if call.get("id") is None]
 
 
 def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Json], Json]:
@@ -63,15 +65,20 @@ def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Jso
     head: list[Json] = []
     rest: list[bytes] = []
     left = list(new.written)
-    for at, raw in enumerate(_ITEMS.decode(keys[dialect.key])):
+    for raw in _items(dialect, keys[dialect.key], new):
         item = msgspec.json.decode(raw)
-        if at == 0 and new.follows and item == dialect.filler:
-            continue
         if not rest and dialect.is_head(item):
             head.append(Json(bytes(raw)))
         else:
             rest.append(_with_arguments(dialect, item, bytes(raw), left))
     return keys, head, Json(b",".join(rest))
+
+
+def _items(dialect: Dialect, conversation: bytes, new: New) -> list[msgspec.Raw]:
+    """Return the items that the layer wrote, without one that it has put before them."""
+    items = _ITEMS.decode(conversation)
+    is_filled = new.follows and msgspec.json.decode(items[0]) == dialect.filler
+    return items[1:] if is_filled else items
 
 
 def _without_empty_reasoning(item: JsonObject) -> bool:

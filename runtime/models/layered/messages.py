@@ -166,20 +166,19 @@ def _user_content(block: JsonObject, maker: Maker) -> UserContent:
         return _linked(block["type"], source, maker.url, maker.file_provider)
     make = _CONTENTS.get((block["type"], by))
     if make is None:
-        raise _unsayable(f"a block of type {block['type']!r}" + (f" by {by!r}" if by else ""))
+        raise _unsayable(f"a block of type {block['type']!r} by {by!r}")
     return make(source or block)
 
 
 def _linked(kind: str, source: JsonObject, url: str, provider: Literal["google"]) -> UploadedFile:
     """Return a file that the service loads itself: the layer would load a URL here, and send the bytes."""
-    address = str(source.get("url") or source.get("file_id") or "")
+    address = str(source.get("url", source.get("file_id")))
     if address.startswith("files/"):
         address = f"{url.rstrip('/')}/v1beta/{address}"
     if not address.startswith("https://"):
         raise _unsayable(f"a file by {address!r}, which is no https address")
-    known = source.get("media_type") or mimetypes.guess_type(urlsplit(address).path)[0]
-    media_type = known or _USUAL_TYPES.get(kind, "application/octet-stream")
-    return UploadedFile(address, provider, media_type=media_type)
+    guess = mimetypes.guess_type(urlsplit(address).path)[0] or _USUAL_TYPES[kind]
+    return UploadedFile(address, provider, media_type=source.get("media_type", guess))
 
 
 def _data(source: JsonObject) -> bytes:

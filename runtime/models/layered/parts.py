@@ -74,11 +74,15 @@ def _block(part: ModelResponsePart, call_id: str) -> dict[str, object]:
     if isinstance(part, ToolCallPart):
         return _call_block(part, call_id, dumped)
     if isinstance(part, FilePart) and part.content.is_image:
-        dumped.pop("content", None)
-        data = base64.b64encode(part.content.data).decode()
-        source = {"type": "base64", "media_type": part.content.media_type, "data": data}
-        return {"type": "image", "source": source, "part": dumped}
+        return _image_block(part.content, dumped)
     return {"type": part.part_kind, "part": dumped}
+
+
+def _image_block(image: BinaryContent, dumped: JsonObject) -> dict[str, object]:
+    dumped.pop("content", None)
+    data = base64.b64encode(image.data).decode()
+    source = {"type": "base64", "media_type": image.media_type, "data": data}
+    return {"type": "image", "source": source, "part": dumped}
 
 
 def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject) -> dict[str, object]:
@@ -93,8 +97,6 @@ def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject) -> dict[st
 def _input(written: object) -> object:
     """Return the arguments of a call as JSON: an object, or a string for arguments that are no object."""
     if not isinstance(written, str):
-        if not written:
-            return _EMPTY
         written = json.dumps(written)  # a number that is none in JSON stays in sight, as Infinity
     if written.strip() in ("", "null"):
         return _EMPTY
@@ -114,16 +116,21 @@ def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePa
     elif kind == "thinking":
         known = {**known, "part_kind": "thinking", "content": block["thinking"]}
     elif kind == "tool_use":
-        raw = bytes(raw_input or b"{}")
-        # Of arguments that are no object the layer would make something up. `bodies` writes them in.
-        arguments = "{}" if raw.startswith(b'"') else raw.decode()
-        mine = {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments}
-        known = {"tool_call_id": block["id"], **known, **mine}
+        known = {"tool_call_id": block["id"], **known, **_call_of(block, raw_input)}
     elif kind == "image":
-        source = block["source"]
-        content = BinaryContent(base64.b64decode(source["data"]), media_type=source["media_type"])
-        known = {**known, "part_kind": "file", "content": content}
+        known = {**known, "part_kind": "file", "content": _image_of(block["source"])}
     return _PARTS.validate_python(known)
+
+
+def _call_of(block: Mapping[str, Any], raw_input: Json | None) -> JsonObject:
+    # Of arguments that are no object the layer would make something up. `bodies` writes them in.
+    raw = bytes(raw_input or b"{}")
+    arguments = raw.decode() if raw.startswith(b"{") else "{}"
+    return {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments}
+
+
+def _image_of(source: Mapping[str, Any]) -> BinaryContent:
+    return BinaryContent(base64.b64decode(source["data"]), media_type=source["media_type"])
 
 
 def arguments_of(raw_input: Json | None) -> str:

@@ -35,13 +35,13 @@ def answer_of(response: ModelResponse, turn: int, *, is_stream: bool) -> ModelAn
 
 def _unended(response: ModelResponse, usage: Usage | None, is_stream: bool) -> CallFailed:
     """Return the failure of an answer that has no end, or a faulty one."""
-    told = (response.provider_details or {}).get("finish_reason") or response.finish_reason
-    if told is None and is_stream:
+    told = (response.provider_details or {}).get("finish_reason", response.finish_reason)
+    if told is not None:
+        # Such as a call that the model could not write: another attempt may have another outcome.
+        return garbage_answer(f"the service ended the answer with {told}", usage)
+    if is_stream:
         return broken_stream("the stream ended before the answer did")
-    if told is None:
-        return garbage_answer("the answer does not say why it stopped", usage)
-    # Such as a call that the model could not write: another attempt may have another outcome.
-    return garbage_answer(f"the service ended the answer with {told}", usage)
+    return garbage_answer("the answer does not say why it stopped", usage)
 
 
 def _end(end: str, parts: Sequence[ModelResponsePart]) -> str:

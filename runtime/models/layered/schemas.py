@@ -42,9 +42,8 @@ def object_at_top(schema: Any) -> tuple[JsonObject, JsonObject]:
     if not isinstance(schema, dict):
         return {"type": "object"}, {}
     lost = {key: value for key, value in schema.items() if key in _NOT_AT_TOP}
-    if schema.get("type") == "object" and not lost:
-        return schema, {}
-    return {**{key: value for key, value in schema.items() if key not in lost}, "type": "object"}, lost
+    kept = {key: value for key, value in schema.items() if key not in lost}
+    return {**kept, "type": "object"}, lost
 
 
 def described(kept: JsonObject, lost: JsonObject) -> JsonObject:

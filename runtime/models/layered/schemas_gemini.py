@@ -10,7 +10,8 @@ where it was. Four keywords need more than that:
     $ref                  alone, and only to a definition at the top
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -45,26 +46,20 @@ def sendable_to_gemini(schema: Json) -> JsonObject:
 
 def _kept(schema: Any, place: str, lost: Lost) -> JsonObject:
     """Return the known part of a schema. Adds the rest to lost."""
-    if not isinstance(schema, dict):
-        if schema is False:
-            lost[place] = False
-        return {}
-    if place and "$id" in schema:  # its references lead elsewhere
-        lost[place] = schema
+    if not isinstance(schema, dict) or (place and "$id" in schema):  # its references lead elsewhere
+        lost.update({} if schema is True else {place: schema})
         return {}
     plain = _renamed(schema)
-    if "$ref" in plain:
-        plain = {"$ref": plain["$ref"]} | ({"$defs": plain["$defs"]} if "$defs" in plain else {})
-    kept = {key: _value(key, value, place, lost) for key, value in plain.items() if _is_known(key, plain)}
-    if left := {key: value for key, value in schema.items() if key not in kept and key != "$schema"}:
-        left = {key: value for key, value in left.items() if not _is_said(key, value, kept)}
-    if left:
+    kept = {key: _value(key, plain[key], place, lost) for key in filter(partial(_is_known, plain), plain)}
+    if left := {key: value for key, value in schema.items() if not _is_said(key, value, kept)}:
         lost[place] = {**lost.get(place, {}), **left}
     return kept
 
 
 def _renamed(schema: JsonObject) -> JsonObject:
-    """Return a schema with the words of Gemini for const and oneOf."""
+    """Return a schema with the words of Gemini for const and oneOf, and a reference alone."""
+    if "$ref" in schema:
+        return {key: value for key, value in schema.items() if key in ("$ref", "$defs")}
     found = dict(schema)
     if "const" in found and "enum" not in found:
         found["enum"] = [found["const"]]
@@ -74,11 +69,11 @@ def _renamed(schema: JsonObject) -> JsonObject:
 
 
 def _is_said(key: str, value: object, kept: JsonObject) -> bool:
-    """Return whether another keyword says the same."""
-    return key == "const" and kept.get("enum") == [value]
+    """Return whether the kept words say a keyword, or it says nothing."""
+    return key in kept or key == "$schema" or (key == "const" and kept.get("enum") == [value])
 
 
-def _is_known(key: str, schema: JsonObject) -> bool:
+def _is_known(schema: JsonObject, key: str) -> bool:
     check = _CHECKS.get(key)
     return key in _KNOWN and (check is None or check(schema))
 
@@ -102,10 +97,13 @@ def _is_definition(reference: str) -> bool:
 
 def _value(key: str, value: Any, place: str, lost: Lost) -> Any:
     """Return the value of a keyword, with the known parts of the schemas in it."""
-    if key in _MAPS:
-        return {name: _kept(one, f"{place}/{key}/{name}", lost) for name, one in value.items()}
+    inside = f"{place}/{key}"
     if key in _LISTS:
-        return [_kept(one, f"{place}/{key}/{at}", lost) for at, one in enumerate(value)]
-    if key in _SCHEMAS and not isinstance(value, bool):
-        return _kept(value, f"{place}/{key}", lost)
-    return value
+        return list(_all_kept(enumerate(value), inside, lost).values())
+    if key in _MAPS:
+        return _all_kept(value.items(), inside, lost)
+    return _kept(value, inside, lost) if key in _SCHEMAS and not isinstance(value, bool) else value
+
+
+def _all_kept(schemas: Iterable[tuple[Any, Any]], place: str, lost: Lost) -> JsonObject:
+    return {name: _kept(one, f"{place}/{name}", lost) for name, one in schemas}
