@@ -154,6 +154,10 @@ class LayeredModel:
             failed = CallFailed(ModelFailure(_MISSING[type(error)], str(error)), ZERO)
         except CallFailed as error:
             failed = error
+        return self._failed(failed)
+
+    def _failed(self, failed: CallFailed) -> ModelAnswer:
+        """Return the answer of a call that failed, with words that the log may have."""
         # No message may contain a header value, unless it is short: a common word, not a secret.
         headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
         message = for_log(failed.failure.message, (*self.secrets().values(), *headers))

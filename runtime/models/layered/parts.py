@@ -67,10 +67,8 @@ def _is_ours(call_id: str) -> bool:
 def _block(part: ModelResponsePart, call_id: str) -> dict[str, object]:
     dumped: JsonObject = _PARTS.dump_python(part, mode="json", exclude_none=True, exclude_defaults=True)
     dumped["part_kind"] = part.part_kind
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": dumped.pop("content", ""), "part": dumped}
-    if isinstance(part, ThinkingPart):
-        return {"type": "thinking", "thinking": dumped.pop("content", ""), "part": dumped}
+    if isinstance(part, (TextPart, ThinkingPart)):
+        return {"type": part.part_kind, part.part_kind: dumped.pop("content", ""), "part": dumped}
     if isinstance(part, ToolCallPart):
         return _call_block(part, call_id, dumped)
     if isinstance(part, FilePart) and part.content.is_image:
@@ -111,10 +109,8 @@ def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePa
     """Return the part of a block of an assistant message. raw_input: of a call, as bytes."""
     known: JsonObject = dict(block.get("part") or {})
     kind = block["type"]
-    if kind == "text":
-        known = {**known, "part_kind": "text", "content": block["text"]}
-    elif kind == "thinking":
-        known = {**known, "part_kind": "thinking", "content": block["thinking"]}
+    if kind in ("text", "thinking"):
+        known = {**known, "part_kind": kind, "content": block[kind]}
     elif kind == "tool_use":
         known = {"tool_call_id": block["id"], **known, **_call_of(block, raw_input)}
     elif kind == "image":
