@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 
-NAMES = ("openai:gpt-5", "google:gemini-2.5-pro")
-CLIENTS = ("openai", "google.genai", "anthropic")
+NAMES = ("openai:gpt-5", "google:gemini-2.5-pro", "bedrock:amazon.nova-lite-v1:0")
+CLIENTS = ("openai", "google.genai", "botocore", "anthropic")
 PROGRAM = """
 import json, sys, time
 from callboard.actors.protocol.immutable import NULL, Json
@@ -33,7 +33,7 @@ print(json.dumps([spent, [name for name in sys.argv[2:] if name in sys.modules]]
 
 
 def first_use(name: str) -> tuple[float, list[str]]:
-    keys = {"OPENAI_API_KEY": "none", "GOOGLE_API_KEY": "none"}
+    keys = {"OPENAI_API_KEY": "none", "GOOGLE_API_KEY": "none", "AWS_REGION": "us-east-1"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name, *CLIENTS],
         capture_output=True,

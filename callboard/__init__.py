@@ -79,6 +79,7 @@ _HOMES = {
     "runtime.mcp.server": ("MCPServer",),
     "runtime.models.anthropic.model": ("AnthropicModel",),
     "runtime.models.fallback": ("Fallback",),
+    "runtime.models.layered.bedrock": ("BedrockModel",),
     "runtime.models.layered.gemini": ("GeminiModel",),
     "runtime.models.layered.openai": (
         "OllamaModel",

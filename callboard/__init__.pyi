@@ -76,6 +76,7 @@ from callboard.runtime.mcp.options import Share as Share
 from callboard.runtime.mcp.server import MCPServer as MCPServer
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.fallback import Fallback as Fallback
+from callboard.runtime.models.layered.bedrock import BedrockModel as BedrockModel
 from callboard.runtime.models.layered.gemini import GeminiModel as GeminiModel
 from callboard.runtime.models.layered.openai import OllamaModel as OllamaModel
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel as OpenAICompatibleModel
@@ -139,6 +140,7 @@ __all__ = [
     "Approver",
     "AskFailed",
     "AskView",
+    "BedrockModel",
     "Blocks",
     "Call",
     "CallFailed",

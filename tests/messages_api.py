@@ -181,6 +181,9 @@ class _Server(ThreadingHTTPServer):
             self.api.errors.append(error)
 
 
+_STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -209,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Canned) -> None:
         self._pause(answer.delay_s)
-        is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+        is_stream = answer.headers.get("content-type", "").startswith(_STREAMS)
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)

@@ -8,6 +8,7 @@ Models by name, `provider:name`, as `--model`, `Agent(model=...)` and `Runtime(m
     anthropic:claude-sonnet-5      Claude over the Messages API; `claude-sonnet-5` alone means the same
     openai:gpt-5                   OpenAI over Responses; `openai-chat:` means Chat Completions
     google:gemini-2.5-pro          Gemini over the Gemini API of Google
+    bedrock:amazon.nova-lite-v1:0  a model of Amazon Bedrock
     openrouter:vendor/model        any model that OpenRouter leads to
     ollama:name                    a model of an Ollama server
     scripted:survey:policy         the script, policy or model `policy` of the module `survey`

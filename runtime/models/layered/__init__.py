@@ -1,6 +1,6 @@
-"""Models of OpenAI and of services that speak its APIs, and of Google, through the layer of pydantic-ai-slim.
+"""Models of OpenAI, of services that speak its APIs, of Google and of Amazon, through pydantic-ai-slim.
 
-The extras `callboard[models]` and `callboard[gemini]` install the layer with the client of each service.
+The extras `callboard[models]`, `[gemini]` and `[bedrock]` install that layer, each with a client.
 Modules of this package that import it at their top (`layer`, `messages`, `parts`, `replies`, `failures`,
-`wire`, and `..._layer`) are imported at the first call, on a thread.
+`wire`, `askable`, `aws_events`, `..._layer`) are imported at the first call, on a thread.
 """

@@ -24,7 +24,7 @@ class Dialect(NamedTuple):
     returns the objects of an item that hold the arguments of a call. arguments: the key of these.
     has_text_arguments: they are text, not an object. stream_type: the content type of a stream.
     filler: the item that the layer puts before a conversation that a model begins. has_files_in_results: True
-    if the result of a tool may hold images.
+    if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Dialect(NamedTuple):
     stream_type: str = "text/event-stream"
     filler: JsonObject | None = None
     has_files_in_results: bool = False
+    takes_blanks: bool = True
 
 
 def _chat_calls(item: JsonObject) -> Iterator[JsonObject]:
@@ -86,4 +87,5 @@ CONVERSE: Final = Dialect(
     "input",
     has_text_arguments=False,
     stream_type="application/vnd.amazon.eventstream",
+    takes_blanks=False,
 )

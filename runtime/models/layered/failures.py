@@ -88,6 +88,7 @@ _CONTEXT_FULL: Final = (
     "input is too long",
     "exceeds the maximum number of tokens",
 )
+_UNREADABLE: Final = (AgentRunError, ValueError, TypeError, AttributeError, LookupError)
 _TEXT_CHARS: Final = 400  # of a body that is no error document
 
 
@@ -103,7 +104,7 @@ def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
 
 def _wrong(error: Exception, exchange: Exchange) -> CallFailed:
     """Return the failure of an answer that the layer cannot read, or of code that cannot go on."""
-    if exchange.status and isinstance(error, (AgentRunError, ValueError, TypeError, AttributeError)):
+    if exchange.status and isinstance(error, _UNREADABLE):
         return garbage_answer(f"the answer is not in the form of {exchange.dialect.name}: {_short(error)}")
     if isinstance(error, UserError):
         return CallFailed(ModelFailure("invalid_request_error", text_of(error)), ZERO)
@@ -175,8 +176,9 @@ def _message(error: Exception) -> str:
 
 def _told(body: dict[str, object]) -> str:
     """Return the words of an error document."""
-    inner = or_empty(dict, body.get("error"))
-    return next(filter(None, (or_empty(str, part.get("message")) for part in (body, inner))), "")
+    inner = or_empty(dict, body.get("error") or body.get("Error"))
+    words = (part.get(name) for part in (body, inner) for name in ("message", "Message"))
+    return next(filter(None, (or_empty(str, one) for one in words)), "")
 
 
 def _short(error: Exception) -> str:

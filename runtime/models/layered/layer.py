@@ -23,7 +23,6 @@ from pydantic_ai.messages import (
     TextPartDelta,
     UserPromptPart,
 )
-from pydantic_ai.models import Model as LayerModel
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -33,6 +32,7 @@ from callboard.actors.protocol.request import ModelRequest as Asked
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.models.layered.askable import Askable
 from callboard.runtime.models.layered.bodies import New
 from callboard.runtime.models.layered.dialects import Dialect, JsonObject
 from callboard.runtime.models.layered.failures import failure_of
@@ -69,7 +69,7 @@ class Layer:
     """A model of the layer, with the conversations that it was sent."""
 
     def __init__(
-        self, model: LayerModel, dialect: Dialect, maker: Maker, options: Options, client: LayeredClient
+        self, model: Askable, dialect: Dialect, maker: Maker, options: Options, client: LayeredClient
     ) -> None:
         self.sent = SentConversations()
         self._model = model

@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
@@ -43,6 +44,7 @@ from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.models.layered.parts import arguments_of, part_of
 
 ERROR: Final = "Error: "
+_NOTHING: Final = "."  # of a service that takes no blank text, in place of a reply without words
 _USUAL_TYPES: Final = {"image": "image/jpeg", "document": "application/pdf"}
 _MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BLOCKS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -53,7 +55,7 @@ class Maker(NamedTuple):
 
     name: the layer's own name for the service. is_sealed: it takes sealed reasoning only.
     has_files_in_results: of the dialect. file_provider: the layer's name for the keeper of linked files, if
-    the service loads them itself.
+    the service loads them itself. takes_blanks: of the dialect.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Maker(NamedTuple):
     is_sealed: bool
     has_files_in_results: bool
     file_provider: Literal["", "google"] = ""
+    takes_blanks: bool = True
 
 
 class Converted(NamedTuple):
@@ -108,7 +111,13 @@ def _reply(
             written.append(arguments_of(Json(block["input"]) if "input" in block else None))
         if not (isinstance(part, ThinkingPart) and maker.is_sealed and not part.signature):
             parts.append(part)  # of open reasoning the layer would make words of the assistant
+    if not maker.takes_blanks:
+        parts = [part for part in parts if not _is_blank(part)] or [TextPart(_NOTHING)]
     return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
+
+
+def _is_blank(part: ModelResponsePart) -> bool:
+    return isinstance(part, TextPart) and not part.content.strip()
 
 
 def _part(block: dict[str, msgspec.Raw]) -> ModelResponsePart:

@@ -21,6 +21,7 @@ from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.failures import CallFailed, for_log
 from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.layered.context import check_context, check_count
+from callboard.runtime.models.layered.dialects import RESPONSES
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.prices import known_prices, names_of
 from callboard.runtime.models.layered.service import ADAPTER, Service
@@ -219,11 +220,12 @@ class LayeredModel:
 
         service = self._service
         client = client_with(self._headers, *self._timeout_s)
-        made = service.make(Opened(self._name, self._base_url, self._key(), client))
+        made = service.make(Opened(self._name, self._base_url, self._key(), client, service.region))
         files = service.dialect.has_files_in_results
         url = made.base_url or ""
-        maker = Maker(service.layer_name, url, service.is_sealed, files, service.file_provider)
-        settings = {"openai_store": False} if service.is_sealed else {}
+        blanks = service.dialect.takes_blanks
+        maker = Maker(service.layer_name, url, service.is_sealed, files, service.file_provider, blanks)
+        settings = {"openai_store": False} if service.is_sealed and service.dialect is RESPONSES else {}
         options = Options(
             settings,
             self._stream,

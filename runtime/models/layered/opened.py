@@ -7,9 +7,10 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """The facts of which a layer's model is made. name: of the model at the service."""
+    """The facts of which a layer's model is made. name: of the model at the service. region: of AWS."""
 
     name: str
     base_url: str
     key: str
     client: "LayeredClient"
+    region: str = ""

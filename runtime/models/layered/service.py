@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import (
     CHAT,
+    CONVERSE,
     GENERATE_CONTENT,
     RESPONSES,
     Dialect,
@@ -17,7 +18,7 @@ from callboard.runtime.models.layered.schemas import sendable
 from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model as LayerModel
+    from callboard.runtime.models.layered.askable import Askable
 
 ADAPTER: Final = "pydantic-ai"
 """The adapter in the origin of the messages of all these models."""
@@ -33,6 +34,9 @@ _OPENAI_KEYS: Final = frozenset(
         "conversation", "n",
     }
 )  # fmt: skip
+_BEDROCK_KEYS: Final = frozenset(
+    {"messages", "system", "toolConfig", "modelId", "inferenceConfig.maxTokens", "stream"}
+)
 _GEMINI_KEYS: Final = frozenset(
     {
         "contents", "systemInstruction", "tools", "toolConfig", "cachedContent",
@@ -52,12 +56,12 @@ class Service(NamedTuple):
     blocks: of users that it takes: type, and type of the source. set_keys: of a request that
     params may not set; a dot leads to a key inside of a key. file_provider: the layer's name for the keeper
     of files that are named by address or id, if it takes them so. price_list: its name in the list of prices,
-    if that is another.
+    if that is another. region: of AWS.
     """
 
     provider: str
     dialect: Dialect
-    make: "Callable[[Opened], LayerModel]"
+    make: "Callable[[Opened], Askable]"
     base_url: str
     layer_name: str = "openai"
     modules: tuple[str, ...] = ("pydantic_ai", "openai")
@@ -73,6 +77,7 @@ class Service(NamedTuple):
     set_keys: frozenset[str] = _OPENAI_KEYS
     file_provider: Literal["", "google"] = ""
     price_list: str = ""
+    region: str = ""
 
     @property
     def prices_as(self) -> str:
@@ -80,40 +85,46 @@ class Service(NamedTuple):
         return self.price_list or self.provider
 
 
-def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "LayerModel":
+def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "Askable":
     from callboard.runtime.models.layered.openai_layer import chat_model
 
     return chat_model(opened, limit=limit)
 
 
-def _openrouter(opened: Opened) -> "LayerModel":
+def _openrouter(opened: Opened) -> "Askable":
     from callboard.runtime.models.layered.openai_layer import openrouter_model
 
     return openrouter_model(opened)
 
 
-def _ollama(opened: Opened) -> "LayerModel":
+def _ollama(opened: Opened) -> "Askable":
     from callboard.runtime.models.layered.openai_layer import ollama_model
 
     return ollama_model(opened)
 
 
-def _sealed(opened: Opened) -> "LayerModel":
+def _sealed(opened: Opened) -> "Askable":
     from callboard.runtime.models.layered.openai_layer import responses_model
 
     return responses_model(opened, is_sealed=True)
 
 
-def _plain(opened: Opened) -> "LayerModel":
+def _plain(opened: Opened) -> "Askable":
     from callboard.runtime.models.layered.openai_layer import responses_model
 
     return responses_model(opened, is_sealed=False)
 
 
-def _gemini(opened: Opened) -> "LayerModel":
+def _gemini(opened: Opened) -> "Askable":
     from callboard.runtime.models.layered.gemini_layer import gemini_model
 
     return gemini_model(opened)
+
+
+def _bedrock(opened: Opened) -> "Askable":
+    from callboard.runtime.models.layered.bedrock_layer import bedrock_model
+
+    return bedrock_model(opened)
 
 
 OPENAI_CHAT: Final = Service(
@@ -168,4 +179,21 @@ GEMINI: Final = Service(
     blocks=_EMBEDDED | {("image", "url"), ("image", "file"), ("document", "url"), ("document", "file")},
     set_keys=_GEMINI_KEYS,
     file_provider="google",
+)
+BEDROCK: Final = Service(
+    "bedrock",
+    CONVERSE,
+    _bedrock,
+    "",
+    layer_name="bedrock",
+    modules=("pydantic_ai", "boto3"),
+    extra="bedrock",
+    key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+    url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    needs_key=False,
+    libraries=("boto3", "botocore"),
+    is_sealed=True,
+    blocks=frozenset({("text", ""), ("image", "base64"), ("document", "text")}),
+    set_keys=_BEDROCK_KEYS,
+    price_list="aws",
 )

@@ -10,23 +10,26 @@ from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel
 from callboard.runtime.models.protocol import ModelAnswer
+from tests.bedrock_api import CONVERSE
 from tests.gemini_api import GEMINI
 from tests.messages_api import Canned, Seen
 from tests.openai_api import OPENAI, Answer, ProviderApi
 from tests.runtime.models.anthropic.kit import request_with
 
-Api: TypeAlias = Literal["chat", "responses", "generate-content"]
+Api: TypeAlias = Literal["chat", "responses", "generate-content", "converse"]
 OPENAI_DIALECTS: Sequence[Api] = ("chat", "responses")
-DIALECTS: Sequence[Api] = (*OPENAI_DIALECTS, "generate-content")
-WIRES = (OPENAI, GEMINI)
+DIALECTS: Sequence[Api] = (*OPENAI_DIALECTS, "generate-content", "converse")
+WIRES = (OPENAI, GEMINI, CONVERSE)
 STREAM_PATHS: Mapping[Api, str] = {
     "chat": "/v1/chat/completions",
     "responses": "/v1/responses",
     "generate-content": "/v1beta/models/test-model:streamGenerateContent?alt=sse",
+    "converse": "/model/test-model/converse-stream",
 }
 KEY = "sk-test-0123456789"
 LOOK: Mapping[str, object] = {
@@ -83,6 +86,8 @@ def model_at(url: str, dialect: Api, **settings: Any) -> LayeredModel:
     settings = {"api_key": KEY, **settings}
     if dialect == "generate-content":
         return GeminiModel("test-model", **{"base_url": url, **settings})
+    if dialect == "converse":
+        return BedrockModel("test-model", **{"base_url": url, "region": "us-east-1", **settings})
     return OpenAICompatibleModel("test-model", api=dialect, **{"base_url": f"{url}/v1", **settings})
 
 
@@ -157,6 +162,9 @@ def ids_of(seen: Seen) -> list[str]:
         for part in item.get("parts", ()):
             calls += [part["functionCall"]["id"]] if "functionCall" in part else []
             results += [part["functionResponse"]["id"]] if "functionResponse" in part else []
+        for block in item["content"] if isinstance(item.get("content"), list) else ():
+            calls += [block["toolUse"]["toolUseId"]] if "toolUse" in block else []
+            results += [block["toolResult"]["toolUseId"]] if "toolResult" in block else []
     return calls + results
 
 

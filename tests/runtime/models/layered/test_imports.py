@@ -8,7 +8,7 @@ import pytest
 
 from tests.runtime.models.layered.kit import KEY
 
-CLIENTS = {"openai:gpt-5": "openai", "google:gemini-2.5-pro": "google.genai"}
+CLIENTS = {"openai:gpt-5": "openai", "google:gemini-2.5-pro": "google.genai", "bedrock:m": "botocore"}
 LATER = ("pydantic_ai", "genai_prices", "httpx2", "anthropic", *CLIENTS.values())
 PROGRAM = """
 import json, sys
@@ -30,7 +30,7 @@ print(json.dumps([before, [name for name in sys.argv[2:] if name in sys.modules]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_first_request_imports_one_client_and_the_ones_before_none(name: str) -> None:
-    keys = {"OPENAI_API_KEY": KEY, "GOOGLE_API_KEY": KEY}
+    keys = {"OPENAI_API_KEY": KEY, "GOOGLE_API_KEY": KEY, "AWS_REGION": "us-east-1"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name, *LATER], capture_output=True, text=True, check=True, env=keys
     )

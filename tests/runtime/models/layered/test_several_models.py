@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.origin import Origin
+from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.layer import Layer
 from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAIModel
-from tests import gemini_rules, openai_rules
+from tests import bedrock_rules, gemini_rules, openai_rules
 from tests.several_models import (
     CLAUDE,
-    CONVERSE,
     Said,
     conversations,
     hears,
@@ -34,9 +34,10 @@ MODELS: dict[str, LayeredModel] = {
     "chat": OpenAIModel("gpt-5", api="chat", api_key=KEY),
     "responses": OpenAIModel("gpt-5", api_key=KEY),
     "generate-content": GeminiModel("gemini-3-pro-preview", api_key=KEY),
+    "converse": BedrockModel("global.anthropic.claude-sonnet-5-v1:0", region="us-east-1"),
 }
 TARGETS = {api: model.spec.made_by for api, model in MODELS.items()}
-MAKERS = (CLAUDE, CONVERSE, *TARGETS.values())
+MAKERS = (CLAUDE, *TARGETS.values())
 SEALED = {"signature": "gAAA", "provider_name": "openai"}
 SIGNED = {"provider_name": "google", "provider_details": {"thought_signature": "c2VhbA=="}}
 
@@ -69,6 +70,8 @@ def as_layer_says(said: list[Said], maker: Origin) -> list[Said]:
         if one.maker != maker:
             found.append(one)
             continue
+        if found[-1].maker == maker == TARGETS["converse"]:  # it never pauses
+            found.append(hears(text("Go on.")))
         blocks = [block for block in msgspec.json.decode(one.body)["content"] if block["type"] in kinds]
         while blocks and blocks[-1]["type"] == "thinking":  # a service says something after it has thought
             blocks.pop()
@@ -87,13 +90,15 @@ def _known_to(maker: Origin, kind: str, place: str) -> dict[str, Any]:
         return SIGNED if kind == "tool_use" else {}
     if kind != "thinking":
         return {}
+    if maker == TARGETS["converse"]:
+        return {"signature": "sig", "provider_name": "bedrock"}
     return {"id": f"rs_{place}", **SEALED} if maker == TARGETS["responses"] else {"id": "reasoning_content"}
 
 
 def problem_of(api: str, body: dict[str, Any]) -> str:
     if api == "generate-content":
         return gemini_rules.problem_of(body)
-    return openai_rules.problem_of(api, body)
+    return bedrock_rules.problem_of(body) if api == "converse" else openai_rules.problem_of(api, body)
 
 
 @pytest.mark.parametrize("api", MODELS)

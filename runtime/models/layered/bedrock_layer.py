@@ -1,0 +1,235 @@
+"""The layer's model for Bedrock, in three steps: write the request, send it, read the answer.
+
+The AWS library sends over blocking sockets, one thread for each call that waits. Here it writes and reads
+only: its client is stopped before it sends, and later gets the answer that has come. Between the two the
+request goes out through the same HTTP client as those of other services.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any, Final
+
+import boto3
+import httpx2
+from botocore import UNSIGNED
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from botocore.parsers import ResponseParserError, create_parser
+from botocore.session import Session, get_session
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, TextPartDelta
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.bedrock import BedrockConverseModel
+from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
+from pydantic_ai.settings import ModelSettings
+
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.failures import CallFailed, garbage_answer
+from callboard.runtime.models.layered.aws_events import Events
+from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.wire import EXCHANGE, Captured
+
+_STREAM_TYPE: Final = "application/vnd.amazon.eventstream"
+_THINKING: Final = frozenset(
+    {"thinking", "reasoning", "reasoning_effort", "reasoning_config", "reasoningConfig"}
+)
+_NO_USAGE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+
+Ask = Callable[[], Awaitable[ModelResponse]]
+
+
+class _Step:
+    """One run of the layer.
+
+    answer: for it; None while it writes. written: its request, as botocore has it.
+    """
+
+    def __init__(self, answer: "httpx2.Response | Events | None" = None) -> None:
+        self.answer = answer
+        self.written: dict[str, Any] = {}
+
+
+_STEP: Final[ContextVar[_Step]] = ContextVar("step")
+
+
+def _before_call(params: dict[str, Any], model: Any, **_: object) -> tuple[object, dict[str, Any]]:
+    """Stop a request that is written, or answer it."""
+    step = _STEP.get()
+    if step.answer is None:
+        step.written = params
+        raise Captured
+    if isinstance(step.answer, Events):
+        metadata = {"HTTPStatusCode": 200, "HTTPHeaders": {}}
+        return SimpleNamespace(status_code=200), {"stream": step.answer, "ResponseMetadata": metadata}
+    return _parsed(step.answer, model.output_shape)
+
+
+def _parsed(response: httpx2.Response, shape: object) -> tuple[object, dict[str, Any]]:
+    """Read a whole answer, or an error."""
+    found = {"status_code": response.status_code, "headers": response.headers, "body": response.content}
+    try:
+        parsed = create_parser("rest-json").parse(found, shape)
+    except ResponseParserError as error:
+        raise garbage_answer(f"the answer is not in the form of converse: {error}") from error
+    if response.status_code == 200:
+        parsed.setdefault("usage", _NO_USAGE)  # the layer needs one; of no input is none that is believed
+    return SimpleNamespace(status_code=response.status_code), parsed
+
+
+class BedrockCalls:
+    """A model of Bedrock as the layer has it, but for its connections."""
+
+    def __init__(self, opened: Opened) -> None:
+        client = boto3.client(
+            "bedrock-runtime",
+            region_name=opened.region,
+            endpoint_url=opened.base_url,
+            config=Config(signature_version=UNSIGNED),
+        )
+        client.meta.events.register("before-call.bedrock-runtime", _before_call)
+        profile = BedrockModelProfile(
+            json_schema_transformer=None,
+            default_framing_announcement="never",
+            bedrock_supports_leading_assistant_message=True,
+            bedrock_send_back_thinking_parts=True,
+        )
+        provider = BedrockProvider(bedrock_client=client)
+        self._model = BedrockConverseModel(opened.name, provider=provider, profile=profile)
+        self._client = opened.client
+        self._auth = _Auth(opened.key, opened.region)
+
+    @property
+    def base_url(self) -> str:
+        """Return the address of the service."""
+        return self._model.base_url
+
+    async def request(
+        self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        """Ask for a whole answer."""
+
+        async def ask() -> ModelResponse:
+            return await self._model.request(said, self._possible(settings), parameters)
+
+        written = await _written(ask)
+        return await _run(ask, _Step(await self._client.send(written, auth=self._auth)))
+
+    @asynccontextmanager
+    async def request_stream(
+        self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+    ) -> AsyncIterator["_Streamed"]:
+        """Ask for a stream."""
+
+        async def ask() -> ModelResponse:
+            async with self._model.request_stream(said, self._possible(settings), parameters) as stream:
+                async for _ in stream:
+                    pass
+                return stream.get()
+
+        written = await _written(ask)
+        response = await self._client.send(written, stream=True, auth=self._auth)
+        try:
+            yield _Streamed(ask, response)
+        finally:
+            await response.aclose()
+
+    def _possible(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings, without a forced tool where the model takes none."""
+        # The layer would leave out all other tools for it.
+        fields = EXCHANGE.get().params.get("additionalModelRequestFields")
+        thinks = isinstance(fields, dict) and bool(_THINKING & fields.keys())
+        if self._model.profile.get("bedrock_supports_tool_choice", False) and not thinks:
+            return settings
+        return {key: value for key, value in settings.items() if key != "tool_choice"}  # type: ignore[return-value]  # of the same keys
+
+
+class _Streamed:
+    """The answer of one call, as a stream of its texts."""
+
+    def __init__(self, ask: Ask, response: httpx2.Response) -> None:
+        self._ask = ask
+        self._response = response
+        self._answer: ModelResponse | None = None
+
+    async def __aiter__(self) -> AsyncIterator[PartDeltaEvent]:
+        if self._response.status_code != 200:
+            await self._response.aread()
+            await _run(self._ask, _Step(self._response))
+        events = Events()
+        async for data in self._response.aiter_bytes():
+            if text := events.take(data):
+                yield PartDeltaEvent(index=0, delta=TextPartDelta(text))
+        self._answer = await _run(self._ask, _Step(events))
+
+    def get(self) -> ModelResponse:
+        """Return the whole answer."""
+        assert self._answer is not None
+        return self._answer
+
+
+async def _run(ask: Ask, step: _Step) -> ModelResponse:
+    token = _STEP.set(step)
+    try:
+        return await ask()
+    finally:
+        _STEP.reset(token)
+
+
+async def _written(ask: Ask) -> httpx2.Request:
+    step = _Step()
+    with suppress(Captured):
+        await _run(ask, step)
+    headers = {"content-type": "application/json", "accept": "application/json, " + _STREAM_TYPE}
+    return httpx2.Request("POST", step.written["url"], headers=headers, content=step.written["body"])
+
+
+class _Auth(httpx2.Auth):
+    """Signs a request with the credentials that the AWS library finds, or shows a key of Bedrock."""
+
+    requires_request_body = True
+
+    def __init__(self, key: str, region: str) -> None:
+        self._key = key
+        self._region = region
+        self._session: Session | None = None
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]  # of two-way generators
+        """Add the headers that prove who asks."""
+        if self._key:
+            request.headers["authorization"] = f"Bearer {self._key}"
+        else:
+            # On a thread: credentials may come from a file, a program or another service.
+            request.headers.update(await asyncio.to_thread(self._signed, request))
+        yield request
+
+    def _signed(self, request: httpx2.Request) -> dict[str, str]:
+        self._session = self._session or get_session()
+        try:
+            credentials = self._session.get_credentials()
+        except BotoCoreError as error:
+            raise _no_credentials(str(error)) from error
+        if credentials is None:
+            raise _no_credentials("none were found")
+        unsigned = AWSRequest(
+            str(request.method), str(request.url), {"content-type": "application/json"}, request.content
+        )
+        SigV4Auth(credentials.get_frozen_credentials(), "bedrock", self._region).add_auth(unsigned)
+        return dict(unsigned.headers)
+
+
+def _no_credentials(why: str) -> CallFailed:
+    told = (
+        f"no AWS credentials ({why}): set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or run `aws configure`"
+    )
+    return CallFailed(ModelFailure("missing_key", told), ZERO)
+
+
+def bedrock_model(opened: Opened) -> BedrockCalls:
+    """Make a model of Bedrock."""
+    return BedrockCalls(opened)

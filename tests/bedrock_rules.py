@@ -1,0 +1,150 @@
+"""The rules of Bedrock's Converse API that a request must keep, as far as callboard can break them.
+
+Made of the published reference of Converse and ConverseStream, and of the guide to reasoning. `problem_of`
+returns a sentence for the first rule that a request breaks, and "" for a request without a fault.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+JsonObject = Mapping[str, object]
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+USE_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+BODY = {
+    "messages", "system", "inferenceConfig", "toolConfig", "additionalModelRequestFields", "guardrailConfig",
+    "additionalModelResponseFieldPaths", "requestMetadata", "performanceConfig", "promptVariables",
+    "serviceTier",
+}  # fmt: skip
+INFERENCE = {"maxTokens", "temperature", "topP", "stopSequences"}
+USERS = {"text", "image", "document", "toolResult"}
+MODELS = {"text", "toolUse", "reasoningContent"}
+FORMATS = {"png", "jpeg", "gif", "webp"}
+NOT_AT_TOP = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref"}
+
+
+class _Broken(Exception):
+    """The sentence about a rule that a request breaks."""
+
+
+def problem_of(body: JsonObject) -> str:
+    """Return the first rule that a request breaks, or "" for none."""
+    try:
+        _check(body)
+    except _Broken as broken:
+        return str(broken)
+    return ""
+
+
+def _need(is_kept: bool, rule: str) -> None:
+    if not is_kept:
+        raise _Broken(rule)
+
+
+def _only(value: JsonObject, keys: set[str], where: str) -> None:
+    unknown = sorted(value.keys() - keys)
+    _need(not unknown, f"extraneous key [{unknown[0] if unknown else ''}] is not permitted at {where}")
+
+
+def _objects(value: object, where: str) -> Sequence[JsonObject]:
+    is_list = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    _need(is_list and bool(value), f"{where} must be a list of objects that is not empty")
+    return cast(Sequence[JsonObject], value)
+
+
+def _check(body: JsonObject) -> None:
+    _only(body, BODY, "body")
+    _only(cast(JsonObject, body.get("inferenceConfig", {})), INFERENCE, "inferenceConfig")
+    for block in cast(Sequence[JsonObject], body.get("system", [])):
+        _need(block.keys() == {"text"} and bool(block["text"]), "system: a text that is not blank")
+    _check_tools(cast(JsonObject, body.get("toolConfig", {"tools": []})))
+    _check_messages(_objects(body.get("messages"), "messages"), "toolConfig" in body)
+
+
+def _check_tools(config: JsonObject) -> None:
+    _only(config, {"tools", "toolChoice"}, "toolConfig")
+    tools = [cast(JsonObject, tool["toolSpec"]) for tool in cast(Sequence[Any], config["tools"])]
+    for tool in tools:
+        _only(tool, {"name", "description", "inputSchema"}, "toolSpec")
+        _need(bool(NAME.fullmatch(str(tool["name"]))), "toolSpec.name")
+        _need(tool.get("description") != "", "toolSpec.description: at least 1 character")
+        schema = cast(Mapping[str, JsonObject], tool["inputSchema"])["json"]
+        _need(schema.get("type") == "object", "The value at inputSchema.json.type must be: object")
+        _need(not NOT_AT_TOP & schema.keys(), f"inputSchema.json: {sorted(schema)}")
+    choice = cast(JsonObject, config.get("toolChoice", {"auto": {}}))
+    _need(len(choice) == 1 and choice.keys() <= {"auto", "any", "tool"}, f"toolChoice {choice}")
+    if "tool" in choice:
+        named = cast(JsonObject, choice["tool"])["name"]
+        _need(named in [tool["name"] for tool in tools], f"toolChoice names {named!r}")
+
+
+def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
+    calls: list[str] = []
+    for at, message in enumerate(messages):
+        where = f"messages.{at}"
+        _only(message, {"role", "content"}, where)
+        is_users = message.get("role") == "user"
+        _need(is_users or message.get("role") == "assistant", f"{where}.role")
+        if at:
+            _need(message["role"] != messages[at - 1]["role"], f"{where}: roles must alternate")
+        blocks = _objects(message.get("content"), f"{where}.content")
+        for block in blocks:
+            _need(len(block) == 1, f"{where}: one member in a block, not {sorted(block)}")
+            _need(block.keys() <= (USERS if is_users else MODELS), f"{where}: {sorted(block)} by this role")
+            _CHECKS[next(iter(block))](next(iter(block.values())), where)
+        calls = _paired(blocks, calls, where)
+        _need(has_tools or not calls, "The toolConfig field must be defined when using toolUse")
+    _need(not calls, f"Expected toolResult blocks for the following ids: {calls}")
+    _need(messages[0]["role"] == messages[-1]["role"] == "user", "begins and ends with a user message")
+
+
+def _paired(blocks: Sequence[JsonObject], calls: list[str], where: str) -> list[str]:
+    """Check that the results of a message are those of the calls before it. Return its own calls."""
+    results = [str(cast(JsonObject, one["toolResult"])["toolUseId"]) for one in blocks if "toolResult" in one]
+    _need(sorted(results) == sorted(calls), f"{where}: toolResult for {results}, toolUse were {calls}")
+    return [str(cast(JsonObject, one["toolUse"])["toolUseId"]) for one in blocks if "toolUse" in one]
+
+
+def _text(value: Any, where: str) -> None:
+    _need(isinstance(value, str) and bool(value.strip()), f"{where}: text content blocks must be non-empty")
+
+
+def _image(value: Any, where: str) -> None:
+    _need(value["format"] in FORMATS and value["source"].keys() == {"bytes"}, f"{where}: image")
+    try:
+        base64.b64decode(value["source"]["bytes"], validate=True)
+    except binascii.Error:
+        raise _Broken(f"{where}: image.source.bytes") from None
+
+
+def _tool_use(value: Any, where: str) -> None:
+    _only(value, {"toolUseId", "name", "input"}, f"{where}.toolUse")
+    _need(bool(USE_ID.fullmatch(value["toolUseId"])), f"{where}: toolUseId {value['toolUseId']!r}")
+    _need(bool(NAME.fullmatch(value["name"])), f"{where}: toolUse.name {value['name']!r}")
+    _need(isinstance(value["input"], dict), f"{where}: toolUse.input must be a JSON object")
+
+
+def _tool_result(value: Any, where: str) -> None:
+    _only(value, {"toolUseId", "content", "status"}, f"{where}.toolResult")
+    _need(value.get("status", "success") in ("success", "error"), f"{where}: status")
+    for block in _objects(value["content"], f"{where}.toolResult.content"):
+        _need(len(block) == 1 and block.keys() <= {"text", "json", "image", "document"}, f"{where}: result")
+
+
+def _reasoning(value: Any, where: str) -> None:
+    _need(value.keys() <= {"reasoningText", "redactedContent"} and len(value) == 1, f"{where}: reasoning")
+    if "reasoningText" in value:
+        text = value["reasoningText"]
+        _need(bool(text.get("signature")) and "text" in text, f"{where}: reasoning without a signature")
+
+
+_CHECKS = {
+    "text": _text,
+    "image": _image,
+    "document": lambda value, where: None,
+    "toolUse": _tool_use,
+    "toolResult": _tool_result,
+    "reasoningContent": _reasoning,
+}
