@@ -87,9 +87,9 @@ def _prompt_bytes(books: Fallback, spec: ModelSpec) -> int:
     return books.input_bytes if most is None else books.input_bytes - books.media.bytes + most
 
 
-def with_message(state: AgentState, said: Json) -> tuple[Fallback | None, int]:
+def with_message(state: AgentState, books: Fallback | None, said: Json) -> tuple[Fallback | None, int]:
     """Return the books after a new message, without its bytes, and the tokens that its media add to those."""
-    books, media = state.fallback, media_in(said)
+    media = media_in(said)
     if not media.bytes or (books is None and not media.links):
         return books, 0
     if books is None:
@@ -101,9 +101,9 @@ def with_message(state: AgentState, said: Json) -> tuple[Fallback | None, int]:
     return books, 0 if most is None else most - media.bytes
 
 
-def with_bytes(books: Fallback | None, size: int) -> Fallback | None:
+def with_bytes(books: Fallback, size: int) -> Fallback:
     """Return the books with more bytes in the conversation."""
-    return books and replace(books, input_bytes=books.input_bytes + size)
+    return replace(books, input_bytes=books.input_bytes + size)
 
 
 def after_reply(state: AgentState, reply: ModelReplied) -> tuple[int, Fallback | None]:
@@ -115,4 +115,4 @@ def after_reply(state: AgentState, reply: ModelReplied) -> tuple[int, Fallback |
     more = with_bytes(books, size)
     if not _believes(state, books, usage):
         return state.context_tokens + size, more
-    return counted, more and replace(more, is_open=False)
+    return counted, replace(more, is_open=False)

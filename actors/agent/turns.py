@@ -1,14 +1,15 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
 from callboard.actors.agent.input_bound import with_bytes, with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
-from callboard.actors.agent.tool_changes import take_change
+from callboard.actors.agent.tool_changes import NOTHING_SENT, take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
@@ -24,7 +25,7 @@ Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
 
 
-class NewMessage(NamedTuple):
+class NewMessage(msgspec.Struct, frozen=True, gc=False):
     """The user message of a turn that is no continuation.
 
     tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
@@ -57,19 +58,21 @@ def ask_turn(
     else:
         fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
         unsent = _unsent(state, fresh, new.results, new.words)
-        state, change = take_change(state)
+        state, change = (state, NOTHING_SENT) if state.next_tools is None else take_change(state)
         history, digest = state.history.append(new.said), rolled(state.digest, new.said)
-        fallback, media_tokens = with_message(replace(state, fallback=fallback), new.said)
+        fallback, media_tokens = with_message(state, fallback, new.said)
         tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
         if change.message is not None:
             history, digest = history.append(change.message), rolled(digest, change.message)
             tokens += len(change.message)
-        fallback = with_bytes(fallback, tokens - unsent.context_tokens)
+        if fallback is not None:
+            fallback = with_bytes(fallback, tokens - unsent.context_tokens)
         tokens += media_tokens
-    turn, model, heard = state.turn + 1, state.model, (told, ends, otherwise)
+    turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    asked = ("", False) if fallback is None else (fallback.name, fallback.is_open)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, state.is_anew, *asked)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
+    if fallback is not None and (fallback.place or fallback.is_open):
+        request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     # One copy of the state for the message and the request.
     state = replace(
         state,
@@ -101,8 +104,18 @@ def _unsent(
     words: IntMap[Word] = NO_WORDS,
 ) -> Unsent:
     """Return the conversation as it is before a turn's message."""
-    said = (state.history, state.digest, state.context_tokens)
-    return Unsent(*said, fresh, carry, words, state.prefix, state.is_anew, state.origins, state.fallback)
+    return Unsent(
+        state.history,
+        state.digest,
+        state.context_tokens,
+        fresh,
+        carry,
+        words,
+        state.prefix,
+        state.is_anew,
+        state.origins,
+        state.fallback,
+    )
 
 
 def ask_new_turn(
