@@ -111,7 +111,10 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     prefix, carry = prefix_for(begin), state.carry
     model, fallback = first_of(begin.model)
     before = state
-    state = begin_with(replace(with_model(state, model), fallback=fallback), prefix)
+    state = with_model(state, model)
+    if fallback is not state.fallback:
+        state = replace(state, fallback=fallback)
+    state = begin_with(state, prefix)
     state = begin_bound(before, state)
     state = replace(
         state,

@@ -69,7 +69,9 @@ def take_change(state: AgentState) -> tuple[AgentState, Sent]:
 
 def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Return the state of an agent that begins with this prefix, after its earlier conversation."""
-    before, state = state.prefix, replace(state, next_tools=None)
+    before = state.prefix
+    if state.next_tools is not None:
+        state = replace(state, next_tools=None)
     if before is None or not _may_stay(before, prefix, state.model):
         return _anew(state, prefix)
     if before.profile.tools == prefix.profile.tools:

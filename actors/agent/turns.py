@@ -51,7 +51,7 @@ def ask_turn(
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
     history, digest, tokens = state.history, state.digest, state.context_tokens
-    fallback = at_new_turn(state.fallback)
+    fallback = None if state.fallback is None else at_new_turn(state.fallback)
     if new is None:  # it continues a paused turn, which a change of the tools must not join
         unsent = _unsent(state, state.fresh)
         names, told, ends = state.fresh, 0, 0

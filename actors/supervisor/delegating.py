@@ -59,24 +59,24 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         return
     parent, count = ancestry[-1], len(request.profiles)
     first = parent.next_ordinal
-    # Taken before the checks: a denied delegation uses up its ordinals too.
-    work.update_record(sender, next_ordinal=first + count)
     room = room_for(ancestry, request)
     needed = need_of_room(ancestry, room)
     refusal = why_denied(work.state, ancestry, request, needed)
+    budget = parent.budget
     if refusal is not None:
         kind, detail = refusal
         address = child_of(sender, first)
         end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
-        if request.room:
-            work.update_record(sender, budget=with_result(ancestry, end))
+        budget = with_result(ancestry, end) if request.room else budget
+        # A denied delegation uses up its ordinals too.
+        work.update_record(sender, next_ordinal=first + count, budget=budget)
         work.post(sender, end)
         return
     if not parent.profile.is_eager:  # a program keeps no reserve
-        budget = with_closing(parent.budget, request.closing, needed)
+        budget = with_closing(budget, request.closing, needed)
         if request.mode == "background":
             budget = with_task(ancestry, budget, room, child_of(sender, first))
-        work.update_record(sender, budget=budget)
+    work.update_record(sender, next_ordinal=first + count, budget=budget)
     _open_delegation(work, parent, first, request, room)
 
 

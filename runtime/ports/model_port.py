@@ -276,12 +276,17 @@ def checked(answer: object) -> ModelAnswer:
         for (name, kinds), value in zip(_PARTS, parts, strict=True):
             if not isinstance(value, kinds):
                 raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
-    for name in ("origin", "sent"):
-        said: Origin | Sent | None = getattr(answer, name)
-        if said is not None and not all(isinstance(part, str) for part in astuple(said)):
-            raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")
+    if answer.origin is not None:
+        _check_texts("origin", answer.origin)
+    if answer.sent is not None:
+        _check_texts("sent", answer.sent)
     if answer.usage is not None:
         counts = astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
             raise ValueError(f"the counts of ModelAnswer.usage are whole numbers from 0 up, not {counts!r}")
     return answer
+
+
+def _check_texts(name: str, said: Origin | Sent) -> None:
+    if not all(isinstance(part, str) for part in astuple(said)):
+        raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")
