@@ -55,6 +55,7 @@ def _dumped(model: object) -> object:
 
 
 _LARGE = "is too large: pass a file's path, or a part of it"
+_DEEP = "is nested too deeply, or contains itself"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -168,7 +169,7 @@ def _left(budget: int) -> int:
 
 def _inside(depth: int) -> int:
     if depth <= 0:
-        raise _Refused("is nested too deeply, or contains itself")
+        raise _Refused(_DEEP)
     return depth - 1
 
 
@@ -176,7 +177,9 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
     """Do as `_weigh_items` does, for a dict."""
     # Without a call for each text or number: most arguments are flat.
     key: object = None
-    depth = _inside(depth)
+    depth -= 1
+    if depth < 0:
+        raise _Refused(_DEEP)
     try:
         for key, item in value.items():
             if type(key) is not str and not isinstance(key, str):

@@ -227,7 +227,9 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 def _is_open(state: AgentState, turn: int, call: int) -> bool:
     """Return True if this turn is the current one and has this call, without an answer."""
-    return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
+    if turn != state.turn or not 0 <= call < len(state.uses):
+        return False
+    return not state.answers.size or state.answers.get(call) is None
 
 
 def _answered(

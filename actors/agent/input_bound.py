@@ -109,10 +109,10 @@ def with_bytes(books: Fallback, size: int) -> Fallback:
 def after_reply(state: AgentState, reply: ModelReplied) -> tuple[int, Fallback | None]:
     """Return the bound on the conversation with a reply in it, and the books."""
     books, usage, size = state.fallback, reply.usage, len(reply.content)
-    counted = usage.tokens if usage is not None else 0
     if books is None:
-        return counted or state.context_tokens + size, None
+        return (usage is not None and usage.tokens) or state.context_tokens + size, None
     more = with_bytes(books, size)
     if not _believes(state, books, usage):
         return state.context_tokens + size, more
-    return counted, replace(more, is_open=False)
+    assert usage is not None  # else it is not believed
+    return usage.tokens, replace(more, is_open=False)
