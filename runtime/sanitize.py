@@ -98,7 +98,9 @@ def to_json(
     if isinstance(value, msgspec.Raw):
         return check_json(bytes(value), max_bytes=max_bytes, max_depth=max_depth, what=what)
     try:
-        if type(value) is not str or len(value) > max_bytes:
+        if type(value) is dict:  # as nearly all arguments
+            _weigh_dict(value, max_depth, max_bytes)
+        elif type(value) is not str or len(value) > max_bytes:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
         if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
@@ -188,6 +190,8 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
                 budget -= len(key) + len(item)
             elif type(item) is int:
                 budget -= len(key) + 1 + (item.bit_length() >> 2)
+            elif type(item) is dict:
+                budget = _weigh_dict(item, depth, budget - len(key))
             else:
                 budget = _weigh(item, depth, budget - len(key))
             if budget < 0:

@@ -135,7 +135,9 @@ def _sort_calls(
     own: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
-        fault = prompts.TRUNCATED if call == cut else _fault_of(use)
+        fault = prompts.TRUNCATED if call == cut else ""
+        if (written := use.unread) is not None:
+            fault = fault or prompts.unread_arguments(written)
         if not fault and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
@@ -148,12 +150,6 @@ def _sort_calls(
         else:
             answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
     return requests, tuple(reports), own, answers
-
-
-def _fault_of(use: ToolUse) -> str:
-    """Return the error that answers a call whose arguments cannot be read, or an empty text."""
-    written = use.unread
-    return "" if written is None else prompts.unread_arguments(written)
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:

@@ -73,7 +73,10 @@ def ask_turn(
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
-    # One copy of the state for the message and the request.
+    if is_anew:
+        state = replace(state, is_anew=False)
+    # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
+    # `unanswered` and `reports` are empty: no turn is asked for before the last answer and judgement.
     state = replace(
         state,
         phase="thinking",
@@ -88,9 +91,6 @@ def ask_turn(
         uses=(),
         refused=(),
         answers=NO_ANSWERS,
-        unanswered=0,
-        reports=(),
-        is_anew=False,
         unsent=unsent,
         fallback=fallback,
     )
@@ -135,7 +135,8 @@ def ask_new_turn(
     words = state.background.words
     if not words.size:
         said = user_message(results, prompt)
-        new = NewMessage(said, _size(said, results, prompt), results, seqs, begun)
+        size = len(said) if prompt != NULL else sum(map(len, results))
+        new = NewMessage(said, size, results, seqs, begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
     state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
@@ -143,12 +144,9 @@ def ask_new_turn(
     said = user_message(blocks, prompt)
     names = (*(word.seq for word in heard), *begun)
     told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
-    new = NewMessage(said, _size(said, blocks, prompt), results, seqs, names, words, told, ends)
+    size = len(said) if prompt != NULL else sum(map(len, blocks))
+    new = NewMessage(said, size, results, seqs, names, words, told, ends)
     return ask_turn(state, settled, new, otherwise)
-
-
-def _size(said: Json, blocks: tuple[Json, ...], prompt: Json) -> int:
-    return sum(map(len, blocks)) if prompt == NULL else len(said)
 
 
 def take_back(state: AgentState) -> AgentState:

@@ -42,6 +42,8 @@ def room_for(ancestry: list[Record], request: Delegate) -> int:
 
 def _left(ancestry: list[Record]) -> int | None:
     """Return the bytes that the parent's budget and those above it have left; None without a limit."""
+    if not is_limited(ancestry):
+        return None
     # Without the reservations of calls in flight: they say more about the order of answers than about room.
     specs = ancestry[-1].model.all_specs
     left: list[int] = []

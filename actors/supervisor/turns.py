@@ -45,8 +45,8 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    is_new = request.attempt == 1 and not record.profile.is_eager
-    if is_new and (record.turn_children or record.budget.closing is not NOTHING):
+    has_rooms = record.turn_children or record.budget.closing is not NOTHING
+    if has_rooms and request.attempt == 1 and not record.profile.is_eager:
         record = ancestry[-1] = at_new_turn(record, request)
     if request.is_unbounded and budgets.is_limited(ancestry):
         _refuse_unbounded(work, record, request)

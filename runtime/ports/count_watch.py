@@ -17,9 +17,7 @@ class CountWatch:
 
     def look(self, state: object, reply: ModelReplied) -> None:
         """Warn of an answer whose count its agent will not believe. state: of the agent that asked."""
-        if not isinstance(state, AgentState) or state.fallback is None:
-            return  # without these books it believes every count
-        if reply.status != "ok" or not is_doubted(state, reply.usage):
+        if not isinstance(state, AgentState) or reply.status != "ok" or not is_doubted(state, reply.usage):
             return
         name = state.model.name
         if name in self._told:

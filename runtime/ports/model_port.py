@@ -202,7 +202,9 @@ class ModelPort:
     def _post(self, request: Event, reply: ModelReplied) -> None:
         grant = request.body
         assert isinstance(grant, CallModel)
-        self._counts.look(self._board.core.states.get(grant.agent), reply)
+        state = self._board.core.states.get(grant.agent)
+        if isinstance(state, AgentState) and state.fallback is not None:  # else it believes every count
+            self._counts.look(state, reply)
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
 
@@ -226,7 +228,8 @@ class ModelPort:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
             return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
-        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked.name)
+        reason = self._short(answer.stop_reason)
+        model = "" if answer.model == asked.name else self._short(answer.model)
         made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
         if answer.sent is not None:
             made = replace(made, sent=Sent(*map(self._short, astuple(answer.sent))))

@@ -95,7 +95,8 @@ class ToolPort:
         await self._tasks.aclose()
 
     def _context(self, request: Event, call: CallTool, profile: str) -> ToolContext:
-        sender, shared = request.sender, self._board.gate.state_for(request)
+        sender, gate = request.sender, self._board.gate
+        shared = StateAccess(gate.state_for(request)) if gate.shared.cells else _NO_ACCESS
         return ToolContext(
             address=sender,
             session_id=self._board.session_id,
@@ -105,7 +106,7 @@ class ToolPort:
             deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
-            shared=StateAccess(shared) if shared.cells else _NO_ACCESS,
+            shared=shared,
             toolbox=partial(self._change, sender, profile),
             given=None if call.given is None else self._board.inputs.whole(sender, call),
         )
@@ -138,7 +139,8 @@ class ToolPort:
         call = request.body
         assert isinstance(call, CallTool)
         status, output = outcome.status, outcome.output
-        updates, read = ctx.state_used if ctx is not None else ((), ())
+        has_state = bool(self._board.gate.shared.cells)
+        updates, read = ctx.state_used if ctx is not None and has_state else ((), ())
         change = ctx.tools_change if ctx is not None else None
         if status != "ok":
             updates, change = (), None  # a call that failed changes nothing, so that it can be made again
