@@ -58,8 +58,8 @@ class UnitOfWork:
             elif address not in changed:
                 continue
             if address != HOST:
-                parent, ordinal = place_of(address)
-                below.setdefault(parent, {})[ordinal] = records[address]
+                record = records[address]
+                below.setdefault(address.rpartition(".")[0], {})[record.ordinal] = record
         return replace(self.state, host=records[HOST], in_flight=self.in_flight)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
