@@ -5,6 +5,7 @@ from typing import Unpack
 
 from callboard.actors.protocol.errors import MissingKey
 from callboard.runtime.models.layered.model import LayeredModel, Params, Settings
+from callboard.runtime.models.layered.schemas import sendable_to_nova
 from callboard.runtime.models.layered.service import BEDROCK
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -36,6 +37,8 @@ class BedrockModel(LayeredModel):
         domain = "amazonaws.com.cn" if found.startswith("cn-") else "amazonaws.com"
         address = f"https://bedrock-runtime.{found or 'unknown'}.{domain}"
         service = BEDROCK._replace(base_url=address, region=found)
+        if "amazon.nova" in name:
+            service = service._replace(schema=sendable_to_nova, describes_schemas=False)
         super().__init__(service, name, f"bedrock:{name}", base_url=base_url, params=params, **settings)
 
     def check(self) -> None:

@@ -55,6 +55,7 @@ class Options(NamedTuple):
     """How a service is asked.
 
     settings: of the layer, for every call. has_strict: of the service. schema: makes the schema to send.
+    describes_schemas: a schema may have a description, else that of its tool has the words.
     """
 
     settings: Mapping[str, object]
@@ -63,6 +64,7 @@ class Options(NamedTuple):
     has_strict: bool = False
     libraries: tuple[str, ...] = ()
     schema: Callable[[Json], JsonObject] = sendable
+    describes_schemas: bool = True
 
 
 class Layer:
@@ -184,9 +186,12 @@ class Layer:
         if "input_schema" not in fields:
             raise _no_server_tool(fields)
         schema = self._options.schema(Json(fields["input_schema"]))
+        told = [msgspec.json.decode(fields.get("description", NULL))]
+        if not self._options.describes_schemas:
+            told.append(schema.pop("description", ""))
         return ToolDefinition(
             name=msgspec.json.decode(fields["name"]),
-            description=msgspec.json.decode(fields.get("description", NULL)) or "",
+            description="\n".join(filter(None, told)),
             parameters_json_schema=schema,
             strict=True if self._options.has_strict and is_strict(schema) else None,
         )

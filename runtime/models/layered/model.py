@@ -233,6 +233,7 @@ class LayeredModel:
             service.has_strict,
             service.libraries,
             service.schema,
+            service.describes_schemas,
         )
         return Layer(made, service.dialect, maker, options, client)
 

@@ -22,6 +22,7 @@ _STRICT: Final = frozenset(
         "$defs", "description", "title",
     }
 )  # fmt: skip
+_NOVA: Final = ("type", "properties", "required")
 # The services refuse these at the top. The last one counts what the others leave over, so it goes with them.
 _NOT_AT_TOP: Final = frozenset(
     {
@@ -35,6 +36,27 @@ def sendable(schema: Json) -> JsonObject:
     """Return the schema to send: the same one, or a wider one with the lost words in its description."""
     kept, lost = object_at_top(msgspec.json.decode(schema))
     return {**kept, **described(kept, lost)}
+
+
+def sendable_to_nova(schema: Json) -> JsonObject:
+    """Return the schema to send to Amazon's Nova, which knows three keywords at the top, and no definitions.
+
+    The description that it has beside them is for that of the tool.
+    """
+    top, lost = object_at_top(msgspec.json.decode(schema))
+    lost |= {key: value for key, value in top.items() if key not in (*_NOVA, "description", "$schema")}
+    kept = {key: value for key, value in top.items() if key in _NOVA}
+    if "properties" in kept:
+        kept["properties"] = {name: {} if _refers(one) else one for name, one in kept["properties"].items()}
+    if kept.get("properties") != top.get("properties"):
+        lost["properties"] = top["properties"]
+    return {**kept, **described(top, lost)}
+
+
+def _refers(schema: Any) -> bool:
+    """Return whether there is a reference in a schema."""
+    text = msgspec.json.encode(schema)
+    return b'"$ref"' in text or b'"$dynamicRef"' in text
 
 
 def object_at_top(schema: Any) -> tuple[JsonObject, JsonObject]:

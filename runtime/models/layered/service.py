@@ -56,7 +56,8 @@ class Service(NamedTuple):
     blocks: of users that it takes: type, and type of the source. set_keys: of a request that
     params may not set; a dot leads to a key inside of a key. file_provider: the layer's name for the keeper
     of files that are named by address or id, if it takes them so. price_list: its name in the list of prices,
-    if that is another. region: of AWS.
+    if that is another. region: of AWS. describes_schemas: a schema may have a
+    description of its own.
     """
 
     provider: str
@@ -78,6 +79,7 @@ class Service(NamedTuple):
     file_provider: Literal["", "google"] = ""
     price_list: str = ""
     region: str = ""
+    describes_schemas: bool = True
 
     @property
     def prices_as(self) -> str:

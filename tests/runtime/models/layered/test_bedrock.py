@@ -164,6 +164,16 @@ def test_a_forced_tool_is_asked_for_where_the_model_takes_one(name: str, params:
     assert len(config["tools"]) == 2
 
 
+def test_the_words_that_nova_does_not_know_stand_in_the_description_of_the_tool() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
+    with BedrockApi([Reply(("Hi.",))]) as api:
+        model = BedrockModel("us.amazon.nova-lite-v1:0", base_url=api.url, region="us-east-1", api_key=KEY)
+        ask(model, asked(tools=[{**LOOK, "input_schema": schema}], model=model.spec))
+    (tool,) = api.seen[0].body["toolConfig"]["tools"]  # type: ignore[index]  # a dict
+    assert tool["toolSpec"]["inputSchema"]["json"] == {"type": "object", "properties": {}}
+    assert tool["toolSpec"]["description"] == 'Look at a file.\nAlso: {"additionalProperties":false}'
+
+
 @STREAMS
 def test_reasoning_goes_back_as_it_came_over_three_turns(service: Service, stream: bool) -> None:
     messages: list[object] = [HELLO]

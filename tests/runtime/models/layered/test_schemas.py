@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.models.layered.schemas import is_strict, sendable
+from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_nova
 from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 from tests.gemini_rules import problem_of
 from tests.runtime.models.anthropic.kit import as_json
@@ -71,7 +71,7 @@ _INNER: st.SearchStrategy[object] = st.one_of(
 _VALUES = st.dictionaries(st.sampled_from("abc"), _INNER, max_size=3)
 
 
-@pytest.mark.parametrize("make", [sendable, sendable_to_gemini])
+@pytest.mark.parametrize("make", [sendable, sendable_to_gemini, sendable_to_nova])
 @given(schema=_OBJECTS, value=_VALUES)
 def test_every_value_that_ours_admits_is_admitted_by_the_one_sent(make: Any, schema: Any, value: Any) -> None:
     if jsonschema.Draft202012Validator(schema).is_valid(value):
@@ -88,6 +88,14 @@ def gemini_problem(schema: Any) -> str:
 @given(schema=_OBJECTS)
 def test_gemini_gets_words_that_it_knows(schema: Any) -> None:
     assert gemini_problem(sendable_to_gemini(as_json(schema))) == ""
+
+
+@given(schema=_OBJECTS)
+def test_nova_gets_three_keywords_without_references(schema: Any) -> None:
+    sent = sendable_to_nova(as_json(schema))
+    assert sent.keys() <= {"type", "properties", "required", "description"}
+    assert "$ref" not in json.dumps({**sent, "description": ""})
+    assert ("Also: " in sent.get("description", "")) or sent.get("properties") == schema.get("properties")
 
 
 @given(schema=_OBJECTS)
