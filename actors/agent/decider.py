@@ -64,10 +64,8 @@ from callboard.actors.agent.turns import (
     take_back,
 )
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import mark, with_reply
@@ -78,7 +76,6 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     ReportJudged,
     Stop,
-    Stopped,
     Told,
     ToolsGiven,
 )
@@ -364,28 +361,6 @@ def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     if may_be_out and state.attempt == 1 and not is_model_out:
         state = take_back(state)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
-
-
-def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
-    """Return the state and the posts of an agent whose decider raised on this message.
-
-    The agent counts the message as an answer and waits to be stopped. If its decider raises again, the agent
-    forgets its conversation and posts `Stopped` at once, so that its session does not wait for it.
-    """
-    if state.phase == "idle" and not isinstance(body, Begin):
-        return state, ()
-    if state.phase not in ("failed", "stopping"):
-        failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
-        try:
-            return decide_agent(failed, seq, body)
-        except Exception:  # not even counting works; the log has the first failure
-            return _forget_all(state)
-    return _forget_all(state)
-
-
-def _forget_all(state: AgentState) -> Decision:
-    rested = AgentState(state.address, phase="idle", turn=state.turn)
-    return rested, (Post(SUPERVISOR, Stopped(state.owed)),)
 
 
 HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {

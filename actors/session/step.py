@@ -11,7 +11,8 @@ Rules
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast, get_args
 
-from callboard.actors.agent.decider import decide_agent, fail_agent
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.failing import fail_agent
 from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post

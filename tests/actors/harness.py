@@ -2,7 +2,8 @@
 
 import msgspec
 
-from callboard.actors.agent.decider import decide_agent, fail_agent
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.failing import fail_agent
 from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import encode

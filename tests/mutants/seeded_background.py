@@ -212,7 +212,7 @@ FAILING: Final = (
     Mutant(
         "failed-forgets-its-call",
         "An agent whose actor fails during its model call drains without waiting for the answer.",
-        "agent.decider",
+        "agent.failing",
         'phase="failed", is_model_out=state.phase == "thinking")',
         'phase="failed")',
     ),

@@ -130,7 +130,7 @@ CALLS: Final = (
     Mutant(
         "second-crash-forgets-the-turn",
         "A host that fails while it drains counts its turns from 1 again in the next ask.",
-        "agent.decider",
+        "agent.failing",
         'phase="idle", turn=state.turn)',
         'phase="idle")',
     ),
