@@ -47,7 +47,7 @@ class ModelAnswer(Part, frozen=True):
     usage: the tokens used, without cost; None if they are not known. failure: the reason if there is no
     answer. model: the model that answered.
     origin: of the content, if it is not that of the model's spec; None if it is.
-    sent: the request as it was sent, if the model tells.
+    sent: the request as it was sent, if the model tells. body: that was sent, for `keep_requests`.
     """
 
     content: Json = NULL
@@ -57,6 +57,7 @@ class ModelAnswer(Part, frozen=True):
     model: str = ""
     origin: Origin | None = None
     sent: Sent | None = None
+    body: bytes = b""
 
 
 @runtime_checkable
