@@ -35,7 +35,7 @@ class _Endpoint:
         body = {name: value for name, value in params.items() if not isinstance(value, Omit | NotGiven)}
         body |= {"stream": stream, **(extra_body or {})}
         options: Any = {"headers": extra_headers, "params": extra_query or {}}
-        if not isinstance(timeout, NotGiven):
+        if timeout is not None and not isinstance(timeout, NotGiven):
             options["timeout"] = timeout
         return await self._client.post(
             self._path,
@@ -53,7 +53,7 @@ class _Chat:
 
 
 def quick_client(**settings: Any) -> AsyncOpenAI:
-    """Return the client. Of its resources it has those that the layer uses: Chat Completions and Responses."""
+    """Return the client, with those resources that the layer uses: Chat Completions and Responses."""
     client = AsyncOpenAI(**settings)  # not a subclass, whose name would go out as the user agent
     chat = _Endpoint(client, "/chat/completions", ChatCompletion, ChatCompletionChunk)
     client.__dict__["chat"] = _Chat(chat)  # in the place of the cached properties of the client
