@@ -48,7 +48,6 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
 # The types of these fields in most answers: one look costs half of five, which counts in a large fan-out.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
 _WHOLE: Final = {int}
-_TEXTS: Final = {"origin": 4, "sent": 2}  # the first fields of these, which are texts
 _NO_MODEL: Final = ModelSpec("")
 _TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or name
 
@@ -233,13 +232,21 @@ class ModelPort:
     def _post(self, request: Event, reply: ModelReplied) -> None:
         grant = request.body
         assert isinstance(grant, CallModel)
-        body = self._bodies.pop(request.seq, b"")
-        # Not for an answer that comes too late: the next body is kept as its difference to a logged one.
-        if body and self._keeper is not None and reply.sent and self._board.gate.may_answer(request.seq):
-            reply = self._keeper.with_body(grant.agent, reply, body, self._board.secrets)
-        self._counts.look(self._board.core.states.get(grant.agent), reply)
+        if self._keeper is not None:
+            reply = self._with_body(self._keeper, request, grant.agent, reply)
+        state = self._board.core.states.get(grant.agent)
+        if isinstance(state, AgentState) and state.fallback is not None:  # else it believes every count
+            self._counts.look(state, reply)
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
+
+    def _with_body(self, keeper: BodyKeeper, request: Event, agent: str, reply: ModelReplied) -> ModelReplied:
+        """Return an answer with the body of its request, if it can still be posted."""
+        body = self._bodies.pop(request.seq, b"")
+        # Not one that comes too late: the next body is kept as its difference to a logged one.
+        if not body or reply.sent is None or not self._board.gate.may_answer(request.seq):
+            return reply
+        return keeper.with_body(agent, reply, body, self._board.secrets)
 
     def _made(self, wish: TurnRequested, answer: object, asked: ModelSpec = _NO_MODEL) -> ModelReplied:
         """Make a reply of a model's answer of any kind. asked: the model that was called."""
@@ -261,7 +268,8 @@ class ModelPort:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
             return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
-        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked.name)
+        reason = self._short(answer.stop_reason)
+        model = "" if answer.model == asked.name else self._short(answer.model)
         made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
         if answer.sent is not None:
             sent = answer.sent
@@ -312,13 +320,17 @@ def checked(answer: object) -> ModelAnswer:
         for (name, kinds), value in zip(_PARTS, parts, strict=True):
             if not isinstance(value, kinds):
                 raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
-    for name in ("origin", "sent"):
-        said: Origin | Sent | None = getattr(answer, name)
-        texts = () if said is None else astuple(said)[: _TEXTS[name]]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {texts!r}")
+    if answer.origin is not None:
+        _check_texts("origin", *astuple(answer.origin))
+    if answer.sent is not None:
+        _check_texts("sent", answer.sent.digest, answer.sent.made_by)
     if answer.usage is not None:
         counts = astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
             raise ValueError(f"the counts of ModelAnswer.usage are whole numbers from 0 up, not {counts!r}")
     return answer
+
+
+def _check_texts(name: str, *texts: object) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {texts!r}")
