@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-programs exhaust bench conformance mutants docs clean
+.PHONY: demo test campaign check crash crash-served crash-programs exhaust bench conformance mutants docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -44,6 +44,9 @@ check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentati
 
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
+
+crash-served: $(STAMP)  ## the same with models behind a server on loopback that speaks Chat Completions
+	$(BIN)/python -m tests.crash --served --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
 
 crash-programs: $(STAMP)  ## kill a program at every point of a sequence and of a gather
 	$(BIN)/python -m tests.crash.test_programs

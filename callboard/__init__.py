@@ -51,6 +51,7 @@ _HOMES = {
         "TellRefused",
         "ToolError",
         "ToolInterrupted",
+        "UnknownModel",
         "UnknownName",
         "WrongHead",
         "WrongKey",

@@ -41,6 +41,7 @@ from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
 from callboard.actors.protocol.errors import TellRefused as TellRefused
 from callboard.actors.protocol.errors import ToolError as ToolError
 from callboard.actors.protocol.errors import ToolInterrupted as ToolInterrupted
+from callboard.actors.protocol.errors import UnknownModel as UnknownModel
 from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
@@ -240,6 +241,7 @@ __all__ = [
     "ToolError",
     "ToolInterrupted",
     "ToolProgress",
+    "UnknownModel",
     "UnknownName",
     "Usage",
     "Verification",

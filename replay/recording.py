@@ -31,6 +31,7 @@ from callboard.replay.exports.writing import Job, export
 from callboard.replay.grouping import Span, spans
 from callboard.replay.reading import Rows, Source
 from callboard.replay.search import Match, Query, search
+from callboard.replay.sent_requests import SentRequest, sent_request
 from callboard.replay.state_changes import Change, changes, value_at
 from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
@@ -274,6 +275,13 @@ class Recording(AbstractContextManager["Recording"]):
         if not isinstance(state, AgentState):
             raise UnknownName(f"{grant.body.agent} is no agent")
         return request_of(state)
+
+    def sent(self, asked: ModelRequest) -> SentRequest | None:
+        """Return the digest of a request as it was sent, and its body if it was kept; None if not known.
+
+        Reads its agent's events only.
+        """
+        return sent_request(self.events_of(asked.address, self.head.seq), asked)
 
     def _grant(self, event: Event) -> Event:
         """Return the model call that an event belongs to."""

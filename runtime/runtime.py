@@ -69,6 +69,8 @@ class Runtime(Operations, Forks):
         session's id, tags and metadata that returns it.
     idle_s: seconds after which an unused session leaves memory; its next use brings it back
         (docs/operate.md). None for never.
+    keep_requests: True keeps the body of every answered model request in the log, as it was sent and without
+        secrets, for `callboard request SEQ --as-sent`. The log grows by about two conversations.
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
     its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
@@ -96,6 +98,7 @@ class Runtime(Operations, Forks):
         deadline_counts_downtime: bool = True,
         deps: object = None,
         idle_s: float | None = None,
+        keep_requests: bool = False,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -109,6 +112,7 @@ class Runtime(Operations, Forks):
             deadline_counts_downtime,
             deps,
             idle_seconds(idle_s),
+            keep_requests,
         )
         self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()

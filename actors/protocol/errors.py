@@ -10,6 +10,7 @@
         MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
         UnknownName               a missing agent, tool, model or session
+          UnknownModel            a model's name without a provider, or with an unknown one
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
         HasForks                  a session whose first events others share
@@ -96,6 +97,10 @@ class AgentsChanged(MisuseError):
 
 class UnknownName(MisuseError, LookupError):
     """A missing agent, tool, model or session."""
+
+
+class UnknownModel(UnknownName):
+    """A model's name that names no provider, or one that is not installed."""
 
 
 class SessionBusy(MisuseError):

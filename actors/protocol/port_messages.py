@@ -38,7 +38,8 @@ class ModelReplied(RichMessage, frozen=True):
     usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
     process was ended politely before; `usage` is what the model had reported by then.
     model: the name of the model that answered; empty if it is the one that was asked, or not known.
-    sent: the request as it was sent, if the model tells.
+    sent: the request as it was sent, if the model tells. body: the part of its body between `sent.head` and
+    `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
     origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
     reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
     """
@@ -53,6 +54,7 @@ class ModelReplied(RichMessage, frozen=True):
     model: str = ""
     origin: Origin | None = None
     sent: Sent | None = None
+    body: tuple[Json, ...] = ()
     reused: int = 0
 
     def __post_init__(self) -> None:

@@ -18,10 +18,16 @@ class Settled(Value, frozen=True):
 
 
 class Sent(Value, frozen=True):
-    """The request as it was sent. digest: SHA-256 of its body. made_by: the libraries that made the body."""
+    """The request as it was sent. digest: SHA-256 of its body. made_by: the libraries that made the body.
+
+    head, tail: if the body is kept, the number of bytes at its beginning and at its end that are those of the
+    body that was kept for the same agent before.
+    """
 
     digest: str
     made_by: str
+    head: int = 0
+    tail: int = 0
 
 
 class SchemaProblem(Value, frozen=True):

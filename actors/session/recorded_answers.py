@@ -149,10 +149,12 @@ class RecordedAnswers:
             return ToolReturned(body.turn, body.call, "ok", self._changes[call], reused=event.seq)
         if isinstance(body, ModelReplied):
             call = (event.recipient, body.turn, OF_MODEL)
+            # Without its body, whose shared bytes are those of a request that the fork may not have.
+            again = replace(body, body=(), reused=event.seq)
             if call not in self._changes or body.status != "ok":
-                return replace(body, reused=event.seq)
+                return again
             self.replaced[call] = event.seq
-            return replace(body, content=_blocks(self._changes[call]), reused=event.seq)
+            return replace(again, content=_blocks(self._changes[call]))
         return body
 
     def changes(self) -> tuple[ForkChange, ...]:

@@ -13,6 +13,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
+from callboard.cli.form_filling import InputEnded, filled
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
@@ -64,13 +65,25 @@ class Approver:
                 talk(line)
             always = "" if question.is_repeat else ", a = always"
             is_form = question.round > 0
+            yes = "yes, field by field" if is_form else "yes"
             more = "values for the form" if is_form else "yes with these arguments"
-            talk(f"y = yes, n = no{'' if is_form else always}, {{...}} = {more}")
+            talk(f"y = {yes}, n = no{'' if is_form else always}, {{...}} = {more}")
             while question.is_open:  # until the arguments fit
-                click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
                 with _told():
-                    _settled(question, verdict(await _typed(), is_form=is_form))
+                    answer = verdict(await _typed("Let it run? [y/N, or why not] "), is_form=is_form)
+                    _settled(question, await _with_values(question, answer))
         return None
+
+
+async def _with_values(question: Approval, answer: ApprovalAnswer) -> ApprovalAnswer:
+    """Return an answer with the values of the question's forms, asked for one by one if it has none."""
+    forms = [form for form in forms_of(question.forms_json) if form.fields]
+    if not answer.is_approved or answer.values is not None or not forms:
+        return answer
+    try:
+        return answer._replace(values=await filled(forms, _typed))
+    except InputEnded:
+        return answer._replace(is_approved=False)
 
 
 @contextlib.contextmanager
@@ -155,8 +168,33 @@ def _settled(question: Approval, answer: ApprovalAnswer) -> None:
         question.deny(answer.note, by=answer.by)
 
 
-async def _typed() -> str:
-    """Read one line from the terminal; empty at its end."""
+async def _typed(prompt: str, is_secret: bool = False) -> str:
+    """Show a prompt and read one line from the terminal; empty at its end. A secret is not shown."""
+    click.echo(prompt, nl=False, err=True)
+    with without_echo(sys.stdin.fileno()) if is_secret else contextlib.nullcontext():
+        line = await _line()
+    if is_secret:
+        click.echo(err=True)  # the line break was not shown either
+    return line
+
+
+@contextlib.contextmanager
+def without_echo(terminal: int) -> Iterator[None]:
+    """Let a terminal show nothing that is typed. terminal: its file descriptor."""
+    import termios  # not on every system; those without it have no terminal to ask on
+
+    before = termios.tcgetattr(terminal)
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+async def _line() -> str:
+    """Read one line; empty at the end of input."""
     loop = asyncio.get_running_loop()  # a thread that waits for a line could not be cancelled
     typed: asyncio.Future[str] = loop.create_future()
 

@@ -2,8 +2,9 @@
 
 0    ok
 1    failed: the outcome is not ok, the log cannot be used, the user's own module raised
-2    usage: arguments or a set-up that cannot work; nothing was recorded
-3    not found: a log, session, event, actor, module, agent, model provider or file
+2    usage: arguments or a set-up that cannot work, such as a model without a key or an unknown provider;
+     nothing was recorded
+3    not found: a log, session, event, actor, module, agent or file
 4    corrupt log
 5    diverged: the code no longer does what the log says
 130  interrupted by Ctrl-C
@@ -23,6 +24,7 @@ from callboard.actors.protocol.errors import (
     SessionNotFound,
     StoreLocked,
     StoreUnreadable,
+    UnknownModel,
     UnknownName,
 )
 from callboard.cli.terminal_escape import safe_line
@@ -39,6 +41,7 @@ BROKEN_PIPE: Final = 141
 # The first class that matches decides; any other error is FAILED.
 _CODES: Final[tuple[tuple[type[CallboardError], int], ...]] = (
     (SessionNotFound, NOT_FOUND),
+    (UnknownModel, USAGE),  # as a missing key: the set-up cannot work
     (UnknownName, NOT_FOUND),
     (MisuseError, USAGE),
     (CorruptLog, CORRUPT),

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from callboard import __version__
 from callboard.cli.errors import Failure, refuse_if
 from callboard.cli.foreground import parse_limits
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import log_option, model_option
-from callboard.cli.recordings import key_options, keyed_log, log_keys
+from callboard.cli.recordings import key_options, keyed_log, log_keys, open_reader
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.log import reading
@@ -85,6 +86,7 @@ def mcp(
     if is_named:
         _add_recordings(server, log)
     if not agent:
+        open_reader(log).close()  # refused here: a client would not see why a log cannot be read
         event_loop.run_until_signal(_serve(server, port))
         return 0
     found, own = choose_model(load_agent(agent), model)
@@ -102,7 +104,7 @@ def _new_server() -> "MCPServer":
         raise Failure(
             f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"
         ) from None
-    return MCPServer("callboard")
+    return MCPServer("callboard", version=__version__)
 
 
 def _add_recordings(server: "MCPServer", log: str) -> None:

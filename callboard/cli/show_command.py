@@ -118,6 +118,7 @@ class _Overview:
     turns: list[Turn]
     host: str = ""
     model: str = ""
+    fallback: tuple[str, ...] = ()
     started: int = 0
     last: int = 0
     is_closed: bool = False
@@ -137,6 +138,7 @@ class _Overview:
         match event.body:
             case SessionOpened(host=host, model=model):
                 self.host, self.model, self.started = host, model.name, event.at
+                self.fallback = tuple(one.name for one in model.fallback)
                 self.tags, self.metadata = event.body.tags, event.body.metadata
             case Ask() as ask:
                 self.turns.append(Turn(event.seq, event.at, ask))
@@ -164,7 +166,7 @@ def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
         "started": f"{local(found.started)}, {took}" if found.last else "not yet",
         "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
         "host": found.host,
-        "model": found.model,
+        "model": ", then ".join((found.model, *found.fallback)),
         **_labels(found),
         "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
         "usage": usage_text(found.usage),
@@ -223,7 +225,7 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "title": title,
         "started": _utc(found.started),
         "last": _utc(found.last),
-        **attributes(found, "is_closed", "host", "model", "agents", "tools", "tags", "metadata"),
+        **attributes(found, "is_closed", "host", "model", "fallback", "agents", "tools", "tags", "metadata"),
         "usage": usage_json(found.usage),
         "events": recording.head.seq,
         "head": _head(recording),

@@ -192,12 +192,14 @@ def request(words: tuple[str, ...], as_sent: bool, model: str, check: bool, log:
     so digests are checked with --check only.
 
     --as-sent makes the body again with the model and the libraries that are installed, and says `same` or
-    `differs`. Nothing is sent. A model that was made with arguments of its own is named by --model.
+    `differs`. Nothing is sent. A model that was made with arguments of its own is named by --model. A body
+    that was kept (`Runtime(keep_requests=True)`) is printed byte for byte, and the comparison on stderr.
 
     \b
     Examples:
       callboard request 5
       callboard request 2026#17 --json | jq '.messages[-1]'
+      callboard request 7 --as-sent | sha256sum
     """
     session, seq = place_of(words)
     recording, _ = open_recording(log, session)

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
-from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownName
+from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownModel
 from callboard.actors.protocol.immutable import NULL, Json, Part
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 
 GROUP: Final = "callboard.models"
 _CLAUDE: Final = "claude-"
+_EXAMPLE: Final = "anthropic:claude-sonnet-5"
+_KNOWN_STARTS: Final = {
+    "openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"),
+    "google": ("gemini-",),
+    "ollama": ("gemma", "llama", "mistral", "qwen", "deepseek-"),
+}
+"""The beginnings of the names of well-known models, by the provider that has them."""
 
 OnText: TypeAlias = Callable[[str], None]
 """Called with each piece of text as it streams in. The text is ephemeral and never logged."""
@@ -49,7 +56,7 @@ class ModelAnswer(Part, frozen=True):
     usage: the tokens used, without cost; None if they are not known. failure: the reason if there is no
     answer. model: the model that answered.
     origin: of the content, if it is not that of the model's spec; None if it is.
-    sent: the request as it was sent, if the model tells.
+    sent: the request as it was sent, if the model tells. body: that was sent, for `keep_requests`.
     """
 
     content: Json = NULL
@@ -59,6 +66,7 @@ class ModelAnswer(Part, frozen=True):
     model: str = ""
     origin: Origin | None = None
     sent: Sent | None = None
+    body: bytes = b""
 
 
 @runtime_checkable
@@ -111,7 +119,7 @@ def is_model(value: object) -> TypeGuard[Model]:
 def model_named(text: str) -> Model:
     """Return the model that `provider:name` names, the same object for the same text.
 
-    Raises UnknownName for a provider that is not installed, and MisuseError for one that cannot make the
+    Raises UnknownModel for a provider that is not installed, and MisuseError for one that cannot make the
     model.
 
     >>> model_named("anthropic:claude-sonnet-5")
@@ -121,9 +129,9 @@ def model_named(text: str) -> Model:
     if not colon and text.startswith(_CLAUDE):
         provider, name = "anthropic", text
     if not provider or not name:
-        raise UnknownName(
+        raise UnknownModel(
             f"model {text!r} names no provider: write provider:name, for example "
-            f"anthropic:claude-sonnet-5; {_installed()}"
+            f"{_provider_of(text)}; {_installed()}"
         )
     return _made(_entry(provider), text, name)
 
@@ -133,7 +141,7 @@ def _entry(provider: str) -> "EntryPoint":
 
     found = list(entry_points(group=GROUP, name=provider))
     if not found:
-        raise UnknownName(
+        raise UnknownModel(
             f"there is no model provider {provider!r}{_near(provider)}; {_installed()}; install the package "
             "that brings it "
             f"(one with an entry point {provider!r} in the group {GROUP!r})"
@@ -142,6 +150,16 @@ def _entry(provider: str) -> "EntryPoint":
         owners = ", ".join(sorted(f"{_package(one)} ({one.value})" for one in found))
         raise MisuseError(f"two packages bring the model provider {provider!r}: {owners}; uninstall one")
     return found[0]
+
+
+def _provider_of(text: str) -> str:
+    """Return the name with the provider that has such models, if it is installed; else an example."""
+    from importlib.metadata import entry_points
+
+    names = entry_points(group=GROUP).names
+    found = (one for one, starts in _KNOWN_STARTS.items() if text.startswith(starts) and one in names)
+    provider = next(found, "")
+    return f"{provider}:{text}" if provider else _EXAMPLE
 
 
 def _near(provider: str) -> str:

@@ -24,6 +24,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.live_answer import LiveAnswer
 from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
@@ -42,6 +43,7 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("model", (str,)),
     ("origin", (Origin, type(None))),
     ("sent", (Sent, type(None))),
+    ("body", (bytes,)),
 )
 # The types of these fields in most answers: one look costs half of five, which counts in a large fan-out.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
@@ -63,12 +65,22 @@ class LiveTexts(Protocol):
 
 
 class ModelPort:
-    """The model calls of one session. texts: gets each piece of streamed text. counts: of the runtime."""
+    """The model calls of one session. texts: gets each piece of streamed text. counts: of the runtime.
+
+    keeper: keeps the bodies of requests, if they are kept.
+    """
 
     def __init__(
-        self, board: Board, models: Mapping[str, Model], texts: LiveTexts, counts: CountWatch
+        self,
+        board: Board,
+        models: Mapping[str, Model],
+        texts: LiveTexts,
+        counts: CountWatch,
+        keeper: BodyKeeper | None = None,
     ) -> None:
         self._board = board
+        self._keeper = keeper
+        self._bodies: dict[int, bytes] = {}
         self._counts = counts
         self._models = models
         self._texts = texts
@@ -77,7 +89,7 @@ class ModelPort:
         self._live: dict[int, LiveAnswer] = {}
         self._buffer_of = self._text_buffer  # one object for all calls
         self._keeping = [model for model in models.values() if isinstance(model, KeepsRuns)]
-        if self._keeping:
+        if self._keeping or keeper is not None:
             board.on_agent_end = self._ended
 
     def start(self, request: Event) -> None:
@@ -130,6 +142,7 @@ class ModelPort:
     async def aclose(self) -> None:
         """Cancel all calls."""
         self._waiting.clear()
+        self._bodies.clear()
         self._ended("")
         await self._tasks.aclose()
 
@@ -139,6 +152,8 @@ class ModelPort:
         return self._board.secrets.stream(show)
 
     def _ended(self, address: str) -> None:
+        if self._keeper is not None:
+            self._keeper.forget(address)
         for model in self._keeping:
             try:
                 model.ended(self._board.session_id, address)
@@ -168,7 +183,8 @@ class ModelPort:
     ) -> None:
         try:
             try:
-                answer = await work
+                # Not by a method for both: ten thousand calls may wait, and each would hold one more frame.
+                answer = await (work if self._keeper is None else self._kept_answer(request.seq, work))
             finally:
                 live.end()
         except asyncio.CancelledError:
@@ -181,6 +197,20 @@ class ModelPort:
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
         finally:
             self._live.pop(request.seq, None)
+
+    async def _kept_answer(self, seq: int, work: Awaitable[ModelAnswer]) -> ModelAnswer:
+        """Load the bodies that were kept earlier, wait for an answer, and note the body of its request."""
+        assert self._keeper is not None
+        try:
+            await self._keeper.load()
+        except asyncio.CancelledError:
+            if callable(close := getattr(work, "close", None)):
+                close()  # else Python warns that it was never awaited
+            raise
+        answer = await work
+        if isinstance(answer, ModelAnswer) and answer.sent is not None and type(answer.body) is bytes:
+            self._bodies[seq] = answer.body
+        return answer
 
     def _let_in(self, request: Event) -> bool:
         answer = self._waiting.pop(request.seq, None)
@@ -202,11 +232,21 @@ class ModelPort:
     def _post(self, request: Event, reply: ModelReplied) -> None:
         grant = request.body
         assert isinstance(grant, CallModel)
+        if self._keeper is not None:
+            reply = self._with_body(self._keeper, request, grant.agent, reply)
         state = self._board.core.states.get(grant.agent)
         if isinstance(state, AgentState) and state.fallback is not None:  # else it believes every count
             self._counts.look(state, reply)
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
+
+    def _with_body(self, keeper: BodyKeeper, request: Event, agent: str, reply: ModelReplied) -> ModelReplied:
+        """Return an answer with the body of its request, if it can still be posted."""
+        body = self._bodies.pop(request.seq, b"")
+        # Not one that comes too late: the next body is kept as its difference to a logged one.
+        if not body or reply.sent is None or not self._board.gate.may_answer(request.seq):
+            return reply
+        return keeper.with_body(agent, reply, body, self._board.secrets)
 
     def _made(self, wish: TurnRequested, answer: object, asked: ModelSpec = _NO_MODEL) -> ModelReplied:
         """Make a reply of a model's answer of any kind. asked: the model that was called."""
@@ -232,7 +272,8 @@ class ModelPort:
         model = "" if answer.model == asked.name else self._short(answer.model)
         made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
         if answer.sent is not None:
-            made = replace(made, sent=Sent(*map(self._short, astuple(answer.sent))))
+            sent = answer.sent
+            made = replace(made, sent=Sent(self._short(sent.digest), self._short(sent.made_by)))
         if answer.origin is None or answer.origin == asked.made_by:
             return made
         return replace(made, origin=Origin(*map(self._short, astuple(answer.origin))))
@@ -280,9 +321,9 @@ def checked(answer: object) -> ModelAnswer:
             if not isinstance(value, kinds):
                 raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
     if answer.origin is not None:
-        _check_texts("origin", answer.origin)
+        _check_texts("origin", *astuple(answer.origin))
     if answer.sent is not None:
-        _check_texts("sent", answer.sent)
+        _check_texts("sent", answer.sent.digest, answer.sent.made_by)
     if answer.usage is not None:
         counts = astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
@@ -290,6 +331,6 @@ def checked(answer: object) -> ModelAnswer:
     return answer
 
 
-def _check_texts(name: str, said: Origin | Sent) -> None:
-    if not all(isinstance(part, str) for part in astuple(said)):
-        raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")
+def _check_texts(name: str, *texts: object) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {texts!r}")

@@ -37,6 +37,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.ports.approval_port import ApprovalPort
+from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.context_port import ContextPort
@@ -113,6 +114,7 @@ class Settings:
     counts_downtime: bool
     deps: object
     idle_s: float | None
+    keeps_requests: bool
 
 
 @dataclass
@@ -367,7 +369,8 @@ class SessionStarter:
         hub = StreamHub(board, self.log)
         approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
         session.connect(LiveParts(board, hub, approvals))
-        models = ModelPort(board, found.models, hub, self.counts)
+        keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
+        models = ModelPort(board, found.models, hub, self.counts, keeper)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)

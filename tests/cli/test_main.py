@@ -98,6 +98,7 @@ def test_ctrl_c_while_looking_is_no_error(callboard: Callboard, monkeypatch: pyt
     [
         ("SessionNotFound", 3),
         ("UnknownName", 3),
+        ("UnknownModel", 2),
         ("MissingKey", 2),
         ("InvalidAgent", 2),
         ("StoreUnreadable", 4),

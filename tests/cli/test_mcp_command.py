@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from callboard import Agent, MCPServer, Runtime
+from callboard import Agent, MCPServer, Runtime, __version__
 from callboard.cli.mcp_recordings import PAGE_BYTES, page
 from tests.cli.conftest import Callboard
 from tests.runtime.mcp.kit import asking
@@ -341,3 +341,20 @@ def test_without_an_agent_and_a_log_there_is_nothing_to_serve(callboard: Callboa
     done = callboard("mcp")
     assert done.exit_code == 2
     assert "--log FILE" in done.stderr
+
+
+def test_a_log_that_is_not_there_is_refused_before_anything_is_served(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    done = callboard("mcp", "--log", str(tmp_path / "none.db"))
+    assert done.exit_code == 3
+    assert "there is no log at" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_server_names_its_version(place: Path) -> None:
+    async def scene(client: Client) -> None:
+        assert client.server_info is not None
+        assert client.server_info.version == __version__
+
+    served(place, "served:host")(scene)

@@ -2,7 +2,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from callboard import Agent, Limits, ModelFailure, Reply, Runtime, ScriptedModel, call, say, tool
+from callboard import Agent, Fallback, Limits, ModelFailure, Reply, Runtime, ScriptedModel, call, say, tool
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
@@ -168,3 +168,12 @@ def test_the_report_that_differs_from_its_siblings_is_marked(callboard: Callboar
     add_session(own_log, "poisoned", list(recording.events))
     lines = callboard("tree", "poisoned", "--reports", "--log", str(own_log)).stdout.splitlines()
     assert [line.split()[1] for line in lines if "*" in line] == [f"host.{WRONG}*"]
+
+
+def test_all_models_of_a_fallback_are_named(callboard: Callboard, tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    models = [ScriptedModel(["Hi."], name=name) for name in ("first", "second", "third")]
+    Runtime(str(log), model=Fallback(models)).run_sync(Agent("host"), "Hi.")
+    assert "first, then second, then third" in callboard("show", "--log", str(log)).stdout
+    shown = json.loads(callboard("show", "--json", "--log", str(log)).stdout)
+    assert (shown["model"], shown["fallback"]) == ("first", ["second", "third"])

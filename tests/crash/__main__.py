@@ -2,9 +2,10 @@
 
     python -m tests.crash --kills 1000 --seed 1
 
-Prints how often each point was hit. Exit code 1 if a check failed; then the folder of the round, with its
-log and notes, is kept. `--seed S --first N` starts with that round again: the same sessions, and deaths at
-similar moments. The exact moments depend on the machine.
+With `--served` the models are those of a server on loopback that speaks Chat Completions, over the real
+client. Prints how often each point was hit. Exit code 1 if a check failed; then the folder of the round, with
+its log and notes, is kept. `--seed S --first N` starts with that round again: the same sessions, and deaths
+at similar moments. The exact moments depend on the machine.
 """
 
 import argparse
@@ -29,7 +30,9 @@ def main() -> int:
     """Run the campaign and return the exit code."""
     args = _arguments()
     folder = Path(args.folder or tempfile.mkdtemp(prefix="callboard-crash-"))
-    plan = Plan(args.kills, args.seed, args.first, args.every, args.only, args.break_, args.patience)
+    plan = Plan(
+        args.kills, args.seed, args.first, args.every, args.only, args.break_, args.patience, args.served
+    )
     if args.worker:
         result = run(folder, plan, _Progress(plan).show)
         print(msgspec.json.encode(result).decode())
@@ -56,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--break", dest="break_", choices=BREAKS, default="", help="break the runtime in this way"
     )
+    parser.add_argument("--served", action="store_true", help="ask a server that speaks Chat Completions")
     parser.add_argument("--folder", default="", help="folder of the logs during the campaign")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds that a run may take")
     parser.add_argument("--every", type=int, default=1, help=argparse.SUPPRESS)
@@ -73,6 +77,7 @@ def side_by_side(folder: Path, plan: Plan, workers: int) -> Result:
         command += ["--first", str(plan.first + number), "--patience", str(plan.patience_s)]
         command += ["--only", plan.only] if plan.only else []
         command += ["--break", plan.break_] if plan.break_ else []
+        command += ["--served"] * plan.is_served
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT))
     total = Result({})
     for process in running:

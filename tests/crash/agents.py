@@ -20,6 +20,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.agent import Agent
+from callboard.runtime.models.protocol import Model
 from callboard.runtime.models.scripted import Call, ScriptedModel, Step, call, calls, fail, say
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.shared_state import SharedKey
@@ -130,11 +131,15 @@ def is_program(seed: str) -> bool:
     return Random(f"{seed}/host").random() < 0.2
 
 
-def host_of(seed: str, deed: Deed) -> Agent:
-    """Create the host of a session, with its model."""
+def scripted_model(seed: str) -> Model:
+    """Create the model of a session in which no service is asked."""
+    return ScriptedModel(Script(seed), max_tokens=200, usage=Usage(input_tokens=40, output_tokens=60))
+
+
+def host_of(seed: str, deed: Deed, model: Model) -> Agent:
+    """Create the host of a session. model: of its agents, but for programs."""
     every = tools(deed)
     later = [extra_of(deed)]
-    model = ScriptedModel(Script(seed), max_tokens=200, usage=Usage(input_tokens=40, output_tokens=60))
     digger = Agent("digger", description="Digs.", tools=every, later_tools=later, context=view_of)
     worker = Agent(
         "worker",

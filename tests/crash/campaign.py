@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from tests.crash.child import STACKS, Job, Talk
 from tests.crash.leaving import LOOP_END, POLITE, SERVED
 from tests.crash.notes import SeenSleep, read_seen
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
+from tests.crash.service import serving
 from tests.crash.verdict import heads_of, seen_up_to, wrong_after_kill, wrong_after_leaving, wrong_at_end
 
 PATIENCE_S: Final = 60.0
@@ -38,6 +40,7 @@ KILLS_PER_ROUND_MAX: Final = 8
 FRESH_EVERY: Final = 20
 _OFTEN: Final = ("before append", "after append", "in a transaction", "in a commit", TORN)
 """Points that a run passes many times."""
+_LAYER: Final = ("callboard.runtime.models.layered.layer", "callboard.runtime.models.layered.openai_layer")
 _LATE: Final = ("in a transaction", "in a commit", "in a checkpoint")
 """Points that SQLite reports before it does the work that the kill cuts off."""
 
@@ -48,7 +51,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The settings of a campaign.
 
     first, every: the numbers of the rounds. only: the only point to kill at. break_: the way in which the
-    runtime is broken. patience_s: the longest time of a run.
+    runtime is broken. patience_s: the longest time of a run. is_served: a server on loopback answers the
+    models' requests.
     """
 
     kills: int
@@ -58,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
     only: str = ""
     break_: str = ""
     patience_s: float = PATIENCE_S
+    is_served: bool = False
 
 
 class Result(msgspec.Struct):
@@ -89,10 +94,11 @@ class Result(msgspec.Struct):
 class Round:
     """One log file, from its first run to its last."""
 
-    def __init__(self, folder: Path, seed: str, result: Result, plan: Plan) -> None:
+    def __init__(self, folder: Path, seed: str, result: Result, plan: Plan, service: str = "") -> None:
         self.folder = folder
         self.result = result
         self.plan = plan
+        self.service = service
         self.chance = Random(seed)
         self.talks = tuple(
             self._talk(f"s{number}", f"{seed}/{number}") for number in range(self.chance.randint(1, 3))
@@ -144,7 +150,8 @@ class Round:
         possible = [point for point in POINTS if self.runs or point not in IN_RESUME]
         point = self.plan.only or self._next(possible)
         nth = 1 if point in IN_RESUME else chance.randint(1, 40 if point in _OFTEN else 6)
-        after_s = chance.uniform(0.0, 0.15) if point in (RANDOM, *POLITE) else 0.0
+        longest_s = 0.6 if self.service else 0.15
+        after_s = chance.uniform(0.0, longest_s) if point in (RANDOM, *POLITE) else 0.0
         is_late = chance.random() < 0.6 and point in (*_LATE, *POLITE)
         return Death(point, nth, after_s, is_late, chance.randint(40, TORN_AT_MAX))
 
@@ -161,7 +168,8 @@ class Round:
         seen = seen_up_to(self.folder)
         is_whole = self.chance.random() < 0.2  # sometimes a user watches from the start again
         watch_from = {} if is_whole else {name: seq + 1 for name, seq in seen.items()}
-        job = Job(str(self.folder), self.talks, death, watch_from, self.idle_s, self.plan.break_)
+        settings = (self.idle_s, self.plan.break_, self.service)
+        job = Job(str(self.folder), self.talks, death, watch_from, *settings)
         bell, rope = os.pipe()
         try:
             pid = self._born(job, bell, rope)
@@ -210,14 +218,19 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float, stacks_path: Pat
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
     """Run rounds until enough processes are killed or a check fails. told: gets the result after each."""
-    for module in ("callboard.runtime.schemas.compiled", SERVED):
+    for module in ("callboard.runtime.schemas.compiled", SERVED, *_LAYER * plan.is_served):
         import_module(module)  # here, so that no run imports it again
+    with serving() if plan.is_served else nullcontext("") as service:
+        return _rounds(folder, plan, told, service)
+
+
+def _rounds(folder: Path, plan: Plan, told: Callable[[Result], None], service: str) -> Result:
     result = Result({})
     number = plan.first
     while result.killed < plan.kills and not result.wrong:
         place = folder / f"round-{number}"
         place.mkdir(parents=True)
-        one = Round(place, f"{plan.seed}/{number}", result, plan)
+        one = Round(place, f"{plan.seed}/{number}", result, plan, service)
         wrong = one.play(min(one.chance.randint(2, KILLS_PER_ROUND_MAX), plan.kills - result.killed))
         result.wrong += [f"round {number}: {what}" for what in wrong]
         _count(result, one)

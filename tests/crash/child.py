@@ -23,12 +23,13 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError, SessionEnded, TellRefused
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
+from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
 from tests.crash import leaving, stacks
-from tests.crash.agents import SCHEMA, TOOL_SETS, host_of, is_program, limits_of
+from tests.crash.agents import SCHEMA, TOOL_SETS, host_of, is_program, limits_of, scripted_model
 from tests.crash.broken import BREAKS
 from tests.crash.notes import (
     Effect,
@@ -70,7 +71,7 @@ class Job(msgspec.Struct, frozen=True):
     """A run: its folder, its sessions and its death.
 
     watch_from: the first seq to watch, by session. idle_s: None for sessions that never sleep; else they
-    sleep after every ask.
+    sleep after every ask. service: the address of the models' server; "" for scripted models.
     """
 
     folder: str
@@ -79,6 +80,7 @@ class Job(msgspec.Struct, frozen=True):
     watch_from: dict[str, int] = {}
     idle_s: float | None = None
     break_: str = ""
+    service: str = ""
 
     @property
     def log(self) -> Path:
@@ -127,7 +129,8 @@ class _Program:
     async def begun(self) -> AsyncIterator[Awaitable[object]]:
         """Open the runtime and begin to drive every session to its end. Leave the runtime at the end."""
         log = DyingLog(self.job.log, self.reaper, self.seen)
-        async with Runtime(log, approve=self.approve, idle_s=self.job.idle_s) as runtime:
+        keeps = bool(self.job.service)
+        async with Runtime(log, approve=self.approve, idle_s=self.job.idle_s, keep_requests=keeps) as runtime:
             known = {row.session_id for row in await log.sessions()}
             talks = (self.talk(runtime, talk, talk.name in known) for talk in self.job.talks)
             try:
@@ -138,7 +141,7 @@ class _Program:
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
         """Open or resume one session, ask all its asks and close it."""
-        host = host_of(talk.seed, self.deed)
+        host = host_of(talk.seed, self.deed, self.model_of(talk.seed))
         try:
             if is_known:
                 session = await runtime.resume(talk.name, host)
@@ -154,6 +157,14 @@ class _Program:
         await self.drive(session, talk, talk.asks - talk.reopens)
         if talk.reopens:
             await self.reopened(runtime, talk, host)
+
+    def model_of(self, seed: str) -> Model:
+        """Create the model of a session."""
+        if not self.job.service:
+            return scripted_model(seed)
+        from tests.crash.service import ServedScript  # its library takes a second that others do not need
+
+        return ServedScript(self.job.service, seed)
 
     async def reopened(self, runtime: Runtime, talk: Talk, host: Agent) -> None:
         """Continue a closed session with its last ask, unless that has ended."""

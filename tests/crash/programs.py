@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from callboard import Agent, AskFailed, Interrupted, NotApproved, ProgramContext, program
-from callboard.runtime.models.scripted import ScriptedModel
+from callboard.runtime.models.protocol import Model
 from callboard.runtime.tools.tool import Tool
 
 NAME: Final = "pipeline"
@@ -23,7 +23,7 @@ Ends = dict[str, str]
 """The ends of asks, by label."""
 
 
-def program_of(tools: Sequence[Tool], agents: Sequence[Agent], model: ScriptedModel) -> Agent:
+def program_of(tools: Sequence[Tool], agents: Sequence[Agent], model: Model) -> Agent:
     """Create the program. agents: it delegates to the first, and lets all race."""
 
     @program(
@@ -45,7 +45,7 @@ def program_of(tools: Sequence[Tool], agents: Sequence[Agent], model: ScriptedMo
     return pipeline
 
 
-def _ask(ctx: ProgramContext, agents: Sequence[Agent], model: ScriptedModel) -> tuple[str, Awaitable[object]]:
+def _ask(ctx: ProgramContext, agents: Sequence[Agent], model: Model) -> tuple[str, Awaitable[object]]:
     """Draw an ask, and return its label with it."""
     chance = ctx.random()
     label = f"{NAME}/{chance.getrandbits(64):x}"

@@ -13,6 +13,7 @@ from tests.crash.broken import BREAKS
 from tests.crash.campaign import PATIENCE_S, Plan
 from tests.crash.notes import Effect, Notes, read_effects
 from tests.crash.points import POINTS
+from tests.effort import effort
 
 NOTICED: dict[str, str | tuple[str, ...]] = {
     # A call that waits to run again may be stopped first, and is said to have never started then.
@@ -37,6 +38,13 @@ def test_sixty_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tm
     assert set(result.kills) == set(POINTS), "some points were not met"
     assert result.fresh, "no run was a new interpreter"
     assert result.slept, "no session slept"
+
+
+@pytest.mark.slow
+def test_killed_processes_that_ask_a_server_keep_what_was_sent_and_repeat_no_write(tmp_path: Path) -> None:
+    result = side_by_side(tmp_path, Plan(effort(6, 200), "1", is_served=True), 2)
+    assert not result.wrong, "\n".join(lines(result))
+    assert result.effects, "no tool was called"
 
 
 def test_every_way_to_break_the_runtime_is_tried() -> None:

@@ -3,6 +3,7 @@
 Each check returns or yields its findings as sentences.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.kept_bodies import body_after
 from callboard.actors.protocol.messages import DeciderFailed
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -122,6 +124,7 @@ def _wrong_in_session(
     yield from wrong_tells(events, seen, is_over=asks is not None)
     yield from wrong_state(events, name, effects, seen)
     yield from wrong_programs(events)
+    yield from _wrong_bodies(events)
     if asks is not None:
         yield from _at_end(recording, events, asks)
 
@@ -183,6 +186,16 @@ def _effects(events: Sequence[Event], name: str, effects: Sequence[Effect]) -> I
             yield f"write {key} ran {times} times"
         if effect_ != "read" and times == 0 and status.get(call.seq) == "ok":
             yield f"{key} is said to have run, and never did"
+
+
+def _wrong_bodies(events: Sequence[Event]) -> Iterator[str]:
+    """Yield the answers whose request was kept and is not the one that was sent."""
+    last: dict[str, bytes] = {}
+    for event in events:
+        if isinstance(reply := event.body, ModelReplied) and reply.sent is not None:
+            body = last[event.recipient] = body_after(last.get(event.recipient, b""), reply)
+            if not reply.body or hashlib.sha256(body).hexdigest() != reply.sent.digest:
+                yield f"event {event.seq} does not keep the body that was sent"
 
 
 def _at_end(recording: Recording, events: Sequence[Event], asks: int) -> Iterator[str]:

@@ -30,7 +30,7 @@ FORKS: Final = (
         "billed-again",
         "A reused reply counts as one that was paid for.",
         "session.recorded_answers",
-        '            if call not in self._changes or body.status != "ok":\n                return replace(body, reused=event.seq)\n',
+        '            if call not in self._changes or body.status != "ok":\n                return again\n',
         '            if call not in self._changes or body.status != "ok":\n                return body\n',
     ),
     Mutant(

@@ -21,11 +21,11 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
-from callboard.runtime.models.anthropic.wire import exchange
+from callboard.runtime.models.anthropic.wire import exchange, sent_as
 from callboard.runtime.models.failures import CallFailed, for_log
 from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.near_names import near_names, with_near_names
@@ -160,10 +160,7 @@ class AnthropicModel:
         """Ask once. A fault of the service, the network or the key is returned as a failure."""
         try:
             self.check()
-            said = self._translator.messages_for(request)
-            body = body_of(
-                request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools
-            )
+            body = self._body(request)
             return await exchange(await self._opened(), body, headers_of(request), on_text)
         except Unsayable as error:
             failed = CallFailed(unsayable(request, error), ZERO)
@@ -178,6 +175,17 @@ class AnthropicModel:
         failure = msgspec.structs.replace(failed.failure, message=message)
         failure = with_near_names(failure, self.spec.name, KNOWN)
         return ModelAnswer(failure=failure, usage=failed.usage)
+
+    def written(self, request: ModelRequest) -> Sent:
+        """Return the digest of the body that would be sent now. Raises MisuseError."""
+        try:
+            return sent_as(self._body(request))
+        except Unsayable as error:
+            raise MisuseError(f"the request cannot be written now: {error}") from error
+
+    def _body(self, request: ModelRequest) -> bytes:
+        said = self._translator.messages_for(request)
+        return body_of(request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
 
     def secrets(self) -> Mapping[str, str]:
         """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""

@@ -5,15 +5,21 @@ and `AsyncStream.raw_events`, which splits a stream into events without interpre
 """
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from msgspec.structs import replace
+
+from callboard.actors.protocol.value_types import Sent
+from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import failure_of
-from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
+from callboard.runtime.models.failures import PAGES, CallFailed, broken_stream, garbage_answer
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.versions import made_by
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,16 +41,28 @@ async def exchange(
 ) -> ModelAnswer:
     """Send a request and read its answer. Raises CallFailed, and what the SDK and its HTTP client raise."""
     response = await _post(client, body, headers)
+    # From the HTTP client, which has the bytes that went out, whatever the SDK did to those it was given.
+    sent = response.request.content
     try:
         kind = response.headers.get("content-type", "")
         # The answer decides, not the request: some proxies always stream, some never.
         if kind.startswith("text/event-stream"):
-            return await _read_stream(response, on_text)
-        return answer_of_body(await _read_body(response))
+            answer = await _read_stream(response, on_text)
+        elif kind.startswith(PAGES):
+            at = endpoint_of(str(response.request.url))
+            raise garbage_answer(f"{at} answered with a web page: check base_url")
+        else:
+            answer = answer_of_body(await _read_body(response))
+        return replace(answer, sent=sent_as(sent), body=sent)
     finally:
         # An error while the connection closes must not spoil a whole answer.
         with suppress(Exception):
             await response.aclose()
+
+
+def sent_as(body: bytes) -> Sent:
+    """Return the digest of a body, and the libraries that made it."""
+    return Sent(hashlib.sha256(body).hexdigest(), made_by("anthropic"))
 
 
 async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) -> "httpx2.Response":

@@ -7,7 +7,6 @@ a resume, are converted on a thread, because that would hold the event loop.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from typing import Final, NamedTuple, cast
 
 import msgspec
@@ -43,6 +42,7 @@ from callboard.runtime.models.layered.schemas import is_strict, sendable
 from callboard.runtime.models.layered.wire import EXCHANGE, Captured, Exchange, LayeredClient
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.versions import made_by
 
 # One message takes the client 0.2 ms, and a megabyte of them about 10 ms more.
 ON_LOOP_MESSAGES: Final = 16
@@ -79,7 +79,7 @@ class Layer:
         self._maker = maker
         self._options = options
         self._client = client
-        self._made_by = _versions(options.libraries)
+        self._made_by = made_by("pydantic-ai-slim", *options.libraries)
         self._tools: tuple[tuple[Json, ...], list[ToolDefinition]] = ((), [])
 
     async def ask(self, request: Asked, messages: tuple[Json, ...], on_text: OnText) -> ModelAnswer:
@@ -94,7 +94,7 @@ class Layer:
         response = await self._exchanged(exchange, said, request, on_text)
         self.sent.keep(key, messages, exchange.items, known)
         answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
-        return replace(answer, sent=self._sent(exchange))
+        return replace(answer, sent=self._sent(exchange), body=exchange.body)
 
     def written(self, request: Asked, messages: tuple[Json, ...]) -> Sent:
         """Write the request without sending it; blocks. Raises CallFailed."""
@@ -220,8 +220,3 @@ def _no_server_tool(fields: dict[str, msgspec.Raw]) -> CallFailed:
 
 def _joined(known: bytes, new: bytes) -> bytes:
     return b",".join(filter(None, (known, new)))
-
-
-def _versions(libraries: Sequence[str]) -> str:
-    """Return the names and versions of the adapter and the libraries that make a request."""
-    return ", ".join(f"{name} {version(name)}" for name in ("callboard", "pydantic-ai-slim", *libraries))

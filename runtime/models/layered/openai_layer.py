@@ -13,6 +13,7 @@ from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
+from callboard.runtime.models.layered.openai_client import quick_client
 from callboard.runtime.models.layered.opened import Opened
 
 
@@ -35,7 +36,7 @@ def profile(*, is_sealed: bool = False, limit: str = "") -> OpenAIModelProfile:
 
 def client_of(opened: Opened) -> AsyncOpenAI:
     """Return the provider's client, which sends each request once."""
-    return AsyncOpenAI(
+    return quick_client(
         base_url=opened.base_url, api_key=opened.key or "none", http_client=opened.client, max_retries=0
     )
 

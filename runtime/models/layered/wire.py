@@ -14,13 +14,18 @@ import httpx2
 
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.addresses import endpoint_of
-from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
+from callboard.runtime.models.failures import (
+    PAGES,
+    CallFailed,
+    garbage_answer,
+    network_failure,
+    unconnected,
+)
 from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids
 from callboard.runtime.models.layered.dialects import Dialect
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20
-_PAGES: Final = ("text/html", "application/xhtml+xml")
 
 
 class Captured(Exception):
@@ -157,7 +162,7 @@ async def _check(exchange: Exchange, response: httpx2.Response, is_stream: bool)
         return
     start = (await _beginning(response)).decode("utf-8", "replace").strip()
     what = f"the service answered with {kind}, not {wanted}: {start[:200]!r}"
-    if kind in _PAGES:
+    if kind in PAGES:
         what = f"{endpoint_of(str(response.request.url))} answered with a web page: check base_url"
     elif kind == "application/json":
         what = f"the service answered without a stream; pass stream=False: {start[:200]!r}"

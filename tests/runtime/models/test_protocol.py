@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Limits, MisuseError, ModelSpec, Runtime, ScriptedModel, UnknownName
+from callboard import Agent, Limits, MisuseError, ModelSpec, Runtime, ScriptedModel, UnknownModel, UnknownName
 from callboard.actors.protocol.errors import InvalidAgent, ScriptError
 from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
@@ -108,6 +108,20 @@ def test_a_script_is_named_by_where_it_stands() -> None:
 @pytest.mark.parametrize("text", ["", ":", "claude", "gpt-5", "local:", ":name"])
 def test_a_text_without_a_provider_or_a_name_is_refused(text: str) -> None:
     with pytest.raises(UnknownName, match=r"provider:name, .* installed providers: anthropic, .*scripted"):
+        model_named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("gpt-5", "openai:gpt-5"),
+        ("o3-mini", "openai:o3-mini"),
+        ("llama3", "ollama:llama3"),
+        ("x", "anthropic:"),
+    ],
+)
+def test_a_well_known_model_without_a_provider_is_named_with_it(text: str, example: str) -> None:
+    with pytest.raises(UnknownModel, match=f"for example {example}"):
         model_named(text)
 
 

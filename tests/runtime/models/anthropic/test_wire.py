@@ -270,3 +270,11 @@ def test_lone_surrogates_and_nul_come_through_for_the_boundary_to_clean(
     answer, _ = ask_at(api.url, stream=stream)
     assert content_of(answer) == body["content"]
     bytes(answer.content).decode()
+
+
+def test_a_web_page_is_told_with_its_address(api: MessagesApi) -> None:
+    api.add(Canned(b"<html></html>", 200, {"content-type": "text/html; charset=utf-8"}))
+    failure, answer = failure_at(api.url)
+    assert failure.code == "garbage"
+    assert failure.message == f"{api.url}/v1/messages answered with a web page: check base_url"
+    assert answer.usage is None

@@ -1,0 +1,63 @@
+"""OpenAI's client, without the walk of its `create` methods through the whole request.
+
+Those look at each value of each message for names and files to rewrite, by the types of the parameters. The
+layer writes messages as they go out, so there is nothing to rewrite, and the walk takes a quarter of a call.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from openai import AsyncOpenAI, AsyncStream, NotGiven, Omit
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+
+
+class _Endpoint:
+    """One endpoint. whole, event: the types of an answer, and of an event of its stream."""
+
+    def __init__(self, client: AsyncOpenAI, path: str, whole: type[Any], event: Any) -> None:
+        self._client = client
+        self._path = path
+        self._whole = whole
+        self._stream = AsyncStream[event]
+
+    async def create(
+        self,
+        *,
+        stream: bool = False,
+        extra_headers: Mapping[str, str] | None = None,
+        extra_query: Mapping[str, object] | None = None,
+        extra_body: Mapping[str, object] | None = None,
+        timeout: Any = None,  # noqa: ASYNC109  # a parameter of the client's method
+        **params: Any,
+    ) -> Any:
+        """Send a request, as the client's method of this name does."""
+        body = {name: value for name, value in params.items() if not isinstance(value, Omit | NotGiven)}
+        body |= {"stream": stream, **(extra_body or {})}
+        options: Any = {"headers": extra_headers, "params": extra_query or {}}
+        if timeout is not None and not isinstance(timeout, NotGiven):
+            options["timeout"] = timeout
+        return await self._client.post(
+            self._path,
+            cast_to=self._whole,
+            # Not by the client, whose encoder holds the interpreter's lock for 30 ms at a megabyte.
+            content=msgspec.json.encode(body),
+            options=options,
+            stream=stream,
+            stream_cls=self._stream,
+        )
+
+
+class _Chat:
+    def __init__(self, completions: _Endpoint) -> None:
+        self.completions = completions
+
+
+def quick_client(**settings: Any) -> AsyncOpenAI:
+    """Return the client, with those resources that the layer uses: Chat Completions and Responses."""
+    client = AsyncOpenAI(**settings)  # not a subclass, whose name would go out as the user agent
+    chat = _Endpoint(client, "/chat/completions", ChatCompletion, ChatCompletionChunk)
+    client.__dict__["chat"] = _Chat(chat)  # in the place of the cached properties of the client
+    client.__dict__["responses"] = _Endpoint(client, "/responses", Response, ResponseStreamEvent)
+    return client
