@@ -181,14 +181,17 @@ class Recording(AbstractContextManager["Recording"]):
             tree.add(event)
         return tree
 
-    def export(self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False) -> None:
+    def export(
+        self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False, agent: str = ""
+    ) -> None:
         """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
 
         out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
-        objects instead of text (`jsonl`), so that digests cannot be computed from the file.
+        objects instead of text (`jsonl`), so that digests cannot be computed from the file. agent:
+        `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
         Raises MisuseError for an unknown format, OSError.
         """
-        export(name, Job([self._source], is_parsed=is_parsed), out)
+        export(name, Job([self._source], is_parsed=is_parsed, agent=agent), out)
 
     # --- single events and states -------------------------------------------------
 

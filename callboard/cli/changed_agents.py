@@ -23,15 +23,21 @@ from callboard.runtime.programs.checking import RunCheck
 from callboard.runtime.programs.history import read_step
 from callboard.runtime.schemas.engine import Engine
 
+TIMEOUT_S: Final = 30.0
+"""Seconds that a task of the agents' process may take, such as the steps of all programs of a session."""
+
 _profile: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def replay_with(recording: Recording, spec: str, timeout_s: float) -> ChangedReplay:
+def replay_with(
+    recording: Recording, spec: str, timeout_s: float = TIMEOUT_S, folder: str | None = None
+) -> ChangedReplay:
     """Replay a recording with the agents of `module:agent`. Nothing is called, and nothing is written.
 
-    timeout_s: seconds that each task of the process may take. Raises Failure if the agents cannot be loaded.
+    timeout_s: seconds that each task of the process may take. folder: where the module is looked for first;
+    None for the current one. Raises Failure if the agents cannot be loaded.
     """
-    with OfflineProcess(spec) as child:
+    with OfflineProcess(spec, folder) as child:
         return recording.against(_agents_now(recording, child, timeout_s))
 
 

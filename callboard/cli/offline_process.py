@@ -19,11 +19,13 @@ _START_S: Final = 60.0  # seconds to load the user's modules
 class OfflineProcess:
     """The process that executes tasks with the agents of `module:agent`. One over its time is replaced.
 
-    Entering it raises Failure if the agents cannot be loaded.
+    folder: in which it runs, where modules are looked for first; None for the current one. Entering it raises
+    Failure if the agents cannot be loaded.
     """
 
-    def __init__(self, spec: str) -> None:
+    def __init__(self, spec: str, folder: str | None = None) -> None:
         self._spec = spec
+        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -49,7 +51,9 @@ class OfflineProcess:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "callboard.cli.offline_child", self._spec]
-        process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._folder
+        )
         line = self._answer(process, b"", _START_S)
         loaded = msgspec.json.decode(line, type=Loaded) if line else Loaded("its process ended", FAILED)
         if loaded.error:
