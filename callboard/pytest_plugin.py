@@ -115,17 +115,16 @@ def recording(request: pytest.FixtureRequest) -> "Recordings":
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the recordings that `--callboard-update` has written again, and what has changed in them."""
     reports = [one for found in terminalreporter.stats.values() for one in found]
-    told = [
-        (report.nodeid, said)
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        for name, said in report.user_properties
-        if name == UPDATED
-    ]
-    if told:
+    if told := [line for one in reports for line in _updates(one)]:
         terminalreporter.section("callboard: recordings written again")
-        for test, said in told:
-            terminalreporter.write_line(f"{test}: {said}")
+        terminalreporter.write_line("\n".join(told))
+
+
+def _updates(report: object) -> list[str]:
+    """Return what a test's report tells of recordings that were written again."""
+    if not isinstance(report, pytest.TestReport) or report.when != "call":
+        return []
+    return [f"{report.nodeid}: {said}" for name, said in report.user_properties if name == UPDATED]
 
 
 def bounds_of(config: pytest.Config, **told: object) -> Bounds:

@@ -1,7 +1,7 @@
 """The agents of a session as `module:agent` has them now, from a process that cannot reach out."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -71,16 +71,20 @@ def _late(timeout_s: float) -> Any:
 
 def _with_listed(found: Described, opened: SessionOpened) -> Iterator[Json]:
     """Yield the profiles; the tools that MCP servers list are taken as they were recorded."""
-    recorded = {one["name"]: one for one in map(_profile, opened.profiles)}
+    recorded = {one["name"]: one.get("tools", ()) for one in map(_profile, opened.profiles)}
     for raw in found.profiles:
         mine = _profile(raw)
-        tools = recorded.get(mine["name"], {}).get("tools", ()) if mine["name"] in found.listed else ()
-        known = {tool["name"] for tool in mine.get("tools", ())}
-        listed = [tool for tool in tools if tool.get("origin") and tool["name"] not in known]
-        if listed:
-            yield Json(msgspec.json.encode({**mine, "tools": [*mine.get("tools", ()), *listed]}))
+        if mine["name"] in found.listed and mine["name"] in recorded:
+            yield Json(msgspec.json.encode({**mine, "tools": _joined(mine, recorded[mine["name"]])}))
         else:
             yield raw
+
+
+def _joined(mine: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tools of a profile, and those of the recorded ones that were listed elsewhere."""
+    own = mine.get("tools", ())
+    known = {tool["name"] for tool in own}
+    return [*own, *(tool for tool in recorded if tool.get("origin") and tool["name"] not in known)]
 
 
 # --- programs ---------------------------------------------------------------------------
@@ -105,11 +109,12 @@ def _differing_steps(
         return {}
     agents = tuple(_recorded(recording, run) for run in runs)
     checks = child.ask(CheckRuns(agents), tuple[RunCheck, ...], timeout_s) or _late(timeout_s)
-    found = {}
-    for run, check in zip(runs, checks, strict=True):
-        if check.result == "diverged":
-            found[run.seqs[check.step]] = check.recorded, check.now
-    return found
+    pairs = zip(runs, checks, strict=True)
+    return {
+        run.seqs[check.step]: (check.recorded, check.now)
+        for run, check in pairs
+        if check.result == "diverged"
+    }
 
 
 def _runs(recording: Recording) -> list[_Run]:

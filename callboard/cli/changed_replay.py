@@ -47,9 +47,8 @@ def _decisions(decisions: Sequence[DecisionDifference], *, is_full: bool) -> lis
         return [Text("every decision is as recorded")]
     lines = [Text("first decision that differs", style="bold"), *_decision(decisions[0])]
     others = decisions[1:] if is_full else decisions[1 : 1 + _MORE]
-    if others:
-        lines.append(Text("the first of other actors", style="bold"))
-        lines += [line for one in others for line in _decision(one)]
+    lines += [Text("the first of other actors", style="bold")] * bool(others)
+    lines += [line for one in others for line in _decision(one)]
     if (left := len(decisions) - 1 - len(others)) > 0:
         lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
     return lines

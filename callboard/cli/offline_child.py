@@ -130,12 +130,21 @@ def _refusal(agents: dict[str, Agent], task: Bind) -> str:
 def _described(host: Agent, agents: dict[str, Agent]) -> Described:
     profiles = tuple(Json(encode(one.profile())) for one in agents.values())
     listed = tuple(name for name, one in agents.items() if one.sources)
-    model = host.model.spec if host.model is not None and not host.model.spec.is_program else None
+    state, error = _state(agents)
+    return Described(host.name, profiles, _model(host), state, listed, error)
+
+
+def _model(host: Agent) -> ModelSpec | None:
+    own = host.model.spec if host.model is not None else None
+    return None if own is None or own.is_program else own
+
+
+def _state(agents: dict[str, Agent]) -> tuple[tuple[StateKey, ...], str]:
+    """Return the keys of the shared state, and why they do not go together; '' if they do."""
     try:
-        state, error = declared({name: one.state for name, one in agents.items()}), ""
+        return declared({name: one.state for name, one in agents.items()}), ""
     except CallboardError as refused:
-        state, error = (), str(refused)
-    return Described(host.name, profiles, model, state, listed, error)
+        return (), str(refused)
 
 
 def _write(out: BinaryIO, value: object) -> None:

@@ -86,17 +86,22 @@ def replay(
     recording, _ = open_recording(log, session)
     if spec:
         return _replay_with(recording, spec, timeout_s, is_strict=strict, is_full=full, as_json=as_json)
+    _step_through(recording, at, has_check=check, as_json=as_json)
+    return 0
+
+
+def _step_through(recording: Recording, at: int | None, *, has_check: bool, as_json: bool) -> None:
+    """Step through a recording in a terminal, or print its events."""
     if at is not None:
         recording.event(at)
     is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)
-    is_checked = check or (at is None and not is_stepped)
+    is_checked = has_check or (at is None and not is_stepped)
     if is_checked:
         recording.check()
     if is_stepped:
         Stepper(recording, at or 1).run()
     else:
         _print(recording, at, is_checked=is_checked, as_json=as_json)
-    return 0
 
 
 def _replay_with(
@@ -111,7 +116,7 @@ def _replay_with(
     if as_json:
         emit_json(changed_json(found, spec))
     else:
-        emit_lines(changed_lines(found, spec, is_full=is_full))
+        emit_lines(changed_lines(found, spec, is_full=is_full), is_cut=not is_full)
     return DIVERGED if found.decisions or (is_strict and found.requests) else 0
 
 

@@ -113,16 +113,18 @@ class _Answers:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Return the recorded reply to a turn: of that attempt, else the one that answered."""
-        attempts = self._replies.get((request.address, request.turn), ())
-        same = [one for one in attempts if one.attempt == request.attempt]
-        found = same or [one for one in attempts if one.status == "ok"]
-        if not found:
+        said = self._recorded_reply(request)
+        if said is None:
             why = f"no reply to turn {request.turn} of {request.address} was recorded"
             return Reply(failure=ModelFailure(_NOT_RECORDED, why), usage=ZERO)
-        said = found[0]
         if said.failure is not None:
             return Reply(failure=said.failure, usage=said.usage)
         return Reply(content=bytes(said.content), stop_reason=said.stop_reason, usage=said.usage)
+
+    def _recorded_reply(self, request: ModelRequest) -> ModelReplied | None:
+        attempts = self._replies.get((request.address, request.turn), ())
+        same = [one for one in attempts if one.attempt == request.attempt]
+        return next(iter(same or [one for one in attempts if one.status == "ok"]), None)
 
     def result(self, address: str, call: CallTool) -> ToolReturned:
         """Return the recorded result of a call, in the round that it is in."""

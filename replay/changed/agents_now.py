@@ -67,12 +67,13 @@ class AgentsNow:
             return replace(body, resumed=self._resumed(body.resumed))
         if isinstance(body, Resumed):
             return self._resumed(body)
-        if isinstance(body, SessionOpened):
-            known = {one.name for one in body.state}
-            state = (*body.state, *(one for one in self.state if one.name not in known))
-            mine = {"host": self.host, "profiles": self.profiles, "model": self.model or body.model}
-            return replace(body, **mine, state=state)
-        return body
+        return self._opened(body) if isinstance(body, SessionOpened) else body
+
+    def _opened(self, body: SessionOpened) -> SessionOpened:
+        known = {one.name for one in body.state}
+        state = (*body.state, *(one for one in self.state if one.name not in known))
+        mine = {"host": self.host, "profiles": self.profiles, "model": self.model or body.model}
+        return replace(body, **mine, state=state)
 
     def _resumed(self, body: Resumed) -> Resumed:
         if not body.profiles:

@@ -60,6 +60,11 @@ def difference(recorded: Sequence[Event], posts: Sequence[Post]) -> Unequal | No
         if one != other:
             path, mine, theirs = first_difference(one, other, event.kind)
             return Unequal(event.seq, "changed", path, clipped_json(mine), clipped_json(theirs))
+    return _left_over(before, now)
+
+
+def _left_over(before: Sequence[Event], now: Sequence[Post]) -> Unequal | None:
+    """Return the first post that only one of two decisions has."""
     if len(before) > len(now):
         return Unequal(before[len(now)].seq, "missing", "", _brief(before[len(now)]), "")
     if len(now) > len(before):

@@ -91,15 +91,17 @@ class Following:
         for group in _decisions(events):
             for event in group:
                 self._note(event)
-            first = group[0]
-            self._fire_due(first.at)
-            if is_decider(first.sender):
-                self._decided(first.sender, group)
-            else:
-                self._given(first)
-        if self._is_closed and not self._is_in_doubt:
-            for actor in [*self._inboxes]:
-                self._finish(actor)
+            self._take_group(group)
+        self._finish()
+
+    def _take_group(self, group: Sequence[Event]) -> None:
+        """Make the decision of these outputs, or post an input."""
+        first = group[0]
+        self._fire_due(first.at)
+        if is_decider(first.sender):
+            self._decided(first.sender, group)
+        else:
+            self._given(first)
 
     def _note(self, event: Event) -> None:
         """Keep what is asked about a recorded event later."""
@@ -225,10 +227,13 @@ class Following:
             self._unequal(actor, event, found)
             self._stand_for(group)
 
-    def _finish(self, actor: str) -> None:
-        inbox = self._inboxes[actor]
-        while inbox and actor not in self.decisions:
-            self._decide(actor, inbox.popleft(), ())
+    def _finish(self) -> None:
+        """Make the decisions that have no outputs in the log; one that is not closed may end before them."""
+        if not self._is_closed or self._is_in_doubt:
+            return
+        for actor, inbox in [*self._inboxes.items()]:
+            while inbox and actor not in self.decisions:
+                self._decide(actor, inbox.popleft(), ())
 
     def _decide(self, actor: str, event: Event, group: Sequence[Event]) -> None:
         """Make one decision, and compare it with the recorded outputs."""

@@ -16,13 +16,18 @@ def request_lines(request: ModelRequest) -> list[str]:
 
 
 def _lines(path: str, value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and value:
-        for name, part in value.items():
-            yield from _lines(f"{path}.{name}" if path else name, part)
-    elif isinstance(value, list) and value:
-        for place, part in enumerate(value):
-            yield from _lines(f"{path}[{place}]", part)
+    """Yield the lines of a value. An empty object, an empty list and a null have none."""
+    if isinstance(value, dict | list):
+        for place, part in _parts(value):
+            yield from _lines(f"{path}{place}".lstrip("."), part)
     elif isinstance(value, str):
         yield from (f"{path}: {line}" for line in value.split("\n"))
-    elif value not in ({}, [], None):
+    elif value is not None:
         yield f"{path}: {msgspec.json.encode(value).decode()}"
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a value, each with its place as it stands in a path."""
+    if isinstance(value, dict):
+        return ((f".{name}", part) for name, part in value.items())
+    return ((f"[{place}]", part) for place, part in enumerate(value))

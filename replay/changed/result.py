@@ -79,8 +79,9 @@ class ChangedReplay:
 def found_lines(one: DecisionDifference) -> list[str]:
     """Return a difference as lines of text."""
     place = f": {one.path}" if one.path else ""
+    on = f", deciding on event {one.decision}" if one.decision != one.seq else ""
     return [
-        f"  event {one.seq}, {one.actor}, deciding on event {one.decision} ({one.kind}){place}",
+        f"  event {one.seq}, {one.actor}{on} ({one.kind}){place}",
         f"    recorded: {one.recorded or 'nothing'}",
         f"    now:      {one.now or 'nothing'}",
     ]

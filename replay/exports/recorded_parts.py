@@ -5,8 +5,8 @@ the same in any order of events.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,10 +24,12 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 
+K = TypeVar("K")
+
 Value = dict[str, Any]
 
 _decode: Final = msgspec.json.Decoder().decode
-_LATER: Final = frozenset({"ok", "error", "input_required", "needs_effect"})
+_ANSWERED: Final = frozenset({"ok", "error", "input_required", "needs_effect", "approved", "denied"})
 
 
 class RecordedParts(NamedTuple):
@@ -84,16 +86,21 @@ class _Reader:
                 self._said[type(body)].append(_value(body))
             case Begin():
                 self._refuse_program(event, body)
-            case ModelReplied() if body.status in _LATER:
-                self._replies[event.recipient][body.turn].append(_value(body))
-            case ToolReturned() if body.status in _LATER:
-                self._calls[ToolReturned][event.recipient][body.turn, body.call].append(_value(body))
-            case ApprovalGiven() if body.verdict != "cancelled":
-                self._calls[ApprovalGiven][event.recipient][body.turn, body.call].append(_value(body))
+            case ModelReplied() | ToolReturned() | ApprovalGiven():
+                self._take_answer(event.recipient, body)
             case Delegate() | MakeContext() | ContextMade():
                 self._take_context(event, body)
             case _:
                 pass
+
+    def _take_answer(self, agent: str, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
+        said = body.verdict if isinstance(body, ApprovalGiven) else body.status
+        if said not in _ANSWERED:
+            return
+        if isinstance(body, ModelReplied):
+            self._replies[agent][body.turn].append(_value(body))
+        else:
+            self._calls[type(body)][agent][body.turn, body.call].append(_value(body))
 
     def _refuse_program(self, event: Event, begin: Begin) -> None:
         if begin.model.is_program:
@@ -123,11 +130,15 @@ class _Reader:
             self._said[Tell],
             self._said[ToolsChanged],
             bool(self._said[Close]),
-            {agent: dict(turns) for agent, turns in self._replies.items()},
-            {agent: dict(calls) for agent, calls in self._calls[ToolReturned].items()},
-            {agent: dict(calls) for agent, calls in self._calls[ApprovalGiven].items()},
+            _plain(self._replies),
+            _plain(self._calls[ToolReturned]),
+            _plain(self._calls[ApprovalGiven]),
             self._contexts,
         )
+
+
+def _plain(found: Mapping[str, Mapping[K, list[Value]]]) -> dict[str, dict[K, list[Value]]]:
+    return {agent: dict(places) for agent, places in found.items()}
 
 
 def _value(body: Message) -> Value:
