@@ -54,7 +54,7 @@ def _agents_now(recording: Recording, child: OfflineProcess, timeout_s: float) -
 
     return AgentsNow(
         found.host,
-        tuple(_with_listed(found, opened)),
+        tuple(with_listed(found, opened)),
         found.model,
         found.state,
         accepts,
@@ -69,7 +69,7 @@ def _late(timeout_s: float) -> Any:
     )
 
 
-def _with_listed(found: Described, opened: SessionOpened) -> Iterator[Json]:
+def with_listed(found: Described, opened: SessionOpened) -> Iterator[Json]:
     """Yield the profiles; the tools that MCP servers list are taken as they were recorded."""
     recorded = {one["name"]: one.get("tools", ()) for one in map(_profile, opened.profiles)}
     for raw in found.profiles:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from callboard.cli.errors import DIVERGED, FAILED, NOT_FOUND, USAGE
+from callboard.actors.protocol.client_messages import RULES, SessionOpened
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolOrigin, ToolSpec
+from callboard.cli.changed_agents import with_listed
+from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, NOT_FOUND, USAGE
+from callboard.cli.offline_child import Described
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
@@ -15,6 +21,7 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
 from tests.cli.conftest import Callboard
+from tests.cli.recorded import ATTACK
 
 MODULE = '''
 from callboard import Agent, Limits, program, tool
@@ -150,6 +157,20 @@ def test_a_module_that_calls_out_or_does_not_load_is_refused(
     assert nameless.exit_code == USAGE
 
 
+def test_a_damaged_log_is_told_and_hostile_agents_print_nothing_else(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(Path(log).read_bytes().replace(b'"How many?"', b'"How much?"'))
+    done = callboard("replay", "survey", "--with", changed(tmp_path), "--log", str(damaged))
+    assert done.exit_code == CORRUPT
+    hostile = changed(tmp_path, '"You count."', repr(ATTACK) + ' + str(print("{}", flush=True))')
+    shown = callboard("replay", "survey", "--with", hostile, "--log", log)
+    assert shown.exit_code == 0
+    assert "\x1b" not in shown.stdout
+    assert "evil" in shown.stdout
+
+
 def test_options_that_do_not_go_together_are_refused(callboard: Callboard, log: str) -> None:
     assert callboard("replay", "survey", "--with", "a:b", "--at", "1", "--log", log).exit_code == USAGE
     assert callboard("replay", "survey", "--strict", "--log", log).exit_code == USAGE
@@ -163,3 +184,19 @@ def test_long_diffs_are_folded(callboard: Callboard, log: str, tmp_path: Path) -
     full = callboard("replay", "survey", "--with", spec, "--full", "--log", log).stdout
     assert full.count("+system: line") == 180
     assert "--full shows them" not in full
+
+
+def test_tools_that_a_server_lists_are_taken_as_recorded() -> None:
+    own = ToolSpec("own", "", Json(b"{}"))
+    listed = ToolSpec("far", "", Json(b"{}"), origin=ToolOrigin("server", "far"))
+    gone = ToolSpec("gone", "", Json(b"{}"))
+    opened = SessionOpened(
+        RULES,
+        "a",
+        tuple(Json(encode(Profile(name, tools=(own, listed, gone)))) for name in ("a", "b")),
+        ModelSpec("m"),
+    )
+    today = tuple(Json(encode(Profile(name, tools=(own,)))) for name in ("a", "b", "c"))
+    found = Described("a", today, None, (), ("a", "c"))
+    names = [[tool["name"] for tool in json.loads(bytes(one))["tools"]] for one in with_listed(found, opened)]
+    assert names == [["own", "far"], ["own"], ["own"]]
