@@ -1,11 +1,17 @@
-"""Campaigns in pytest: a fixture that explores a scenario, and options for their size.
+"""Campaigns and recordings in pytest: fixtures, and options.
 
     def test_booking(callboard_explore):
         callboard_explore(scenario)
 
     pytest --callboard-runs 100000 --callboard-seed random
 
-The test fails with the counterexample: the rule, the chart, the seed, and the command that repeats the run.
+    def test_survey(recording):
+        recording("survey.jsonl", agent="survey:host")
+
+    pytest --callboard-update
+
+A campaign fails with the counterexample: the rule, the chart, the seed, and the command that repeats the run.
+A recording fails with the requests and decisions that differ, or is written again.
 Options of the command line override the environment (CALLBOARD_RUNS, CALLBOARD_SEED), the environment
 overrides the arguments in the test, and those override the ini file.
 """
@@ -23,6 +29,10 @@ import pytest
 
 if TYPE_CHECKING:
     from callboard.testing.campaign import Explorer
+    from callboard.testing.recorded import Recordings
+
+UPDATED = "callboard_updated"
+"""The name under which a test's report tells of a recording that was written again."""
 
 RUNS = 1_000
 """The default runs of a campaign in a test: a few seconds."""
@@ -60,6 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="repeat one run, from the text that a failure printed, instead of its campaign",
     )
+    group.addoption(
+        "--callboard-update",
+        action="store_true",
+        help="write recordings again whose requests differ, unless a decision does",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -87,6 +102,29 @@ def callboard_explore(request: pytest.FixtureRequest) -> "Iterator[Explorer]":
     explorer = Explorer(request, partial(bounds_of, request.config))
     yield explorer
     explorer.finish()
+
+
+@pytest.fixture
+def recording(request: pytest.FixtureRequest) -> "Recordings":
+    """Replay recordings strictly, with the recorded agents or with those of today. No model is called."""
+    from callboard.testing.recorded import Recordings
+
+    return Recordings(request, UPDATED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the recordings that `--callboard-update` has written again, and what has changed in them."""
+    reports = [one for found in terminalreporter.stats.values() for one in found]
+    if told := [line for one in reports for line in _updates(one)]:
+        terminalreporter.section("callboard: recordings written again")
+        terminalreporter.write_line("\n".join(told))
+
+
+def _updates(report: object) -> list[str]:
+    """Return what a test's report tells of recordings that were written again."""
+    if not isinstance(report, pytest.TestReport) or report.when != "call":
+        return []
+    return [f"{report.nodeid}: {said}" for name, said in report.user_properties if name == UPDATED]
 
 
 def bounds_of(config: pytest.Config, **told: object) -> Bounds:

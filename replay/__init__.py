@@ -13,6 +13,10 @@ if __name__ != "callboard.replay":
     )
 
 if TYPE_CHECKING:
+    from callboard.replay.changed.agents_now import AgentsNow as AgentsNow
+    from callboard.replay.changed.result import ChangedReplay as ChangedReplay
+    from callboard.replay.changed.result import DecisionDifference as DecisionDifference
+    from callboard.replay.changed.result import RequestDifference as RequestDifference
     from callboard.replay.diagnosis.finding import Finding as Finding
     from callboard.replay.diff import Difference as Difference
     from callboard.replay.diff import SessionDiff as SessionDiff
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from callboard.runtime.log.tree import Tree as Tree
 
 _HOMES = {
+    "AgentsNow": "replay.changed.agents_now",
+    "ChangedReplay": "replay.changed.result",
+    "DecisionDifference": "replay.changed.result",
     "Difference": "replay.diff",
     "Divergence": "replay.divergence",
     "EXPORTERS": "replay.exports.writing",
@@ -35,6 +42,7 @@ _HOMES = {
     "Match": "replay.search",
     "Query": "replay.search",
     "Recording": "replay.recording",
+    "RequestDifference": "replay.changed.result",
     "SessionDiff": "replay.diff",
     "Step": "replay.steps",
     "Tree": "runtime.log.tree",
@@ -45,12 +53,16 @@ _HOMES = {
 
 __all__ = [
     "EXPORTERS",
+    "AgentsNow",
+    "ChangedReplay",
+    "DecisionDifference",
     "Difference",
     "Divergence",
     "Finding",
     "Match",
     "Query",
     "Recording",
+    "RequestDifference",
     "SessionDiff",
     "Step",
     "Tree",

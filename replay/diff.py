@@ -139,11 +139,12 @@ def _agent(row: Stored) -> str:
 
 def _opened(side: _Side, agent: str, body: dict[str, Any]) -> None:
     for profile in body.pop("profiles"):
-        side.profiles += _profile_lines(profile)
+        side.profiles += profile_lines(msgspec.json.encode(profile))
 
 
-def _profile_lines(profile: dict[str, Any]) -> Iterator[str]:
+def profile_lines(described: bytes) -> Iterator[str]:
     """Yield a profile as lines: the name before each field, long texts line by line."""
+    profile: dict[str, Any] = _decode(described)
     for key, value in profile.items():
         for line in _value_lines(value):
             yield f"{profile['name']}.{key}: {line}"

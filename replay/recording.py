@@ -23,6 +23,9 @@ from callboard.actors.session.shared_state import SharedState, folded
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.budget import BudgetReport, budget_report
+from callboard.replay.changed.agents_now import AgentsNow
+from callboard.replay.changed.replaying import against
+from callboard.replay.changed.result import ChangedReplay
 from callboard.replay.diagnosis.diagnose import diagnose
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diff import SessionDiff, diff
@@ -161,6 +164,17 @@ class Recording(AbstractContextManager["Recording"]):
         """Compare this session with another one. Every digest of both is checked."""
         return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
 
+    def against(self, now: AgentsNow | None = None) -> ChangedReplay:
+        """Decide the session again with changed agents, on the recorded answers. Nothing is called.
+
+        Of each actor the result has the first request and the first decision that differ, in the order of
+        the log. A recorded answer is fed on where its request is made again: `replay.changed.following` says
+        when it fits. now: the agents of today; None for the recorded ones, by the deciders of today.
+        Every digest is checked. Raises CorruptLog, UnknownName for a session without events.
+        """
+        self._seq(1)
+        return against(self.session_id, self.events, self.state, now)
+
     def tree(self, at: int | None = None) -> Tree:
         """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
         tree = Tree()
@@ -168,14 +182,17 @@ class Recording(AbstractContextManager["Recording"]):
             tree.add(event)
         return tree
 
-    def export(self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False) -> None:
+    def export(
+        self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False, agent: str = ""
+    ) -> None:
         """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
 
         out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
-        objects instead of text (`jsonl`), so that digests cannot be computed from the file.
+        objects instead of text (`jsonl`), so that digests cannot be computed from the file. agent:
+        `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
         Raises MisuseError for an unknown format, OSError.
         """
-        export(name, Job([self._source], is_parsed=is_parsed), out)
+        export(name, Job([self._source], is_parsed=is_parsed, agent=agent), out)
 
     # --- single events and states -------------------------------------------------
 

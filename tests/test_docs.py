@@ -34,6 +34,8 @@ FOLLOWED = [
             "context",
             "streaming",
             "look-back",
+            "replay-changes",
+            "record-tests",
             "operate",
             "export",
             "write-a-store",

@@ -1,21 +1,18 @@
 """`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?"""
 
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import click
 import msgspec
 
 from callboard.actors.agent.state import AgentState
-from callboard.cli.errors import DIVERGED, FAILED, Failure, refuse_if
+from callboard.cli.errors import DIVERGED, FAILED, refuse_if
 from callboard.cli.formats import counted
+from callboard.cli.offline_child import CheckRuns, RecordedAgent
+from callboard.cli.offline_process import OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, talk
-from callboard.cli.program_child import Loaded, RecordedAgent
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
@@ -24,7 +21,6 @@ from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.programs.checking import RunCheck
 
 _CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED}
-_START_S: Final = 60.0  # seconds to load the user's modules
 
 
 class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +71,7 @@ def check_program(
     with open_reader(log) as reader:
         names = _names(reader, session, is_unfinished=unfinished)
         found = []
-        with _Child(spec) as child:
+        with OfflineProcess(spec) as child:
             for name in names:
                 found.append(_checked(child, reader, name, timeout_s))
                 if not as_json:
@@ -94,9 +90,9 @@ def _names(reader: LogReader, session: str, *, is_unfinished: bool) -> list[str]
     return [find_session(reader, session).session_id]
 
 
-def _checked(child: "_Child", reader: LogReader, name: str, timeout_s: float) -> _SessionCheck:
+def _checked(child: OfflineProcess, reader: LogReader, name: str, timeout_s: float) -> _SessionCheck:
     agents = tuple(_programs(Recording.open(reader, name)))
-    runs = child.ask(agents, timeout_s) if agents else ()
+    runs = child.ask(CheckRuns(agents), tuple[RunCheck, ...], timeout_s) if agents else ()
     if runs is None:
         return _SessionCheck(name, "stopped", error=f"not done within {timeout_s:g} s (--timeout)")
     results = {run.result for run in runs}
@@ -121,61 +117,3 @@ def _emit(one: _SessionCheck) -> None:
     emit(f"session {safe_line(one.session)}: {verdict}")
     for run in one.runs:
         emit(f"  {safe_line(run.line())}")
-
-
-class _Child:
-    """The process that executes the programs. One that is over its time is replaced."""
-
-    def __init__(self, spec: str) -> None:
-        self._spec = spec
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self._start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
-    def ask(self, agents: tuple[RecordedAgent, ...], timeout_s: float) -> tuple[RunCheck, ...] | None:
-        """Check the runs of one session; None if that takes longer than `timeout_s` seconds."""
-        process = self._process or self._start()
-        assert process.stdin is not None
-        line = self._answer(process, msgspec.json.encode(agents) + b"\n", timeout_s)
-        if line:
-            return msgspec.json.decode(line, type=tuple[RunCheck, ...])
-        self._end()
-        return None
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "callboard.cli.program_child", self._spec]
-        process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        line = self._answer(process, b"", _START_S)
-        loaded = msgspec.json.decode(line, type=Loaded) if line else Loaded("its process ended", FAILED)
-        if loaded.error:
-            self._end()
-            raise Failure(loaded.error, loaded.exit_code)
-        return process
-
-    def _answer(self, process: "subprocess.Popen[bytes]", line: bytes, limit_s: float) -> bytes:
-        """Send a line and return the next one of the process; nothing if it was killed at the limit."""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        timer = threading.Timer(limit_s, process.kill)
-        timer.start()
-        try:
-            process.stdin.write(line)
-            process.stdin.flush()
-            return process.stdout.readline()
-        except BrokenPipeError:
-            return b""
-        finally:
-            timer.cancel()
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()

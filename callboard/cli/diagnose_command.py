@@ -36,7 +36,9 @@ def diagnose(session: str, log: str, as_json: bool) -> None:
     recording, row = open_recording(log, session)
     found = recording.diagnose()
     if as_json:
-        emit_json({"session": row.session_id, "findings": [_json(row.session_id, one) for one in found]})
+        emit_json(
+            {"session": row.session_id, "findings": [finding_json(row.session_id, one) for one in found]}
+        )
     elif found:
         emit_lines(lines_of(row.session_id, found, log_flag()))
     else:
@@ -75,7 +77,8 @@ def _command(session_id: str, finding: Finding) -> str:
     return finding.command.format(at=f"{session_id}#{finding.seq}", session=session_id, seq=finding.seq)
 
 
-def _json(session_id: str, finding: Finding) -> dict[str, object]:
+def finding_json(session_id: str, finding: Finding) -> dict[str, object]:
+    """Return a finding for `--json`."""
     return {
         "kind": finding.kind,
         "maybe": finding.is_maybe,

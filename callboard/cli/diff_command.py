@@ -42,7 +42,7 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
     found = one.diff(other)
     names = (mine.session_id, theirs.session_id)
     if as_json:
-        emit_json(_json(names, found))
+        emit_json(diff_json(names, found))
     else:
         emit_lines(_lines(found, names, is_full=full))
     return 0 if found.is_same else DIVERGED
@@ -105,7 +105,8 @@ def _totals(totals: tuple[Totals, Totals], names: tuple[str, str]) -> list[Text]
     return table(rows, headings, right=(2, 3, 4, 5, 6))
 
 
-def _json(names: tuple[str, str], found: SessionDiff) -> dict[str, object]:
+def diff_json(names: tuple[str, str], found: SessionDiff) -> dict[str, object]:
+    """Return the difference of two sessions for `--json`."""
     return {
         "sessions": names,
         "same": found.is_same,

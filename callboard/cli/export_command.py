@@ -1,5 +1,6 @@
 """`callboard export`: sessions to keep, to send, or to read with other programs."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -27,12 +28,13 @@ from callboard.runtime.log.reading import file_of
     help=" ".join(f"{name}: {exporter.about}." for name, exporter in EXPORTERS.items()),
 )
 @click.option("--parsed", is_flag=True, help="jsonl: bodies as objects, so that digests cannot be computed.")
+@click.option("--with", "agent", metavar="MODULE:AGENT", default="", help="pytest: replay with these agents.")
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists.")
 @log_option
 @key_options
 def export_sessions(
-    session: str, is_all: bool, form: str, parsed: bool, output: str, force: bool, log: str
+    session: str, is_all: bool, form: str, parsed: bool, agent: str, output: str, force: bool, log: str
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
@@ -45,39 +47,63 @@ def export_sessions(
     is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
     session is one page for a browser, as `callboard ui` opens it.
 
+    With pytest a session is a test that replays it strictly, and its recording beside it: commit both. With
+    scenario it is a Python file for `callboard explore`. docs/record-tests.md tells more.
+
     \b
     Examples:
       callboard export 2026 -o session.jsonl
       callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
       callboard export --all --format db -o backup.db
       callboard export 2026 --format html -o session.html
+      callboard export 2026 --format pytest --with survey:host -o test_survey.py
+      callboard export 2026 --format scenario -o scenario.py
     """
-    exporter = EXPORTERS[form]
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")
-    refuse_if(exporter.needs_file and not output, "a database cannot go to stdout: name a file with -o FILE")
-    refuse_if(parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies")
-    target = _checked_target(output, log, force) if output else None
+    _refuse_misfits(form, output, agent, has_parsed=parsed)
+    target = _checked_target(output, log, force, EXPORTERS[form].beside) if output else None
     with open_reader(log) as reader:
         rows = reader.sessions() if is_all else [find_session(reader, session)]
         sources = [Source(reader, row.session_id, reader.head(row.session_id)) for row in rows]
-        job = Job(sources, is_all=is_all, is_parsed=parsed, progress=percent_on(sys.stderr))
-        if target is None:
-            for source in sources:
-                source.check()  # before the first line: a printed line cannot be taken back
-            export(form, job, sys.stdout.buffer)
-        else:
-            try:
-                export(form, job, target)
-            except OSError as error:
-                raise misused(f"{target} cannot be written: {error.strerror}") from None
-            events = sum(source.head.seq for source in sources)
-            talk(f"{counted(len(rows), 'session')}, {counted(events, 'event')} written to {target}")
+        _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr)), target)
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
 
 
-def _checked_target(output: str, log: str, force: bool) -> Path:
-    """Return the file to write. Fails if it exists without --force, or if it is a log that is open."""
+def _refuse_misfits(form: str, output: str, agent: str, *, has_parsed: bool) -> None:
+    """Refuse options that a format does not take."""
+    exporter = EXPORTERS[form]
+    refuse_if(exporter.needs_file and not output, f"{form} cannot go to stdout: name a file with -o FILE")
+    refuse_if(agent and not exporter.takes_agent, f"--with is for pytest: {form} names no agents")
+    is_test = re.fullmatch(r"test_.*\.py|.*_test\.py", Path(output).name)
+    refuse_if(form == "pytest" and not is_test, f"{output}: pytest looks for files named test_*.py")
+    refuse_if(
+        has_parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies"
+    )
+
+
+def _write(form: str, job: Job, target: Path | None) -> None:
+    """Write sessions to a file, or to stdout."""
+    if target is None:
+        for source in job.sources:
+            source.check()  # before the first line: a printed line cannot be taken back
+        export(form, job, sys.stdout.buffer)
+        return
+    try:
+        export(form, job, target)
+    except OSError as error:
+        raise misused(f"{target} cannot be written: {error.strerror}") from None
+    events = sum(source.head.seq for source in job.sources)
+    talk(f"{counted(len(job.sources), 'session')}, {counted(events, 'event')} written to {target}")
+
+
+def _checked_target(output: str, log: str, force: bool, beside: str = "") -> Path:
+    """Return the file to write. Fails if it exists without --force, or if it is a log that is open.
+
+    beside: the ending of a second file that is written; empty for none.
+    """
+    if beside:
+        _checked_target(str(Path(output).with_suffix(beside)), log, force)
     target, origin = Path(output), file_of(log)
     if not target.parent.is_dir():
         raise not_found(f"the folder {target.parent} does not exist; make it first")

@@ -68,7 +68,8 @@ def mcp(
     recorded in the log. A call that needs a person is answered by `callboard approvals`.
 
     With --log FILE the client gets read-only tools over the recordings in that file: sessions, tree, events,
-    state, request, verify. A coding assistant can look into a recording so. Both may be given.
+    state, request, verify, search, diagnose, why, diff. A coding assistant can look into a recording so. Both
+    may be given.
 
     The client starts the command and talks on its stdin and stdout. With --http the server listens on
     loopback, and prints its address and a random token on stderr.

@@ -13,7 +13,7 @@ from rich.text import Text
 from callboard.cli.terminal_escape import safe_json, safe_line, safe_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, OverflowMethod
 
 # The width of a pipe or file: nothing is cut or wrapped there.
 WIDE: Final = 10_000
@@ -91,12 +91,13 @@ def percent_on(stream: TextIO) -> Callable[[str, int, int], None]:
     return show
 
 
-def emit_lines(lines: Iterable[Text]) -> None:
-    """Print styled lines of data, each cut at the width of the terminal."""
+def emit_lines(lines: Iterable[Text], *, is_cut: bool = True) -> None:
+    """Print styled lines of data, each cut at the width of the terminal. is_cut: False to wrap them."""
     console = None if is_plain() else console_on()
     for line in lines:
         if console is not None and console.is_terminal:
-            console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
+            overflow: OverflowMethod = "ellipsis" if is_cut else "fold"
+            console.print(line, no_wrap=is_cut, overflow=overflow, crop=is_cut, soft_wrap=False)
         else:
             click.echo(line.plain)
 

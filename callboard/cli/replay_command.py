@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from callboard.cli.errors import DIVERGED, refuse_if
 from callboard.cli.options import check_option, json_option, log_option, session_argument
 from callboard.cli.output import emit_json, emit_lines, is_terminal, width_of_stdout
 from callboard.cli.recordings import open_recording, say_checked
@@ -16,9 +17,31 @@ from callboard.replay.recording import Recording
 @session_argument
 @click.option("--at", type=int, metavar="N", help="Begin at event N; off a terminal, show only this one.")
 @check_option
+@click.option("--with", "spec", metavar="MODULE:AGENT", default="", help="Replay with the agents of today.")
+@click.option("--strict", is_flag=True, help="With --with: exit code 5 also for requests that differ.")
+@click.option("--full", is_flag=True, help="With --with: fold nothing.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --with: the time that each task of the agents' process may take.",
+)
 @log_option
 @json_option
-def replay(session: str, at: int | None, check: bool, log: str, as_json: bool) -> None:
+def replay(
+    session: str,
+    at: int | None,
+    check: bool,
+    spec: str,
+    strict: bool,
+    full: bool,
+    timeout_s: float,
+    log: str,
+    as_json: bool,
+) -> int:
     """Step through a session, event by event.
 
     For each event: its envelope, the message, the decision that posted it, the events that answer it, and
@@ -44,23 +67,57 @@ def replay(session: str, at: int | None, check: bool, log: str, as_json: bool) -
     Off a terminal, or with --json, all events are printed one after the other, or with --at just one; its
     JSON then has the whole state. Digests are checked when all events are printed, or with --check.
 
+    With --with the session is decided again by the agents of today, on the recorded answers: first the
+    changes of their descriptions, then of each agent the first request that differs, then the first decision
+    that differs. MODULE is loaded, and programs are executed, in a process of their own, without network and
+    subprocesses. The exit code is 5 if a decision differs. docs/replay-changes.md says when an answer fits.
+
     \b
     Examples:
       callboard replay
       callboard replay 2026 --at 12
       callboard replay --at 12 | less
+      callboard replay 2026 --with survey:host --strict
     """
+    refuse_if(
+        spec and (at is not None or check), "--with replays the whole session: leave --at and --check out"
+    )
+    refuse_if((strict or full) and not spec, "--strict and --full are for --with MODULE:AGENT")
     recording, _ = open_recording(log, session)
+    if spec:
+        return _replay_with(recording, spec, timeout_s, is_strict=strict, is_full=full, as_json=as_json)
+    _step_through(recording, at, has_check=check, as_json=as_json)
+    return 0
+
+
+def _step_through(recording: Recording, at: int | None, *, has_check: bool, as_json: bool) -> None:
+    """Step through a recording in a terminal, or print its events."""
     if at is not None:
         recording.event(at)
     is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)
-    is_checked = check or (at is None and not is_stepped)
+    is_checked = has_check or (at is None and not is_stepped)
     if is_checked:
         recording.check()
     if is_stepped:
         Stepper(recording, at or 1).run()
     else:
         _print(recording, at, is_checked=is_checked, as_json=as_json)
+
+
+def _replay_with(
+    recording: Recording, spec: str, timeout_s: float, *, is_strict: bool, is_full: bool, as_json: bool
+) -> int:
+    """Replay with changed agents, and return the exit code."""
+    # Here: the stepper needs neither agents nor a schema engine.
+    from callboard.cli.changed_agents import replay_with
+    from callboard.cli.changed_replay import changed_json, changed_lines
+
+    found = replay_with(recording, spec, timeout_s)
+    if as_json:
+        emit_json(changed_json(found, spec))
+    else:
+        emit_lines(changed_lines(found, spec, is_full=is_full), is_cut=not is_full)
+    return DIVERGED if found.decisions or (is_strict and found.requests) else 0
 
 
 def _print(recording: Recording, at: int | None, *, is_checked: bool, as_json: bool) -> None:

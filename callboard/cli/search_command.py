@@ -56,7 +56,7 @@ def search(
       callboard search 2026 --path 'body.content.*.name' --eq report_back
     """
     session, text = _session_and_text(words, has_path=bool(path))
-    tests = tuple((name, _value(said)) for name, said in compared.items() if said is not None)
+    tests = tuple((name, value_of(said)) for name, said in compared.items() if said is not None)
     query = Query(text, path, tests, agent, kinds_named(kinds), tool)
     recording, row = open_recording(log, session)
     count = 0
@@ -70,7 +70,7 @@ def search(
 def _emit(session_id: str, match: Match, query: Query, *, as_json: bool) -> None:
     width = width_of_stdout()
     if as_json:
-        emit_json(_as_json(session_id, match), is_line=True)
+        emit_json(match_json(session_id, match), is_line=True)
     else:
         emit_lines([line_of(event_of(session_id, match.row), width), _shown(match, query, width)])
 
@@ -84,7 +84,7 @@ def _session_and_text(words: tuple[str, ...], *, has_path: bool) -> tuple[str, s
     return (word, "") if has_path else ("", word)
 
 
-def _value(said: str) -> object:
+def value_of(said: str) -> object:
     """Return the JSON value that a person wrote, or the text itself."""
     try:
         return msgspec.json.decode(said)
@@ -92,7 +92,8 @@ def _value(said: str) -> object:
         return said
 
 
-def _as_json(session_id: str, match: Match) -> dict[str, object]:
+def match_json(session_id: str, match: Match) -> dict[str, object]:
+    """Return a match for `--json`."""
     return {
         "session": session_id,
         "seq": match.row.seq,

@@ -48,10 +48,7 @@ def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, a
         recording.check()
     found = recording.why(seq, value)
     if as_json:
-        head = {"session": recording.session_id, "seq": seq, "checked": check}
-        emit_json(
-            {**head, "way": _json(found.way), "parts": _json(found.parts), "source": _json(found.source)}
-        )
+        emit_json({"session": recording.session_id, "seq": seq, "checked": check, **why_json(found)})
         return
     width = width_of_stdout()
     _emit("the way to it", found.way, width, is_full=full)
@@ -92,6 +89,11 @@ def _first_words(found: Why) -> str:
             return f"{where}: {first.recipient} was given it at its start"
         case _:
             return f"{where}: {first.sender} posted it: {summary_of(first.body)}"
+
+
+def why_json(found: Why) -> dict[str, object]:
+    """Return an explanation for `--json`."""
+    return {"way": _json(found.way), "parts": _json(found.parts), "source": _json(found.source)}
 
 
 def _json(events: Sequence[Event]) -> list[dict[str, object]]:

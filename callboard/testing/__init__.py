@@ -36,6 +36,7 @@ _HOMES = {
     "replay.testing.stores.contract": ("StoreContract",),
     "replay.testing.stores.events": ("StorePlace",),
     "testing.campaign": ("Explorer",),
+    "testing.recorded_scenario": ("RecordedScenario",),
     "testing.runs": ("Exploration", "RuleBroken", "Scenario", "Simulation", "explore", "simulate"),
 }
 

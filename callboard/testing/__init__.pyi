@@ -24,6 +24,7 @@ from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
 from callboard.replay.testing.stores.contract import StoreContract as StoreContract
 from callboard.replay.testing.stores.events import StorePlace as StorePlace
 from callboard.testing.campaign import Explorer as Explorer
+from callboard.testing.recorded_scenario import RecordedScenario as RecordedScenario
 from callboard.testing.runs import Exploration as Exploration
 from callboard.testing.runs import RuleBroken as RuleBroken
 from callboard.testing.runs import Scenario as Scenario
@@ -41,6 +42,7 @@ __all__ = [
     "Faults",
     "Nondeterminism",
     "Program",
+    "RecordedScenario",
     "RuleBroken",
     "Scenario",
     "ScheduleMisfit",

@@ -9,7 +9,6 @@
 A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
 """
 
-import asyncio
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -37,19 +36,17 @@ from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
-from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
-from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.log.protocol import Append, EventLog
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.testing.repeating import repeating
 from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
+from callboard.testing.storing import recording_of, store
 
 SESSION = "simulated"
 
@@ -106,7 +103,7 @@ class Scenario:
         scenario = scenario_of(agent, policy, tools, approve, self.types)
         asks = _asks_of(prompt, kind)
         self.name = name or agent.name
-        self.monitors = _monitors_of(monitors)
+        self.monitors = monitors_of(monitors)
         self.pure = replace(
             scenario, asks=asks, limits=limits_of(limits), closes=closes, faults=faults_of(faults)
         )
@@ -193,7 +190,7 @@ def _asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
     ]
 
 
-def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
+def monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
     """Return the rules. Raises MisuseError if they are no list of rules."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
@@ -262,9 +259,7 @@ class Simulation:
     @cached_property
     def recording(self) -> Recording:
         """Return the run as a recording, for every tool of `callboard.replay`."""
-        log = MemoryLog()
-        asyncio.run(_store(log, self.world.log))
-        return Recording.open(MemoryReader(log), SESSION)
+        return recording_of(self.world.log, SESSION, SESSION)
 
     def verify(self) -> None:
         """Run the deciders again on the log. Raises Diverged at a decision that differs from the log."""
@@ -272,7 +267,7 @@ class Simulation:
 
     def save(self, path: str | Path, session_id: str = SESSION) -> None:
         """Write it to a log file, which every `callboard` command opens. Raises StoreError."""
-        asyncio.run(_store(open_log(path), self.world.log, session_id))
+        store(open_log(path), self.world.log, session_id, SESSION)
 
     def lines(self, width: int = 80) -> list[str]:
         """Return the run as a message-sequence chart, its fault mix, and the rules that it breaks."""
@@ -285,17 +280,6 @@ class Simulation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSION) -> None:
-    await log.open()
-    try:
-        epoch = await log.create(session_id, START_MS, "simulated")
-        (answer,) = await log.append([Append(session_id, 0, epoch, events)])
-        if isinstance(answer, Exception):
-            raise answer
-    finally:
-        await log.close()
 
 
 @dataclass(eq=False, repr=False)

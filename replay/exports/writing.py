@@ -11,11 +11,14 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.exports.lines import PARSED, VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
+from callboard.replay.exports.python_files import regression_test, scenario_file
 from callboard.replay.exports.transcript import transcript
 from callboard.replay.page.building import html_page
 from callboard.replay.reading import Source
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+
+_PART: Final = ".part"  # of a file that is not whole yet
 
 Progress = Callable[[str, int, int], object]
 """Called with a session's id, how many of its events are written, and how many there are."""
@@ -23,21 +26,31 @@ Progress = Callable[[str, int, int], object]
 
 @dataclass(frozen=True)
 class Job:
-    """The sessions to export. is_all: they are all that the log has. is_parsed: bodies as objects."""
+    """The sessions to export. is_all: they are all that the log has. is_parsed: bodies as objects.
+
+    agent: `module:agent`, with whose agents a test replays the session; empty for the recorded ones.
+    """
 
     sources: Sequence[Source]
     is_all: bool = False
     is_parsed: bool = False
+    agent: str = ""
     progress: Progress = lambda session_id, done, total: None
 
 
 class Exporter(NamedTuple):
-    """One format. about: for help texts. needs_file: it writes to a path only."""
+    """One format. about: for help texts. needs_file: it writes to a path only.
+
+    beside: the ending of a second file that it writes beside the first one; empty for none.
+    takes_agent: it may name the agents of today.
+    """
 
     about: str
     write: Callable[[Job, "Path | BinaryIO"], None]
     needs_file: bool = False
     takes_parsed: bool = False
+    beside: str = ""
+    takes_agent: bool = False
 
 
 def _jsonl(job: Job) -> Iterator[bytes]:
@@ -90,6 +103,30 @@ def _html(job: Job) -> Iterator[bytes]:
     yield from html_page(job.sources[0], job.progress)
 
 
+def _scenario(job: Job, target: "Path | BinaryIO") -> None:
+    source = _only(job)
+    events = (source.event(row.whole()) for row in _rows(job, source))
+    file = target.name.removesuffix(_PART) if isinstance(target, Path) else "scenario.py"
+    _text(lambda _: (part.encode() for part in scenario_file(source.session_id, events, file)), job, target)
+
+
+def _pytest(job: Job, target: "Path | BinaryIO") -> None:
+    """Write a test, and the recording that it replays beside it."""
+    source = _only(job)
+    if not isinstance(target, Path):
+        raise MisuseError("a test stands in a file beside its recording: give the path of a new one")
+    recording = target.with_name(target.name.removesuffix(_PART)).with_suffix(".jsonl")
+    export("jsonl", Job(job.sources, progress=job.progress), recording)
+    events = (source.event(row) for row in source.between(1, source.head.seq))
+    target.write_text(regression_test(source.session_id, events, recording.name, job.agent), encoding="utf-8")
+
+
+def _only(job: Job) -> Source:
+    if len(job.sources) != 1:
+        raise MisuseError("a Python file holds one session: leave --all out")
+    return job.sources[0]
+
+
 def _db(job: Job, target: "Path | BinaryIO") -> None:
     """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
     reader = job.sources[0].reader if job.sources else None
@@ -118,6 +155,10 @@ EXPORTERS: Final[Mapping[str, Exporter]] = MappingProxyType(
         "markdown": Exporter("a transcript to read", partial(_text, _markdown)),
         "html": Exporter("a page for a browser", partial(_text, _html)),
         "db": Exporter("a log again", _db, needs_file=True),
+        "pytest": Exporter(
+            "a test that replays the session", _pytest, needs_file=True, beside=".jsonl", takes_agent=True
+        ),
+        "scenario": Exporter("a scenario to explore, in Python", _scenario),
     }
 )
 """Name -> exporter. A new format is one entry."""
@@ -133,11 +174,13 @@ def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
     exporter = EXPORTERS[name]
     if job.is_parsed and not exporter.takes_parsed:
         raise MisuseError(f"{name} has no choice of bodies: leave is_parsed out")
+    if job.agent and not exporter.takes_agent:
+        raise MisuseError(f"{name} takes no agents: leave agent out")
     if not isinstance(target, str | Path):
         exporter.write(job, target)
         return
     path = Path(target)
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}{_PART}")
     try:
         part.unlink(missing_ok=True)
         exporter.write(job, part)

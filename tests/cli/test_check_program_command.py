@@ -9,7 +9,7 @@ import pytest
 
 from callboard import ProgramContext, Runtime, ScriptedModel, program, tool
 from callboard.actors.protocol.port_messages import CallTool
-from callboard.cli import program_child
+from callboard.cli import offline_child
 from callboard.cli.errors import DIVERGED, FAILED, NOT_FOUND, USAGE
 from tests.cli.conftest import Callboard
 
@@ -187,5 +187,5 @@ def test_a_wrong_set_up_is_refused(callboard: Callboard, log: str, tmp_path: Pat
 def test_acts_are_refused_by_their_audit_event() -> None:
     for event in ("socket.__new__", "subprocess.Popen", "os.system", "os.fork"):
         with pytest.raises(PermissionError, match="in tools only"):
-            program_child.refuse_acts(event, ())
-    program_child.refuse_acts("open", ("a.txt", "r", 0))
+            offline_child.refuse_acts(event, ())
+    offline_child.refuse_acts("open", ("a.txt", "r", 0))

@@ -276,3 +276,33 @@ def test_the_page_about_the_log_computes_the_digests_of_an_export(
     (tmp_path / "session.jsonl").write_text("\n".join(lines).replace('"sender":"', '"sender":"x', 1))
     with pytest.raises(AssertionError):
         exec(program, {})
+
+
+def test_a_test_is_written_with_its_recording_beside_it(callboard: Callboard, tmp_path: Path) -> None:
+    made = ("export", "20250101", "--format", "pytest", "-o", "test_survey.py")
+    done = callboard(*made, "--with", "survey:host")
+    assert done.exit_code == 0
+    assert "recording('test_survey.jsonl', agent='survey:host')" in (tmp_path / "test_survey.py").read_text()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["test_survey.jsonl", "test_survey.py"]
+    (tmp_path / "test_survey.py").unlink()
+    again = callboard(*made)
+    assert again.exit_code == 2
+    assert "test_survey.jsonl exists already; --force writes over it" in again.stderr
+    assert callboard(*made, "--force").exit_code == 0
+
+
+def test_a_scenario_is_written_that_explore_takes(callboard: Callboard, tmp_path: Path) -> None:
+    assert callboard("export", "20250101", "--format", "scenario", "-o", "survey_again.py").exit_code == 0
+    done = callboard("explore", "survey_again.py:scenario", "--runs", "5", "--json")
+    assert done.exit_code == 0, done.output
+    assert "scenario = RecordedScenario(" in callboard("export", "20250101", "--format", "scenario").stdout
+
+
+def test_python_files_are_refused_where_they_cannot_be_written(callboard: Callboard) -> None:
+    assert "name a file with -o" in callboard("export", "--format", "pytest").stderr
+    named = callboard("export", "20250101", "--format", "pytest", "-o", "survey.py")
+    assert (named.exit_code, "files named test_*.py" in named.stderr) == (2, True)
+    with_agent = callboard("export", "--format", "scenario", "--with", "a:b", "-o", "x.py")
+    assert (with_agent.exit_code, "--with is for pytest" in with_agent.stderr) == (2, True)
+    several = callboard("export", "--all", "--format", "scenario", "-o", "x.py")
+    assert (several.exit_code, "holds one session" in several.stderr) == (2, True)

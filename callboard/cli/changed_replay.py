@@ -1,0 +1,88 @@
+"""The result of a replay with changed agents, for a terminal and as JSON."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from callboard.cli.formats import counted
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.changed.result import (
+    ChangedReplay,
+    DecisionDifference,
+    RequestDifference,
+    found_lines,
+)
+
+_LINES: Final = 40  # of a diff
+_AGENTS: Final = 3  # whose requests are shown as diffs
+_MORE: Final = 20  # further decisions
+_CHARS: Final = 2_000
+_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
+
+
+def changed_lines(found: ChangedReplay, spec: str, *, is_full: bool) -> list[Text]:
+    """Return the result as styled lines. spec: of the agents. is_full: nothing is folded."""
+    told = f"session {found.session_id} with {spec}: {counted(found.events, 'event')}, "
+    lines = [Text(safe_line(f"{told}{counted(found.agents, 'agent')}; no model was called", _CHARS))]
+    if found.profiles:
+        lines += [Text("agents", style="bold"), *_diff(found.profiles, is_full=is_full)]
+    lines += _requests(found.requests, is_full=is_full)
+    lines += _decisions(found.decisions, is_full=is_full)
+    return lines
+
+
+def _requests(requests: Sequence[RequestDifference], *, is_full: bool) -> list[Text]:
+    lines = []
+    for place, one in enumerate(requests):
+        head = f"#{one.seq}  {one.agent}: the request of turn {one.turn} differs"
+        lines.append(Text(safe_line(head), style="bold"))
+        if is_full or place < _AGENTS:
+            lines += _diff(one.lines, is_full=is_full)
+    return lines or [Text("every request is as recorded")]
+
+
+def _decisions(decisions: Sequence[DecisionDifference], *, is_full: bool) -> list[Text]:
+    if not decisions:
+        return [Text("every decision is as recorded")]
+    lines = [Text("first decision that differs", style="bold"), *_decision(decisions[0])]
+    others = decisions[1:] if is_full else decisions[1 : 1 + _MORE]
+    lines += [Text("the first of other actors", style="bold")] * bool(others)
+    lines += [line for one in others for line in _decision(one)]
+    if (left := len(decisions) - 1 - len(others)) > 0:
+        lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
+    return lines
+
+
+def _decision(one: DecisionDifference) -> list[Text]:
+    place, recorded, now = found_lines(one)
+    return [
+        Text(f"  {safe_line(place, _CHARS)}"),
+        Text(f"    {safe_line(recorded, _CHARS)}", style="red"),
+        Text(f"    {safe_line(now, _CHARS)}", style="green"),
+    ]
+
+
+def _diff(diff: Sequence[str], *, is_full: bool) -> list[Text]:
+    shown = diff if is_full else diff[:_LINES]
+    # The mark is set apart: `safe_line` takes the spaces at the beginning of a line away.
+    lines = [
+        Text(f"  {line[:1]}{safe_line(line[1:], _CHARS)}", style=_STYLES.get(line[:1], "")) for line in shown
+    ]
+    if len(shown) < len(diff):
+        lines.append(Text(f"  … {len(diff) - len(shown):,} more lines; --full shows them", style="dim"))
+    return lines
+
+
+def changed_json(found: ChangedReplay, spec: str) -> dict[str, object]:
+    """Return the result for `--json`."""
+    return {
+        "session": found.session_id,
+        "with": spec,
+        "events": found.events,
+        "agents": found.agents,
+        "same": found.is_same,
+        "profiles": found.profiles,
+        "requests": [one._asdict() for one in found.requests],
+        "decisions": [one._asdict() for one in found.decisions],
+    }

@@ -1,0 +1,194 @@
+"""A recorded session as a scenario: recorded answers, in other orders and with faults.
+
+An answer is known by its agent and turn, a tool's by the call too, so that any order finds it. A request that
+was never answered in the recording fails as `not_recorded`: a racer that lost before it had replied loses
+again. An outcome that came from time (a deadline) or from a cancel of the client is not made again.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell, ToolsChanged
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Message
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    ToolReturned,
+)
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.session.contexts import ContextRequest
+from callboard.replay.testing.sessions import scenario as pure
+from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.world import Monitor
+from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.runs import FaultsLike, Scenario, faults_of, monitors_of
+from callboard.testing.simulated_ports import checker
+
+M = TypeVar("M", bound=Message)
+
+Value = Mapping[str, Any]
+
+_NOT_RECORDED: Final = "not_recorded"
+
+
+class RecordedScenario(Scenario):
+    """A session that was recorded, as `callboard export --format scenario` writes it.
+
+    The messages are JSON values. opened: the first one. asks, tells, changes: of the client. closes: whether
+    it closes the session at the end. replies: by agent and turn, each attempt in order. results, approvals:
+    by agent and (turn, call), each round in order. contexts: of delegations. faults, monitors, name: as of
+    `Scenario`.
+
+    Raises MisuseError for values that are no messages.
+    """
+
+    def __init__(
+        self,
+        opened: Value,
+        asks: Sequence[Value],
+        replies: Mapping[str, Mapping[int, Sequence[Value]]],
+        results: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]] | None = None,
+        *,
+        approvals: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]] | None = None,
+        contexts: Sequence[Value] = (),
+        tells: Sequence[Value] = (),
+        changes: Sequence[Value] = (),
+        closes: bool = False,
+        faults: FaultsLike = None,
+        monitors: Sequence[Monitor[SessionWorld]] = (),
+        name: str = "",
+    ) -> None:
+        first = _message(opened, SessionOpened)
+        said = [replace(_message(one, Ask), output_type="", deps="") for one in asks]
+        self.types = SessionTypes({}, first.host, ())
+        self.name = name or first.host
+        self.monitors = monitors_of(monitors)
+        answers = _Answers(replies, results or {}, approvals or {}, contexts)
+        self.pure = pure.Scenario(
+            _profiles(first),
+            answers.reply,
+            said,
+            first.limits,
+            tool=answers.result,
+            check=checker(self.types),
+            approve=answers.approval,
+            context=answers.context,
+            model=first.model,
+            closes=closes,
+            faults=faults_of(faults),
+            changes=[_message(one, ToolsChanged).change for one in changes],
+            state=first.state,
+            capacity=first.capacity,
+            tells=[_message(one, Tell) for one in tells],
+        )
+
+
+class _Answers:
+    """The recorded answers, as the ports of a scenario. Pure: the same request gets the same answer."""
+
+    def __init__(
+        self,
+        replies: Mapping[str, Mapping[int, Sequence[Value]]],
+        results: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]],
+        approvals: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]],
+        contexts: Sequence[Value],
+    ) -> None:
+        self._replies = _messages(replies, ModelReplied)
+        self._results = _messages(results, ToolReturned)
+        self._approvals = _messages(approvals, ApprovalGiven)
+        self._contexts = {_view(one): one for one in contexts}
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the recorded reply to a turn: of that attempt, else the one that answered."""
+        said = self._recorded_reply(request)
+        if said is None:
+            why = f"no reply to turn {request.turn} of {request.address} was recorded"
+            return Reply(failure=ModelFailure(_NOT_RECORDED, why), usage=ZERO)
+        if said.failure is not None:
+            return Reply(failure=said.failure, usage=said.usage)
+        return Reply(content=bytes(said.content), stop_reason=said.stop_reason, usage=said.usage)
+
+    def _recorded_reply(self, request: ModelRequest) -> ModelReplied | None:
+        attempts = self._replies.get((request.address, request.turn), ())
+        same = [one for one in attempts if one.attempt == request.attempt]
+        return next(iter(same or [one for one in attempts if one.status == "ok"]), None)
+
+    def result(self, address: str, call: CallTool) -> ToolReturned:
+        """Return the recorded result of a call, in the round that it is in."""
+        rounds = self._results.get((address, (call.turn, call.call)), ())
+        place = call.given.round if call.given is not None else 0
+        if place >= len(rounds):
+            return ToolReturned(
+                call.turn, call.call, "error", text_json("no result of this call was recorded")
+            )
+        return replace(rounds[place], reused=0)
+
+    def approval(self, address: str, request: RequestApproval) -> ApprovalGiven:
+        """Return the recorded answer to a question; a call that was not asked about is approved."""
+        given = self._approvals.get((address, (request.turn, request.call)), ())
+        same = [one for one in given if (one.is_repeat, one.round) == (request.is_repeat, request.round)]
+        if not same:
+            return ApprovalGiven(
+                request.turn, request.call, "approved", is_repeat=request.is_repeat, round=request.round
+            )
+        return replace(same[0], digest="", permission=0)
+
+    def context(self, view: ContextRequest) -> str | list[dict[str, object]] | None:
+        """Return the recorded context of a delegation. Raises LookupError without one."""
+        found = self._contexts.get((view.parent, view.profile, encoded(view.prompt)))
+        if found is None or found["status"] != "ok":
+            raise LookupError("no context of this delegation was recorded")
+        content: str | list[dict[str, object]] | None = copy(found["content"])
+        return content
+
+
+def encoded(value: object) -> bytes:
+    """Return a JSON value as bytes, to compare it."""
+    return msgspec.json.encode(value)
+
+
+def _view(one: Value) -> tuple[str, str, bytes]:
+    return one["parent"], one["profile"], encoded(one["prompt"])
+
+
+def _messages(
+    values: Mapping[str, Mapping[Any, Sequence[Value]]], kind: type[M]
+) -> dict[tuple[str, Any], tuple[M, ...]]:
+    return {
+        (agent, place): tuple(_message(one, kind) for one in found)
+        for agent, places in values.items()
+        for place, found in places.items()
+    }
+
+
+def _message(value: Value, kind: type[M]) -> M:
+    try:
+        found = decode(encoded(value))
+    except UnreadableBody as error:
+        raise MisuseError(
+            f"{value!r:.80} is no {kind.__name__} ({error}); export the session again"
+        ) from None
+    if not isinstance(found, kind):
+        raise MisuseError(f"{value!r:.80} is a {type(found).__name__}, not a {kind.__name__}")
+    return found
+
+
+def _profiles(opened: SessionOpened) -> list[Profile]:
+    """Return the profiles, the host's first. The Python types of reports are not known here."""
+    found = [
+        replace(msgspec.json.decode(one, type=Profile), output_type="") for one in map(bytes, opened.profiles)
+    ]
+    return sorted(found, key=lambda one: one.name != opened.host)

@@ -1,0 +1,146 @@
+"""The parts of a recorded session that a scenario is made of: agents, what the client said, the answers.
+
+All of it is JSON values, so that a file can hold it as text. Answers are known by agent and turn, which are
+the same in any order of events.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from callboard.actors.protocol.client_messages import Ask, Close, SessionOpened, Tell, ToolsChanged
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Message
+from callboard.actors.protocol.messages import Begin, Delegate
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    ContextMade,
+    MakeContext,
+    ModelReplied,
+    ToolReturned,
+)
+
+K = TypeVar("K")
+
+Value = dict[str, Any]
+
+_decode: Final = msgspec.json.Decoder().decode
+_ANSWERED: Final = frozenset({"ok", "error", "input_required", "needs_effect", "approved", "denied"})
+
+
+class RecordedParts(NamedTuple):
+    """The parts of a session, as JSON values of their messages.
+
+    opened: the first message. asks, tells, changes: of the client, in order. closes: True if it closed the
+    session at last. replies: by agent and turn, each attempt in order. results, approvals: by agent, and by
+    (turn, call), each round in order. contexts: each with the parent, the profile and the prompt.
+    """
+
+    opened: Value
+    asks: list[Value]
+    tells: list[Value]
+    changes: list[Value]
+    closes: bool
+    replies: dict[str, dict[int, list[Value]]]
+    results: dict[str, dict[tuple[int, int], list[Value]]]
+    approvals: dict[str, dict[tuple[int, int], list[Value]]]
+    contexts: list[Value]
+
+
+def recorded_parts(session_id: str, events: Iterable[Event]) -> RecordedParts:
+    """Return the parts of a session. Raises MisuseError for one that no scenario can be made of."""
+    reader = _Reader(session_id)
+    for event in events:
+        reader.take(event)
+    return reader.found()
+
+
+class _Reader:
+    """Reads a session once. What a fault or a stop has cut off is no answer, and is left out."""
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._opened: Value | None = None
+        self._said: defaultdict[type, list[Value]] = defaultdict(list)
+        self._replies: defaultdict[str, defaultdict[int, list[Value]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        self._calls: dict[type, defaultdict[str, defaultdict[tuple[int, int], list[Value]]]] = {
+            one: defaultdict(lambda: defaultdict(list)) for one in (ToolReturned, ApprovalGiven)
+        }
+        self._delegations: dict[int, Value] = {}
+        self._asked: dict[int, MakeContext] = {}
+        self._contexts: list[Value] = []
+
+    def take(self, event: Event) -> None:
+        """Take the next event in."""
+        body = event.body
+        match body:
+            case SessionOpened():
+                self._opened = _value(body)
+            case Ask() | Tell() | ToolsChanged() | Close() if event.sender == "client":
+                self._said[type(body)].append(_value(body))
+            case Begin():
+                self._refuse_program(event, body)
+            case ModelReplied() | ToolReturned() | ApprovalGiven():
+                self._take_answer(event.recipient, body)
+            case Delegate() | MakeContext() | ContextMade():
+                self._take_context(event, body)
+            case _:
+                pass
+
+    def _take_answer(self, agent: str, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
+        said = body.verdict if isinstance(body, ApprovalGiven) else body.status
+        if said not in _ANSWERED:
+            return
+        if isinstance(body, ModelReplied):
+            self._replies[agent][body.turn].append(_value(body))
+        else:
+            self._calls[type(body)][agent][body.turn, body.call].append(_value(body))
+
+    def _refuse_program(self, event: Event, begin: Begin) -> None:
+        if begin.model.is_program:
+            raise MisuseError(
+                f"session {self._session_id}: {event.recipient} is a program, whose steps depend on the "
+                "order of answers; explore it by the program itself, with `callboard.testing.Scenario`"
+            )
+
+    def _take_context(self, event: Event, body: Delegate | MakeContext | ContextMade) -> None:
+        if isinstance(body, Delegate):
+            self._delegations[event.seq] = _decode(body.prompt)
+        elif isinstance(body, MakeContext):
+            self._asked[event.seq] = body
+        elif event.cause in self._asked:
+            asked = self._asked[event.cause]
+            prompt = self._delegations.get(asked.request)
+            found = {"parent": asked.parent, "profile": asked.profile, "prompt": prompt}
+            self._contexts.append({**found, "status": body.status, "content": _decode(body.content)})
+
+    def found(self) -> RecordedParts:
+        """Return the parts. Raises MisuseError for a session without an ask."""
+        if self._opened is None or not self._said[Ask]:
+            raise MisuseError(f"session {self._session_id} has no ask: there is nothing to explore")
+        return RecordedParts(
+            self._opened,
+            self._said[Ask],
+            self._said[Tell],
+            self._said[ToolsChanged],
+            bool(self._said[Close]),
+            _plain(self._replies),
+            _plain(self._calls[ToolReturned]),
+            _plain(self._calls[ApprovalGiven]),
+            self._contexts,
+        )
+
+
+def _plain(found: Mapping[str, Mapping[K, list[Value]]]) -> dict[str, dict[K, list[Value]]]:
+    return {agent: dict(places) for agent, places in found.items()}
+
+
+def _value(body: Message) -> Value:
+    found: Value = _decode(encode(body))
+    return found

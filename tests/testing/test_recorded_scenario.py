@@ -1,0 +1,118 @@
+"""Recorded sessions as scenarios: no order breaks a rule, and the plain run ends as recorded."""
+
+import runpy
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.exports.recorded_parts import recorded_parts
+from callboard.replay.recording import Recording
+from callboard.runtime.models.scripted import Step, call, say
+from callboard.testing import RecordedScenario
+from callboard.testing.storing import recording_of
+from tests.effort import effort
+from tests.golden import golden
+from tests.replay import stories
+from tests.replay.changed.sessions import record
+from tests.replay.changed.test_following import SCHEMA, host, kid, policy, reports
+from tests.session_plans import Plan, play
+
+
+def scenario_of(recording: Recording, faults: str | None = None) -> RecordedScenario:
+    parts = recorded_parts(recording.session_id, recording.events)
+    return RecordedScenario(**parts._asdict(), faults=faults, name="recorded")
+
+
+def told(events: Iterable[Event]) -> list[tuple[str, str, bytes]]:
+    bodies = (event.body for event in events)
+    return [(one.kind, one.text, bytes(one.value)) for one in bodies if isinstance(one, AskEnded)]
+
+
+def races(request: ModelRequest) -> Step:
+    if request.profile == "host":
+        return call("task", agent="kid", prompt="a", copies=2) if request.turn == 1 else say("done")
+    return call("report_back", n=int(request.address[-1]))
+
+
+RECORDINGS: Final[dict[str, Callable[[], Recording]]] = {
+    "siblings": lambda: record(policy, host()),
+    "reports": lambda: record(reports, host(kid(schema=SCHEMA))),
+    "poisoned": stories.poisoned_sum,
+    "loop": stories.endless_loop,
+    "everything": lambda: recording_of(golden("everything"), "one"),
+    "flaky": lambda: recording_of(golden("flaky"), "one"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_plain_run_ends_as_the_recording_did_and_no_order_breaks_a_rule(name: str) -> None:
+    recording = RECORDINGS[name]()
+    scenario = scenario_of(recording)
+    plain = scenario.simulate()
+    assert not plain.breaches
+    assert told(plain.events) == told(recording.events)
+    found = scenario.explore(runs=effort(20, 2_000))
+    assert found.is_ok, str(found)
+
+
+def test_faults_break_no_rule_either() -> None:
+    found = scenario_of(RECORDINGS["siblings"](), "all").explore(runs=effort(60, 5_000))
+    assert found.is_ok, str(found)
+
+
+def test_a_racer_that_lost_before_it_replied_loses_again() -> None:
+    recording = record(races, host(kid(schema=SCHEMA)))
+    for seed in range(20):
+        run = scenario_of(recording).simulate(seed=seed)
+        assert run.outcome.text == "done"
+        assert not run.breaches
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=effort(15, 500), deadline=None)
+def test_any_calm_session_ends_as_it_did_in_any_order(seed: int) -> None:
+    recording = recording_of(play(Plan(seed, is_calm=True), seed).log, "one")
+    run = scenario_of(recording).simulate(seed=seed + 1)
+    assert not run.breaches
+    assert len(run.outcomes) == len(told(recording.events))
+
+
+def test_a_request_that_was_never_answered_fails() -> None:
+    recording = record(policy, host())
+    parts = recorded_parts("one", recording.events)._asdict()
+    parts["replies"] = {"host": parts["replies"]["host"]}
+    run = RecordedScenario(**parts).simulate()
+    ended = [event.body for event in run.events if event.kind == "Finished" and event.sender == "host.1"]
+    assert "no reply to turn 1 of host.1 was recorded" in str(ended)
+
+
+def test_a_call_without_a_recorded_result_is_an_error() -> None:
+    parts = recorded_parts("one", record(policy, host()).events)._asdict()
+    parts["results"] = {}
+    run = RecordedScenario(**parts).simulate()
+    assert any("no result of this call was recorded" in str(event.body) for event in run.events)
+
+
+def test_values_that_are_no_messages_are_refused() -> None:
+    parts = recorded_parts("one", record(policy, host()).events)._asdict()
+    with pytest.raises(MisuseError, match="is no SessionOpened"):
+        RecordedScenario(**{**parts, "opened": {"type": "Nothing"}})
+    with pytest.raises(MisuseError, match="is a Close, not a Ask"):
+        RecordedScenario(**{**parts, "asks": [{"type": "Close"}]})
+
+
+def test_an_approval_and_a_context_are_given_as_recorded(tmp_path: Path) -> None:
+    recording = recording_of(golden("everything"), "one")
+    recording.export("scenario", tmp_path / "s.py")
+    scenario = runpy.run_path(str(tmp_path / "s.py"))["scenario"]
+    kinds = ("ApprovalGiven", "ContextMade")
+    recorded = [event.kind for event in recording.events if event.kind in kinds]
+    assert [event.kind for event in scenario.simulate().events if event.kind in kinds] == recorded
