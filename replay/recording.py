@@ -16,11 +16,11 @@ from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
 from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import recorded_failure
-from callboard.actors.session.shared_state import SharedState, folded
-from callboard.actors.session.step import ActorState
+from callboard.actors.session.shared_state import STATE_KINDS, SharedState, folded
+from callboard.actors.session.step import ActorState, initial
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.budget import BudgetReport, budget_report
 from callboard.replay.diagnosis.diagnose import diagnose
@@ -28,10 +28,12 @@ from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diff import SessionDiff, diff
 from callboard.replay.divergence import Divergence
 from callboard.replay.exports.writing import Job, export
+from callboard.replay.grants import grant_of
 from callboard.replay.grouping import Span, spans
-from callboard.replay.reading import Rows, Source
+from callboard.replay.lineage import Lineage, lineage
+from callboard.replay.reading import Rows, Source, head_at
 from callboard.replay.search import Match, Query, search
-from callboard.replay.state_changes import Change, changes, value_at
+from callboard.replay.state_changes import Change, changes, shared_changes, value_at
 from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
 from callboard.replay.verify import Page, Verifier
@@ -99,15 +101,18 @@ class Recording(AbstractContextManager["Recording"]):
         log: "str | Path | LogReader",
         session_id: str = "",
         *,
+        upto: int | None = None,
         head: Head | None = None,
         key: bytes | None = None,
         encryption_key: bytes | None = None,
     ) -> Self:
         """Open a session of a log; without an id, the newest. Reads its head and nothing else.
 
-        log: a file, which is closed with the recording, or a reader, which stays open. head: one that was
-        returned with an outcome; a log that no longer contains it is refused as cut. key: the digest key.
-        encryption_key: of an encrypted file. Raises SessionNotFound, CorruptLog, StoreError.
+        log: a file, which is closed with the recording, or a reader, which stays open. upto: the last event
+        to look at, as if the session had no later ones. head: one that was returned with an outcome; a log
+        that no longer contains it is refused as cut. key: the digest key. encryption_key: of an encrypted
+        file.
+        Raises SessionNotFound, UnknownName, CorruptLog, StoreError.
         """
         is_file = isinstance(log, str | Path)
         reader = open_reader(log, key, encryption_key) if isinstance(log, str | Path) else log
@@ -115,6 +120,7 @@ class Recording(AbstractContextManager["Recording"]):
             name = session_id or _newest(reader)
             end = reader.head(name)
             _check_known(reader, name, end, head)
+            end = end if upto is None else head_at(reader, name, end, upto)
         except BaseException:
             if is_file:
                 reader.close()
@@ -160,6 +166,10 @@ class Recording(AbstractContextManager["Recording"]):
         """Compare this session with another one. Every digest of both is checked."""
         return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
 
+    def lineage(self) -> Lineage:
+        """Return the sessions of its log that this one is a fork of, and its own forks."""
+        return lineage(self._source.reader.sessions(), self.session_id)
+
     def tree(self, at: int | None = None) -> Tree:
         """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
         tree = Tree()
@@ -185,6 +195,10 @@ class Recording(AbstractContextManager["Recording"]):
     def events_of(self, actor: str, upto: int) -> Iterator[Event]:
         """Yield the events up to `upto` that an actor received or posted. Their digests are not checked."""
         return map(self._source.event, self._source.of_actor(actor, 1, self._seq(upto)))
+
+    def events_after(self, seq: int) -> Iterator[Event]:
+        """Yield the events behind an event. Their digests are not checked."""
+        return self.events.between(seq + 1, len(self.events))
 
     def why(self, seq: int, value: str = "") -> Why:
         """Explain an event: the way to it, the events it was made of, the source of a value in it.
@@ -235,16 +249,35 @@ class Recording(AbstractContextManager["Recording"]):
             raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
         return state
 
-    def changes(self, seq: int) -> tuple[Change, ...]:
-        """Return the fields of its recipient's state that an event changed; () if the recipient has none.
+    def decision(self, seq: int) -> tuple[int, str]:
+        """Return the decision that an event belongs to: (the event that was decided on, the actor).
 
-        Reads that actor's events only, so their digests are not checked. Raises UnknownName.
+        An actor decides on an event that it receives. An event to a port or a client was posted by a decision
+        on its cause. (0, "") for an event of which no actor knows. Raises UnknownName.
         """
-        actor = self.event(seq).recipient
-        if not is_decider(actor):
+        event = self.event(seq)
+        if not is_decider(event.recipient) and event.cause:
+            event = self.event(event.cause)
+        return (event.seq, event.recipient) if is_decider(event.recipient) else (0, "")
+
+    def changes(self, seq: int) -> tuple[Change, ...]:
+        """Return the fields that the decision of an event changed in its actor's state, see `decision`.
+
+        Behind them come the keys of the shared state that the event changed, as `shared.KEY`. Reads that
+        actor's events only, so their digests are not checked. Raises UnknownName.
+        """
+        at, actor = self.decision(seq)
+        if not actor:
             return ()
-        before = self._states.state(seq - 1, actor) if seq > 1 else None
-        return tuple(changes(before, self._states.state(seq, actor)))
+        before = self._states.state(at - 1, actor) if at > 1 else None
+        after = self._states.state(at, actor) or initial(actor)
+        return (*changes(before or initial(actor), after), *self._shared_changes(self.event(seq)))
+
+    def _shared_changes(self, event: Event) -> Iterator[Change]:
+        if type(event.body) not in STATE_KINDS or getattr(event.body, "state_update", True) == ():
+            return
+        before = folded(self.events.upto(event.seq - 1))
+        yield from shared_changes(before, before.after(event))
 
     def last_change(self, actor: str, path: str, before: int) -> int:
         """Return the last event before `before` that changed a field of an actor's state, 0 for none.
@@ -265,33 +298,27 @@ class Recording(AbstractContextManager["Recording"]):
     def request(self, seq: int) -> ModelRequest:
         """Return the exact request of a model call. Reads its agent's events only, like `state`.
 
-        seq: of the `CallModel`, of the `TurnRequested` that led to it, or of its `ModelReplied`.
+        seq: of any event of the turn: the `CallModel`, the `TurnRequested` that led to it, its reply, or a
+        call of this reply and its answer.
         Raises UnknownName.
         """
-        grant = self._grant(self.event(seq))
-        assert isinstance(grant.body, CallModel)
+        event = self.event(seq)
+        grant = grant_of(self, event)
+        if grant is None or not isinstance(grant.body, CallModel):
+            raise self._without_request(event)
         state = self.state(grant.seq, grant.body.agent)
         if not isinstance(state, AgentState):
             raise UnknownName(f"{grant.body.agent} is no agent")
         return request_of(state)
 
-    def _grant(self, event: Event) -> Event:
-        """Return the model call that an event belongs to."""
-        if isinstance(event.body, CallModel):
-            return event
-        if isinstance(event.body, ModelReplied):
-            return self.event(event.cause)
+    def _without_request(self, event: Event) -> UnknownName:
         if isinstance(event.body, TurnRequested):
-            return self._grant_of(event)
+            said = f"the turn requested at event {event.seq} was never granted: nothing was asked"
+            return UnknownName(said)
         grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel))
         named = ", ".join([*islice(grants, _NAMED)] or ["none"])
-        raise UnknownName(f"event {event.seq} is {event.kind}, not CallModel; the first of those: {named}")
-
-    def _grant_of(self, turn: Event) -> Event:
-        for later in self.events.between(turn.seq + 1, len(self.events)):
-            if isinstance(later.body, CallModel) and later.body.request == turn.seq:
-                return later
-        raise UnknownName(f"the turn requested at event {turn.seq} was never granted: nothing was asked")
+        said = f"event {event.seq}, {event.kind}, belongs to no model call"
+        return UnknownName(f"{said}; the first of those: {named}")
 
     def _seq(self, at: int | None) -> int:
         last = self.head.seq

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.session.shared_state import SharedState
 from callboard.replay.digests import to_jsonable
 
 
@@ -27,6 +28,14 @@ def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
     mine, their = dict(_fields(before)), dict(_fields(after))
     for name in {**mine, **their}:
         yield from changes(mine.get(name), their.get(name), f"{path}.{name}" if path else name)
+
+
+def shared_changes(before: SharedState, after: SharedState) -> Iterator[Change]:
+    """Yield the keys of the shared state whose values differ, as `shared.KEY`."""
+    for name, cell in after.cells.items():
+        old = before.cells[name].read() if name in before.cells else None
+        if (new := cell.read()) != old:
+            yield Change(f"shared.{name}", old, new)
 
 
 def value_at(state: object, path: str) -> object:

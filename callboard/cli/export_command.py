@@ -9,9 +9,10 @@ from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option, session_argument
 from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
+from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.reading import file_of
 
 
@@ -58,8 +59,7 @@ def export_sessions(
     refuse_if(parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies")
     target = _checked_target(output, log, force) if output else None
     with open_reader(log) as reader:
-        rows = reader.sessions() if is_all else [find_session(reader, session)]
-        sources = [Source(reader, row.session_id, reader.head(row.session_id)) for row in rows]
+        sources = _sources(reader, session, is_all=is_all, form=form)
         job = Job(sources, is_all=is_all, is_parsed=parsed, progress=percent_on(sys.stderr))
         if target is None:
             for source in sources:
@@ -71,9 +71,17 @@ def export_sessions(
             except OSError as error:
                 raise misused(f"{target} cannot be written: {error.strerror}") from None
             events = sum(source.head.seq for source in sources)
-            talk(f"{counted(len(rows), 'session')}, {counted(events, 'event')} written to {target}")
+            talk(f"{counted(len(sources), 'session')}, {counted(events, 'event')} written to {target}")
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
+
+
+def _sources(reader: LogReader, session: str, *, is_all: bool, form: str) -> list[Source]:
+    if is_all:
+        return [Source.upto(reader, row.session_id) for row in reader.sessions()]
+    row, seq = find_place(reader, session)
+    refuse_if(seq is not None and form == "db", "a database holds whole sessions: leave #SEQ out")
+    return [Source.upto(reader, row.session_id, seq)]
 
 
 def _checked_target(output: str, log: str, force: bool) -> Path:

@@ -91,11 +91,13 @@ def percent_on(stream: TextIO) -> Callable[[str, int, int], None]:
     return show
 
 
-def emit_lines(lines: Iterable[Text]) -> None:
-    """Print styled lines of data, each cut at the width of the terminal."""
+def emit_lines(lines: Iterable[Text], *, is_whole: bool = False) -> None:
+    """Print styled lines of data, each cut at the width of the terminal. is_whole: wrap them instead."""
     console = None if is_plain() else console_on()
     for line in lines:
-        if console is not None and console.is_terminal:
+        if console is not None and is_whole:
+            console.print(line, overflow="fold")
+        elif console is not None and console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
         else:
             click.echo(line.plain)

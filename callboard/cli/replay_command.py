@@ -6,7 +6,7 @@ import click
 
 from callboard.cli.options import check_option, json_option, log_option, session_argument
 from callboard.cli.output import emit_json, emit_lines, is_terminal, width_of_stdout
-from callboard.cli.recordings import open_recording, say_checked
+from callboard.cli.recordings import event_at, open_place, say_checked
 from callboard.cli.step_lines import step_json, step_lines
 from callboard.cli.stepper import Stepper
 from callboard.replay.recording import Recording
@@ -50,7 +50,8 @@ def replay(session: str, at: int | None, check: bool, log: str, as_json: bool) -
       callboard replay 2026 --at 12
       callboard replay --at 12 | less
     """
-    recording, _ = open_recording(log, session)
+    recording, seq = open_place(log, session)
+    at = event_at(at, seq)
     if at is not None:
         recording.event(at)
     is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)

@@ -1,10 +1,11 @@
 """The tables of `callboard tree --reports`."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 from rich.text import Text
 
+from callboard.cli.folding import Folding
 from callboard.cli.output import WIDE, emit, emit_json, emit_lines, table, width_of_stdout
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
@@ -13,9 +14,11 @@ from callboard.replay.reports import Report, Siblings, sibling_reports
 _CELL_CHARS = 40
 _CELL_MIN = 8
 _TEXT_CHARS = 400
+_FIRST_ROWS = 40
+_LAST_ROWS = 10
 
 
-def emit_reports(recording: Recording, at: int | None, *, as_json: bool) -> None:
+def emit_reports(recording: Recording, at: int | None, fold: Folding, *, as_json: bool) -> None:
     """Print one table for the sub-agents of each parent and profile."""
     upto = recording.head.seq if at is None else recording.event(at).seq
     found = sibling_reports(recording.events.upto(upto))
@@ -28,15 +31,22 @@ def emit_reports(recording: Recording, at: int | None, *, as_json: bool) -> None
         emit("no delegation has ended")
     for siblings in found:
         title = f"{siblings.parent} → {safe_line(siblings.profile, 80)}"
-        emit_lines([Text(f"\n{title}", style="bold"), *_table(siblings, odd, width_of_stdout())])
+        lines = _table(siblings, odd, width_of_stdout(), fold)
+        lines = [lines[0], *fold.lines(lines[1:], _FIRST_ROWS, _LAST_ROWS)]
+        emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
+    fold.say()
 
 
-def _table(siblings: Siblings, odd: Container[int], width: int) -> Sequence[Text]:
+def _table(siblings: Siblings, odd: Container[int], width: int, fold: Folding) -> Sequence[Text]:
     columns = siblings.columns
     share = max(_CELL_MIN, (width - 30) // max(1, len(columns)) - 2)
     longest = min(_TEXT_CHARS if len(columns) == 1 else _CELL_CHARS, share)
     longest = _TEXT_CHARS if width == WIDE else longest
-    rows = [_row(report, columns, longest, is_odd=report.seq in odd) for report in siblings.reports]
+
+    def cell(value: object) -> str:
+        return fold.line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), longest)
+
+    rows = [_row(report, columns, cell, is_odd=report.seq in odd) for report in siblings.reports]
     headings = ("EVENT", "AGENT", "END", *(safe_line(path, longest) or "TEXT" for path in columns))
     lines = table(rows, headings, right=(0,))
     for line, report in zip(lines[1:], siblings.reports, strict=True):
@@ -44,14 +54,12 @@ def _table(siblings: Siblings, odd: Container[int], width: int) -> Sequence[Text
     return lines
 
 
-def _row(report: Report, columns: Sequence[str], longest: int, *, is_odd: bool) -> tuple[str, ...]:
+def _row(
+    report: Report, columns: Sequence[str], cell: Callable[[object], str], *, is_odd: bool
+) -> tuple[str, ...]:
     mark = "*" if is_odd else ""
-    cells = (_cell(report.values[path], longest) if path in report.values else "" for path in columns)
+    cells = (cell(report.values[path]) if path in report.values else "" for path in columns)
     return (f"{report.seq}", f"{report.address or '-'}{mark}", report.kind, *cells)
-
-
-def _cell(value: object, longest: int) -> str:
-    return safe_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), longest)
 
 
 def _json(siblings: Siblings, odd: Container[int]) -> dict[str, object]:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from callboard.cli.errors import not_found
 from callboard.cli.options import log_option
 from callboard.cli.output import emit, percent_on, talk
-from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Source
 
@@ -34,12 +33,9 @@ def ui(session: str, no_open: bool, log: str) -> None:
       callboard ui 2026#17
       callboard ui --no-open
     """
-    wanted, _, seq = session.partition("#")
     with open_reader(log) as reader:
-        row = find_session(reader, wanted)
-        if seq and not (seq.isdecimal() and 1 <= int(seq) <= row.head):
-            raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq}")
-        source = Source(reader, row.session_id, reader.head(row.session_id))
+        row, seq = find_place(reader, session)
+        source = Source.upto(reader, row.session_id)
         path = _written(Job([source], progress=percent_on(sys.stderr)))
     if not no_open and _opens(path, seq):
         talk(f"opened {path}")
@@ -60,7 +56,7 @@ def _written(job: Job) -> Path:
     return path
 
 
-def _opens(path: Path, seq: str) -> bool:
+def _opens(path: Path, seq: int | None) -> bool:
     """Open a page in the browser. Returns False, with a hint, where no browser can be started."""
     if webbrowser.open(path.as_uri() + (f"#{seq}" if seq else "")):
         return True
