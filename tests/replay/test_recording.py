@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import callboard.replay
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
