@@ -7,9 +7,9 @@ import click
 
 from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
-from callboard.cli.options import log_option, session_argument
+from callboard.cli.options import beside_option, log_option, session_argument
 from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import find_place, key_options, open_reader
+from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
 from callboard.runtime.log.protocol import LogReader
@@ -28,12 +28,13 @@ from callboard.runtime.log.reading import file_of
     help=" ".join(f"{name}: {exporter.about}." for name, exporter in EXPORTERS.items()),
 )
 @click.option("--parsed", is_flag=True, help="jsonl: bodies as objects, so that digests cannot be computed.")
+@beside_option
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists.")
 @log_option
 @key_options
 def export_sessions(
-    session: str, is_all: bool, form: str, parsed: bool, output: str, force: bool, log: str
+    session: str, is_all: bool, form: str, parsed: bool, beside: str, output: str, force: bool, log: str
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
@@ -44,7 +45,7 @@ def export_sessions(
     computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
     which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
     is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
-    session is one page for a browser, as `callboard ui` opens it.
+    session is one page for a browser, as `callboard ui` opens it; with --beside the page has two.
 
     \b
     Examples:
@@ -57,9 +58,10 @@ def export_sessions(
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")
     refuse_if(exporter.needs_file and not output, "a database cannot go to stdout: name a file with -o FILE")
     refuse_if(parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies")
+    refuse_if(beside and form != "html", "--beside is for a page: add --format html")
     target = _checked_target(output, log, force) if output else None
     with open_reader(log) as reader:
-        sources = _sources(reader, session, is_all=is_all, form=form)
+        sources = [*_sources(reader, session, is_all=is_all, form=form), *beside_source(reader, beside)]
         job = Job(sources, is_all=is_all, is_parsed=parsed, progress=percent_on(sys.stderr))
         if target is None:
             for source in sources:

@@ -12,6 +12,7 @@ import click
 from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
@@ -122,6 +123,14 @@ def find_place(reader: LogReader, wanted: str) -> tuple[SessionRow, int | None]:
     if not (_is_seq(seq) and 1 <= int(seq) <= row.head):
         raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq:.20}")
     return row, int(seq)
+
+
+def beside_source(reader: LogReader, wanted: str) -> list[Source]:
+    """Return the session that a page shows beside its own; none if none is wanted. Raises Failure."""
+    if not wanted:
+        return []
+    row, seq = find_place(reader, wanted)
+    return [Source.upto(reader, row.session_id, seq)]
 
 
 def _is_seq(text: str) -> bool:

@@ -8,36 +8,41 @@ from pathlib import Path
 
 import click
 
-from callboard.cli.options import log_option
+from callboard.cli.options import beside_option, log_option
 from callboard.cli.output import emit, percent_on, talk
-from callboard.cli.recordings import find_place, key_options, open_reader
+from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import Job, export
+from callboard.replay.page.comparison import in_order
 from callboard.replay.reading import Source
 
 
 @click.command("ui")
 @click.argument("session", metavar="[SESSION[#SEQ]]", default="", required=False)
 @click.option("--no-open", is_flag=True, help="Print the path of the page and open nothing.")
+@beside_option
 @log_option
 @key_options
-def ui(session: str, no_open: bool, log: str) -> None:
+def ui(session: str, no_open: bool, beside: str, log: str) -> None:
     """Open a session as a page in the browser.
 
     The page is one file in the folder for temporary files, which only you can read. It is what
     `callboard export --format html` writes: it needs no network, sends nothing, and holds the whole session.
-    With #SEQ it opens at that event. Every digest is checked.
+    With #SEQ it opens at that event. Every digest is checked. With --beside the page has two sessions, a fork
+    and its origin or two runs, row by row, with the first difference and what the fork saved.
 
     \b
     Examples:
       callboard ui
       callboard ui 2026#17
+      callboard ui FORK --beside ORIGIN
       callboard ui --no-open
     """
     with open_reader(log) as reader:
         row, seq = find_place(reader, session)
-        source = Source.upto(reader, row.session_id)
-        path = _written(Job([source], progress=percent_on(sys.stderr)))
-    if not no_open and _opens(path, seq):
+        sources = [Source.upto(reader, row.session_id), *beside_source(reader, beside)]
+        path = _written(Job(sources, progress=percent_on(sys.stderr)))
+        is_right = len(sources) > 1 and in_order(*sources)[1] is sources[0]
+    if not no_open and _opens(path, f"#{'beside-' * is_right}{seq}" if seq else ""):
         talk(f"opened {path}")
         return
     emit(str(path))
@@ -56,9 +61,9 @@ def _written(job: Job) -> Path:
     return path
 
 
-def _opens(path: Path, seq: int | None) -> bool:
+def _opens(path: Path, link: str) -> bool:
     """Open a page in the browser. Returns False, with a hint, where no browser can be started."""
-    if webbrowser.open(path.as_uri() + (f"#{seq}" if seq else "")):
+    if webbrowser.open(path.as_uri() + link):
         return True
     talk("no browser could be started; open this file in one:")
     return False

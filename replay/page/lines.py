@@ -3,6 +3,7 @@
     {...}              the body of the next event, as the log has it
     [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
                        paths; written as soon as it is known, so in the order of each agent's events
+    <n                 the first n bodies are those of the session beside this one
     =...               a value that several changes name: the first such line is number 0
     *{...}             the last line: the session, names, columns, agents, spans and findings
 
@@ -13,7 +14,7 @@ has already is in the page once.
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -43,25 +44,39 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class PageLines:
-    """The lines of one session's data. Everything is read once, and digests are checked on the way."""
+    """The lines of one session's data. Everything is read once, and digests are checked on the way.
+
+    extra: further entries of the last line. known: the number of first events whose bodies the page has.
+    """
 
     def __init__(
-        self, source: Source, row: SessionRow, findings: Sequence[Finding], progress: Progress
+        self,
+        source: Source,
+        row: SessionRow,
+        findings: Sequence[Finding],
+        progress: Progress,
+        extra: Mapping[str, object],
+        known: int = 0,
     ) -> None:
         self._source = source
         self._progress = progress
         self._row = row
         self._findings = findings
+        self._extra = extra
+        self._known = known
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
         self._shared = Shared()
 
     def __iter__(self) -> Iterator[bytes]:
+        if self._known:
+            yield b"<%d" % self._known
         for page in self._source.sealed_pages():
             for sealed in page:
                 row = sealed.whole()
                 body = row.body if not _SPACE.search(row.body) else msgspec.json.format(row.body, indent=-1)
-                yield body
+                if row.seq > self._known:
+                    yield body
                 yield from self._taken(self._source.event(row), body)
             self._progress(self._row.session_id, page[-1].seq, self._source.head.seq)
         for change in self._changes.finish():
@@ -89,6 +104,7 @@ class PageLines:
             "status": self._row.status,
             "diverged": self._changes.diverged,
             **self._columns.plain(),
+            **self._extra,
             "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
             "spans": [_span(one) for one in self._spans.found],
             "findings": [

@@ -14,13 +14,27 @@ export class LanesView {
     Object.assign(this, { container, session, app, from: 0, to: 1, drag: null });
     this.canvas = make("canvas");
     this.space = make("div", { class: "lane-space" });
-    this.space.style.height = `${session.agents.length * LANE + 8}px`;
     container.append(this.space, this.canvas);
+    this.read();
+    this.setAxis("order");
+    this.listen();
+  }
+
+  /** Read the lanes of a session that has more events now. */
+  grow() {
+    const isAll = this.from === this.low && this.to === this.high;
+    const { from, to } = this;
+    this.read();
+    this.setAxis(this.axis);
+    if (!isAll) this.shiftTo(from, to - from);
+  }
+
+  read() {
+    const { session } = this;
+    this.space.style.height = `${session.agents.length * LANE + 8}px`;
     this.laneOf = new Map(session.agents.map((agent, lane) => [agent.address, lane]));
     this.eventsOf = eventsByLane(session, this.laneOf);
     this.spansOf = spansByLane(session, this.laneOf);
-    this.setAxis("order");
-    this.listen();
   }
 
   /** Choose the axis: the order of the log, the time, or the number of causes before an event. */
@@ -178,7 +192,8 @@ export class LanesView {
     pen.clip();
     if (events.length) this.bar(pen, events[0], events.at(-1), y, agent.status === "failed" ? colors.failed : colors.life, 5, 8);
     pen.globalAlpha = 0.5; // the ticks of events stand out from the bars
-    for (const span of this.spansOf[lane]) this.bar(pen, span.first, span.last, y, colors[BARS[span.kind]], 6, 6);
+    for (const span of this.spansOf[lane])
+      this.bar(pen, span.first, span.last, y, this.app.isShared(span.last) ? colors.plain : colors[BARS[span.kind]], 6, 6);
     pen.globalAlpha = 1;
     this.ticks(pen, events, y);
     pen.restore();
@@ -206,7 +221,7 @@ export class LanesView {
       const isFound = this.app.foundSet?.has(seq);
       if (!isBad && !isFound && x - drawn < 1.5) continue;
       drawn = x;
-      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : colors[toneOf(session.kinds[seq])];
+      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : this.app.isShared(seq) ? colors.plain : colors[toneOf(session.kinds[seq])];
       pen.fillRect(x - 1, y + (isBad || isFound ? 2 : 4), isBad || isFound ? 3 : 1.6, LANE - (isBad || isFound ? 4 : 8));
     }
   }

@@ -8,13 +8,18 @@ const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘", running: "…" };
 export class TreeView {
   constructor(container, session, app) {
     Object.assign(this, { session, app });
-    this.most = Math.max(1, ...session.agents.map((agent) => agent.tokens));
     this.list = new VirtualList(container, 24, (index, row) => this.draw(session.agents[index], row));
-    this.list.setLength(session.agents.length);
+    this.grow();
     container.addEventListener("click", (event) => {
       const row = event.target.closest(".row");
       if (row) app.chooseAgent(session.agents[Number(row.dataset.index)].address);
     });
+  }
+
+  /** Show the agents that there are now. */
+  grow() {
+    this.most = this.session.agents.reduce((most, agent) => Math.max(most, agent.tokens), 1);
+    this.list.setLength(this.session.agents.length);
   }
 
   draw(agent, row) {
