@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from callboard.cli.errors import Failure, misused, refuse_if
 from callboard.cli.options import beside_option, log_option
 from callboard.cli.output import emit, percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.page.comparison import in_order
+from callboard.replay.page.live import LivePage
 from callboard.replay.reading import Source
 
 
@@ -20,9 +22,11 @@ from callboard.replay.reading import Source
 @click.argument("session", metavar="[SESSION[#SEQ]]", default="", required=False)
 @click.option("--no-open", is_flag=True, help="Print the path of the page and open nothing.")
 @beside_option
+@click.option("--follow", is_flag=True, help="Serve the page and add new events to it, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With --follow; 0 is a free one.")
 @log_option
 @key_options
-def ui(session: str, no_open: bool, beside: str, log: str) -> None:
+def ui(session: str, no_open: bool, beside: str, follow: bool, port: int, log: str) -> None:
     """Open a session as a page in the browser.
 
     The page is one file in the folder for temporary files, which only you can read. It is what
@@ -30,13 +34,22 @@ def ui(session: str, no_open: bool, beside: str, log: str) -> None:
     With #SEQ it opens at that event. Every digest is checked. With --beside the page has two sessions, a fork
     and its origin or two runs, row by row, with the first difference and what the fork saved.
 
+    With --follow a server on 127.0.0.1 gives the page of a session that is being written, and new events come
+    as they are recorded. Its address holds a random token, and no other site can read it. Ctrl-C ends it.
+
     \b
     Examples:
       callboard ui
       callboard ui 2026#17
       callboard ui FORK --beside ORIGIN
+      callboard ui --follow
       callboard ui --no-open
     """
+    refuse_if(follow and beside, "--follow shows one session: leave --beside out")
+    refuse_if(port and not follow, "--port is for --follow")
+    if follow:
+        _follow(session, port, log, is_opened=not no_open)
+        return
     with open_reader(log) as reader:
         row, seq = find_place(reader, session)
         sources = [Source.upto(reader, row.session_id), *beside_source(reader, beside)]
@@ -46,6 +59,29 @@ def ui(session: str, no_open: bool, beside: str, log: str) -> None:
         talk(f"opened {path}")
         return
     emit(str(path))
+
+
+def _follow(session: str, port: int, log: str, *, is_opened: bool) -> None:
+    """Serve the page of a session until Ctrl-C."""
+    try:
+        from callboard.cli.page_server import serve_page  # here: an extra
+    except ModuleNotFoundError as error:
+        said = f"`callboard ui --follow` needs a server: pip install 'callboard[ui]' ({error})"
+        raise Failure(said) from None
+    with open_reader(log) as reader:
+        row, seq = find_place(reader, session)
+        page = LivePage(reader, row.session_id)
+
+        def opened(address: str) -> None:
+            emit(address + (f"#{seq}" if seq else ""))
+            talk(f"following session {row.session_id}; Ctrl-C ends it")
+            if is_opened:
+                webbrowser.open(address + (f"#{seq}" if seq else ""))
+
+        try:
+            serve_page(page, port, opened)
+        except OSError as error:
+            raise misused(f"port {port} cannot be used: {error.strerror}; leave --port out") from None
 
 
 def _written(job: Job) -> Path:

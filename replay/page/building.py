@@ -87,8 +87,11 @@ def findings_of(source: Source) -> list[Finding]:
 
 
 @cache
-def frame() -> tuple[bytes, bytes, bytes]:
-    """Return the page around the data of a session, and of the one beside it."""
+def frame(*, is_served: bool = False) -> tuple[bytes, bytes, bytes]:
+    """Return the page around the data of a session, and of the one beside it.
+
+    is_served: the page may ask its own server for more events.
+    """
     script, style = script_text(), (_ASSETS / "page.css").read_text()
     text = (_ASSETS / "index.html").read_text()
     for name, value in {
@@ -98,6 +101,8 @@ def frame() -> tuple[bytes, bytes, bytes]:
         "@SCRIPT@": script,
     }.items():
         text = text.replace(name, value, 1)
+    if is_served:
+        text = text.replace("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
     before, rest = text.split("@DATA@")
     between, after = rest.split("@BESIDE@")
     return before.encode(), between.encode(), after.encode()

@@ -11,7 +11,7 @@ export async function loadSession(block, beside = null) {
   const bytes = new Uint8Array(text.length);
   for (let place = 0; place < text.length; place += 1) bytes[place] = text.charCodeAt(place);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Session((await new Response(stream).text()).split("\n"), beside);
+  return new Session((await new Response(stream).text()).trimEnd().split("\n"), beside);
 }
 
 /** A recorded session. Events are numbered from 1, so place 0 of each column is empty. */
