@@ -144,6 +144,17 @@ def head_at(reader: LogReader, session_id: str, end: Head, seq: int) -> Head:
     return Head(seq, row.digest)
 
 
+def check_known(reader: LogReader, session_id: str, end: Head, known: Head | None) -> None:
+    """Raise CorruptLog if the log plainly does not hold a head that was acknowledged."""
+    if known is None or known.seq == 0:
+        return  # of an empty session the head is its origin, which the first check of digests compares
+    row = next(iter(reader.events(session_id, known.seq, 1)), None)
+    if row is None or (row.seq, row.digest) != known:
+        missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
+        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
+        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)
+
+
 def _gap(session_id: str, seq: int, following: int = 0) -> CorruptLog:
     said = f"{following} follows" if following else "nothing follows"
     return CorruptLog(f"session {session_id}: event {seq} is missing, {said}", session_id, seq)

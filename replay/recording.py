@@ -7,42 +7,41 @@ recording.verify().lines()
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
-from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
-from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
+from callboard.actors.protocol.errors import Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
-from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session.core import recorded_failure
-from callboard.actors.session.shared_state import STATE_KINDS, SharedState, folded
-from callboard.actors.session.step import ActorState, initial
-from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.budget import BudgetReport, budget_report
-from callboard.replay.diagnosis.diagnose import diagnose
-from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.diff import SessionDiff, diff
-from callboard.replay.divergence import Divergence
-from callboard.replay.exports.writing import Job, export
 from callboard.replay.grants import grant_of
-from callboard.replay.grouping import Span, spans
 from callboard.replay.lineage import Lineage, lineage
-from callboard.replay.reading import Rows, Source, head_at
+from callboard.replay.reading import Rows, Source, check_known, head_at
 from callboard.replay.search import Match, Query, search
-from callboard.replay.state_changes import Change, changes, shared_changes, value_at
-from callboard.replay.states import Folds, Output, States
-from callboard.replay.steps import Steps
-from callboard.replay.verify import Page, Verifier
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.session_rows import SessionRow
-from callboard.runtime.log.tree import Tree
 
+if TYPE_CHECKING:
+    from callboard.actors.protocol.request import ModelRequest
+    from callboard.actors.session.shared_state import SharedState
+    from callboard.actors.session.step import ActorState
+    from callboard.replay.budget import BudgetReport
+    from callboard.replay.diagnosis.finding import Finding
+    from callboard.replay.diff import SessionDiff
+    from callboard.replay.divergence import Divergence
+    from callboard.replay.grouping import Span
+    from callboard.replay.state_changes import Change
+    from callboard.replay.states import Output, States
+    from callboard.replay.steps import Steps
+    from callboard.replay.verify import Page
+    from callboard.runtime.log.tree import Tree
+
+# Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
 _FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12
 
@@ -55,7 +54,7 @@ class Verification:
     events: int
     decisions: int
     head: Head
-    divergence: Divergence | None
+    divergence: "Divergence | None"
 
     @property
     def is_ok(self) -> bool:
@@ -93,7 +92,6 @@ class Recording(AbstractContextManager["Recording"]):
         self.rows: Rows[Stored] = Rows(source, lambda row: row)
         self.events: Rows[Event] = Rows(source, source.event)
         self._source = source
-        self._states = States(self._history, source.head.seq)
 
     @classmethod
     def open(
@@ -119,13 +117,19 @@ class Recording(AbstractContextManager["Recording"]):
         try:
             name = session_id or _newest(reader)
             end = reader.head(name)
-            _check_known(reader, name, end, head)
+            check_known(reader, name, end, head)
             end = end if upto is None else head_at(reader, name, end, upto)
         except BaseException:
             if is_file:
                 reader.close()
             raise
         return cls(Source(reader, name, end, known=head, key=key, is_owner=is_file))
+
+    @cached_property
+    def _states(self) -> "States":
+        from callboard.replay.states import States
+
+        return States(self._history, self._source.head.seq)
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -143,13 +147,15 @@ class Recording(AbstractContextManager["Recording"]):
 
     def verify(self) -> Verification:
         """Check every digest, and compare the posts of every decider with the recorded ones."""
+        from callboard.replay.verify import Verifier
+
         verifier = Verifier(self.events, self._pages())
         divergence = verifier.run()
         if divergence is not None:
             self.check()  # a corrupt log is reported before any divergence
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
-    def _pages(self) -> Iterator[Page]:
+    def _pages(self) -> "Iterator[Page]":
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
             yield [(self._source.event(row), row.body) for row in rows]
@@ -158,20 +164,26 @@ class Recording(AbstractContextManager["Recording"]):
         """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""
         return search(self.rows.upto(self.head.seq), query)
 
-    def diagnose(self) -> list[Finding]:
+    def diagnose(self) -> "list[Finding]":
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
+        from callboard.replay.diagnosis.diagnose import diagnose
+
         return diagnose(self.rows.upto(self.head.seq), self._source.event)
 
-    def diff(self, other: "Recording") -> SessionDiff:
+    def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""
+        from callboard.replay.diff import diff
+
         return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
 
     def lineage(self) -> Lineage:
         """Return the sessions of its log that this one is a fork of, and its own forks."""
         return lineage(self._source.reader.sessions(), self.session_id)
 
-    def tree(self, at: int | None = None) -> Tree:
+    def tree(self, at: int | None = None) -> "Tree":
         """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
+        from callboard.runtime.log.tree import Tree
+
         tree = Tree()
         for event in self.events.upto(self._seq(at)):
             tree.add(event)
@@ -184,13 +196,16 @@ class Recording(AbstractContextManager["Recording"]):
         objects instead of text (`jsonl`), so that digests cannot be computed from the file.
         Raises MisuseError for an unknown format, OSError.
         """
+        from callboard.replay.exports.writing import Job, export
+
         export(name, Job([self._source], is_parsed=is_parsed), out)
 
     # --- single events and states -------------------------------------------------
 
     def event(self, seq: int) -> Event:
         """Return one event. Its digest is not checked. Raises UnknownName."""
-        return self.events[self._seq(seq) - 1]
+        # Rows are read in chunks, but only this one is decoded: `why` goes back over thousands of events.
+        return self._source.event(self.rows[self._seq(seq) - 1])
 
     def events_of(self, actor: str, upto: int) -> Iterator[Event]:
         """Yield the events up to `upto` that an actor received or posted. Their digests are not checked."""
@@ -208,23 +223,33 @@ class Recording(AbstractContextManager["Recording"]):
         """
         return why(self, seq, value)
 
-    def steps(self) -> Steps:
+    def steps(self) -> "Steps":
         """Return the events with their decisions, their outputs and their recipients' states."""
+        from callboard.replay.steps import Steps
+
         return Steps(self.events, self._states)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> "list[Span]":
         """Return the session as spans: asks, turns, tool calls, approvals, delegations, reports."""
+        from callboard.replay.grouping import spans
+
         return spans(self.events)
 
-    def budget(self, at: int | None = None) -> BudgetReport:
+    def budget(self, at: int | None = None) -> "BudgetReport":
         """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
+        from callboard.actors.supervisor.state import SupervisorState
+        from callboard.replay.budget import budget_report
+
         upto = self._seq(at)
         state = self.state(upto, SUPERVISOR)
         assert isinstance(state, SupervisorState)
         return budget_report(self.events.upto(upto), state, upto)
 
-    def states(self, at: int) -> dict[str, ActorState]:
+    def states(self, at: int) -> "dict[str, ActorState]":
         """Return all states after the events up to seq `at`, which are checked. Raises UnknownName."""
+        from callboard.actors.session.core import recorded_failure
+        from callboard.replay.states import Folds, Output
+
         folds = Folds()
         for event in self.events.upto(self._seq(at)):
             if event.sender in folds:
@@ -233,7 +258,7 @@ class Recording(AbstractContextManager["Recording"]):
                 folds[event.recipient].take(event)
         return folds.finish(self._states.failure_after(at))
 
-    def state(self, at: int, actor: str) -> ActorState:
+    def state(self, at: int, actor: str) -> "ActorState":
         """Return an actor's state after the events up to seq `at`.
 
         Reads that actor's events only, so their digests are not checked; `check` does that. Where the code
@@ -260,12 +285,15 @@ class Recording(AbstractContextManager["Recording"]):
             event = self.event(event.cause)
         return (event.seq, event.recipient) if is_decider(event.recipient) else (0, "")
 
-    def changes(self, seq: int) -> tuple[Change, ...]:
+    def changes(self, seq: int) -> "tuple[Change, ...]":
         """Return the fields that the decision of an event changed in its actor's state, see `decision`.
 
         Behind them come the keys of the shared state that the event changed, as `shared.KEY`. Reads that
         actor's events only, so their digests are not checked. Raises UnknownName.
         """
+        from callboard.actors.session.step import initial
+        from callboard.replay.state_changes import changes
+
         at, actor = self.decision(seq)
         if not actor:
             return ()
@@ -273,7 +301,10 @@ class Recording(AbstractContextManager["Recording"]):
         after = self._states.state(at, actor) or initial(actor)
         return (*changes(before or initial(actor), after), *self._shared_changes(self.event(seq)))
 
-    def _shared_changes(self, event: Event) -> Iterator[Change]:
+    def _shared_changes(self, event: Event) -> "Iterator[Change]":
+        from callboard.actors.session.shared_state import STATE_KINDS, folded
+        from callboard.replay.state_changes import shared_changes
+
         if type(event.body) not in STATE_KINDS or getattr(event.body, "state_update", True) == ():
             return
         before = folded(self.events.upto(event.seq - 1))
@@ -284,6 +315,8 @@ class Recording(AbstractContextManager["Recording"]):
 
         path: of the field, such as `phase` or `spent.micro_usd`. Reads that actor's events up to there.
         """
+        from callboard.replay.state_changes import value_at
+
         found, value = 0, None
         for event in self.events_of(actor, max(1, before - 1)):
             if event.recipient == actor and event.seq < before:
@@ -291,17 +324,21 @@ class Recording(AbstractContextManager["Recording"]):
                 found, value = (event.seq, now) if now != value else (found, value)
         return found
 
-    def shared_state(self, at: int | None = None) -> SharedState:
+    def shared_state(self, at: int | None = None) -> "SharedState":
         """Return the shared state after the events up to `at`, which are checked. Raises UnknownName."""
+        from callboard.actors.session.shared_state import folded
+
         return folded(self.events.upto(self._seq(at)))
 
-    def request(self, seq: int) -> ModelRequest:
+    def request(self, seq: int) -> "ModelRequest":
         """Return the exact request of a model call. Reads its agent's events only, like `state`.
 
         seq: of any event of the turn: the `CallModel`, the `TurnRequested` that led to it, its reply, or a
         call of this reply and its answer.
         Raises UnknownName.
         """
+        from callboard.actors.agent.state import AgentState, request_of
+
         event = self.event(seq)
         grant = grant_of(self, event)
         if grant is None or not isinstance(grant.body, CallModel):
@@ -328,7 +365,10 @@ class Recording(AbstractContextManager["Recording"]):
             raise UnknownName(f"session {self.session_id} has events 1 to {last}; there is no {at}")
         return at
 
-    def _history(self, actor: str, first: int, last: int) -> Iterator[Event | Output]:
+    def _history(self, actor: str, first: int, last: int) -> "Iterator[Event | Output]":
+        from callboard.actors.session.core import recorded_failure
+        from callboard.replay.states import Output
+
         for row in self._source.of_actor(actor, first, last):
             if row.sender == actor:
                 # Only a failure is decoded: an agent's outputs are as many as the events it received.
@@ -352,14 +392,3 @@ def _newest(reader: LogReader) -> str:
             "the log holds no session yet; record one with `callboard run` or `callboard demo`"
         )
     return known[0].session_id
-
-
-def _check_known(reader: LogReader, session_id: str, end: Head, known: Head | None) -> None:
-    """Raise CorruptLog if the log plainly does not hold a head that was acknowledged."""
-    if known is None or known.seq == 0:
-        return  # of an empty session the head is its origin, which the first check of digests compares
-    row = next(iter(reader.events(session_id, known.seq, 1)), None)
-    if row is None or (row.seq, row.digest) != known:
-        missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
-        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
-        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)
