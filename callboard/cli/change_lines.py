@@ -24,7 +24,7 @@ def change_lines(changes: Sequence[Change], fold: Folding) -> list[Text]:
     """Return three lines for each change: the field, its value before, its value after."""
     head, left, tail = fold.ends(changes, _SHOWN, 0)
     lines = [line for one in (*head, *tail) for line in _lines(one, fold)]
-    return [*lines, Text(f"  … {left:,} more fields; --full shows them", style="dim")] if left else lines
+    return [*lines, fold.gap(left, "fields", "  ")] if left else lines
 
 
 def _lines(one: Change, fold: Folding) -> list[Text]:

@@ -71,7 +71,7 @@ def _difference_lines(differences: Sequence[Difference], fold: Folding) -> list[
             lines.append(Text(_TITLES[place], style="bold"))
         lines += _difference(one, fold)
     if left:
-        lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
+        lines.append(fold.gap(left, "differences"))
     return lines
 
 

@@ -20,10 +20,11 @@ _SLACK: Final = 80  # a text that is longer by less than the line that says so i
 
 
 class Folding:
-    """Cuts texts and lists, and counts how many. is_full: cuts nothing."""
+    """Cuts texts and lists, and counts how many. is_full: cuts nothing. whole: what shows all of it."""
 
-    def __init__(self, *, is_full: bool) -> None:
+    def __init__(self, *, is_full: bool, whole: str = "--full") -> None:
         self.is_full = is_full
+        self._whole = whole
         self._texts = 0
         self._lines = 0
 
@@ -55,8 +56,12 @@ class Folding:
     def lines(self, lines: Sequence[Text], first: int, last: int = 0) -> list[Text]:
         """Return the first and the last lines, and between them a line that says how many are left out."""
         head, left, tail = self.ends(lines, first, last)
-        middle = [Text(f"       … {left:,} more; --full shows them", style="dim")] if left else []
+        middle = [self.gap(left, "lines", "       ")] if left else []
         return [*head, *middle, *tail]
+
+    def gap(self, left: int, what: str, indent: str = "") -> Text:
+        """Return a line that says how many items are left out."""
+        return Text(f"{indent}… {left:,} more {what}; {self._whole} shows them", style="dim")
 
     def note(self, texts: int) -> None:
         """Count texts that were cut elsewhere."""
@@ -67,4 +72,4 @@ class Folding:
         counts = ((self._texts, "long text"), (self._lines, "line"))
         found = [counted(count, noun) for count, noun in counts if count]
         if found:
-            talk(f"folded: {', '.join(found)}; --full shows all of it")
+            talk(f"folded: {', '.join(found)}; {self._whole} shows all of it")

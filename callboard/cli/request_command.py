@@ -62,13 +62,14 @@ def request(
         emit_json(asked.body())
         return
     fold = Folding(is_full=full)
-    _show_request(asked, fold)
+    show_request(asked, fold)
     fold.say()
     say_checked(is_checked=check)
     talk(f"\nall of it, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
 
 
-def _show_request(asked: ModelRequest, fold: Folding) -> None:
+def show_request(asked: ModelRequest, fold: Folding) -> None:
+    """Print a request: its facts, and its messages."""
     tools = [msgspec.json.decode(tool, type=dict[str, object]).get("name") for tool in asked.tools]
     facts = {
         "asked for": f"{asked.address} ({asked.profile}), turn {asked.turn}, attempt {asked.attempt}",
@@ -83,7 +84,7 @@ def _show_request(asked: ModelRequest, fold: Folding) -> None:
     for place, message in head:
         _show_message(asked, place, message, fold)
     if left:
-        emit_lines([Text(f"\n… {left:,} messages between; --full shows them", style="dim")])
+        emit_lines([Text(), fold.gap(left, "messages between"), Text()])
     for place, message in tail:
         _show_message(asked, place, message, fold)
 

@@ -148,7 +148,7 @@ def _emit_conversation(state: AgentState, fold: Folding) -> None:
     for message in head:
         emit(fold.block(msgspec.json.format(bytes(message), indent=2).decode()))
     if left:
-        emit_lines([Text(f"\n… {left:,} messages between; --full shows them\n", style="dim")])
+        emit_lines([Text(), fold.gap(left, "messages between"), Text()])
     for message in tail:
         emit(fold.block(msgspec.json.format(bytes(message), indent=2).decode()))
 

@@ -23,7 +23,8 @@ from callboard.cli.change_lines import change_lines, heading
 from callboard.cli.events_command import line_of
 from callboard.cli.folding import Folding
 from callboard.cli.output import console_on, emit_lines
-from callboard.cli.step_lines import json_lines, step_lines
+from callboard.cli.request_command import show_request
+from callboard.cli.step_lines import step_lines
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
@@ -152,11 +153,17 @@ class Stepper:
         found = self._recording.changes(self.at)
         at, actor = self._recording.decision(self.at)
         emit_lines([Text(heading(at, actor, has_changes=bool(found)), style="bold")])
-        emit_lines(change_lines(found, Folding(is_full=False)))
+        emit_lines(change_lines(found, self._folding("state {at} --changes")))
+
+    def _folding(self, command: str) -> Folding:
+        """Return a folding that names the command which shows all."""
+        place = f"{self._recording.session_id}#{self.at}"
+        return Folding(is_full=False, whole=f"callboard {command.format(at=place)} --full")
 
     def show_request(self) -> None:
         """Print the request of the model call that this event belongs to."""
-        emit_lines(json_lines(self._recording.request(self.at).body()))
+        asked = self._recording.request(self.at)
+        show_request(asked, self._folding("request {at}"))
 
     def show_why(self) -> None:
         """Print the events that this one was made of, and the way to it."""

@@ -78,7 +78,7 @@ def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
     head, left, tail = fold.ends(events, _SHOWN_ENDS, _SHOWN_ENDS)
     lines = [line_of(event, width) for event in head]
     if left:
-        lines.append(Text(f"       … {left:,} more; --full shows them", style="dim"))
+        lines.append(fold.gap(left, "events", "       "))
     lines += [line_of(event, width) for event in tail]
     lines = lines or [Text("       nothing: it is an input")]
     emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)

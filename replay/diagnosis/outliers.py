@@ -74,7 +74,10 @@ def _odd_numbers(column: list[tuple[Event, Any]], name: str) -> Iterator[tuple[E
 def _median(values: list[Any]) -> Any:
     """Return the median. The module `statistics` takes longer to import than a diagnosis."""
     ordered, half = sorted(values), len(values) // 2
-    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    if len(values) % 2:
+        return ordered[half]
+    both = ordered[half - 1] + ordered[half]
+    return both // 2 if both % 2 == 0 else both / 2
 
 
 def _odd_words(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event, str]]:

@@ -104,7 +104,7 @@ def test_a_long_conversation_is_folded_and_full_shows_it(callboard: Callboard, t
     Runtime(path, model=ScriptedModel(policy)).run_sync(host, "Look.", session_id="one")
     last = Recording.open(path, "one").head.seq
     shown = callboard("request", f"one#{last - 4}", "--log", path)
-    assert "9 messages between; --full shows them" in shown.stdout
+    assert "9 more messages between; --full shows them" in shown.stdout
     assert "seen 9" in shown.stdout
     assert "seen 1\n" not in shown.stdout
     assert "folded: 4 long texts, 9 lines; --full shows all of it" in shown.stderr
@@ -112,6 +112,6 @@ def test_a_long_conversation_is_folded_and_full_shows_it(callboard: Callboard, t
     assert whole.stdout.count("seen 1\\n") + whole.stdout.count("seen 1\n") == 400
     assert "folded" not in whole.stderr
     state = callboard("state", "one", "--actor", "host", "--log", path)
-    assert "messages between" in state.stdout
+    assert "more messages between" in state.stdout
     assert "folded" in state.stderr
     assert "folded" not in callboard("state", "one", "--actor", "host", "--full", "--log", path).stderr

@@ -81,7 +81,9 @@ def test_the_changes_of_an_event_are_shown(stepper: Stepper, capsys: pytest.Capt
 def test_the_request_and_the_reason_are_shown(stepper: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
     stepper.at = 24
     after(stepper, "r")
-    assert '"messages"' in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "asked for" in shown
+    assert "1 user" in shown
     after(stepper, "w")
     assert "made of" in capsys.readouterr().out
     stepper.at = 2

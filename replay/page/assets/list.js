@@ -90,7 +90,7 @@ export class ListView {
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
       cell("kind", SPAN_NAMES[span.kind] ?? span.kind),
-      cell("says", span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span)),
+      cell("says", span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span)),
       cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
       cell("outcome", span.outcome || "open"),
     );
@@ -125,4 +125,11 @@ export function storyOf(session, span) {
   const text = summaryOf(session, isTurn ? span.last : span.first);
   const named = [span.name, `to ${span.name}:`].find((one) => span.name && text.startsWith(one));
   return named ? text.slice(named.length).trim() : text;
+}
+
+/** Return the answer to a call or a delegation, behind an arrow. */
+export function answerOf(session, span) {
+  if (!["tool", "delegation"].includes(span.kind) || span.last === span.first) return "";
+  const answer = summaryOf(session, span.last);
+  return answer ? make("span", { class: "answer" }, ` → ${answer}`) : "";
 }

@@ -2,7 +2,7 @@
 
 import { eventOfSpan } from "./beside.js";
 import { VirtualList, make } from "./elements.js";
-import { ROW_HEIGHT, SPAN_NAMES, SPAN_TONES, storyOf } from "./list.js";
+import { ROW_HEIGHT, SPAN_NAMES, SPAN_TONES, answerOf, storyOf } from "./list.js";
 import { isBadWord } from "./words.js";
 
 export class PairsView {
@@ -52,10 +52,10 @@ export class PairsView {
   draw(index, row) {
     const { left, right, state } = this.rows[index];
     row.className = `row pair ${state}${index === this.current ? " chosen" : ""}`;
-    row.replaceChildren(this.half("left", left), this.half("right", right));
+    row.replaceChildren(this.half("left", left, state), this.half("right", right, state));
   }
 
-  half(side, span) {
+  half(side, span, state) {
     const half = make("div", { class: `half${side === this.side ? " active" : ""}` });
     half.dataset.side = side;
     if (!span) return half;
@@ -64,11 +64,13 @@ export class PairsView {
     if (isBadWord(span.outcome)) half.classList.add("bad");
     const isReused = session.bodies[span.last].includes('"reused":') && Boolean(session.body(span.last).reused);
     const reused = this.beside.differs(session, span.last) ? "changed" : "reused";
+    const answer = answerOf(session, span);
+    const story = state === "differs" && answer ? "" : storyOf(session, span); // the answers are what to compare
     half.append(
       make("span", { class: "seq" }, span.first),
       make("span", { class: "agent" }, span.agent),
       make("span", { class: "kind" }, SPAN_NAMES[span.kind] ?? span.kind),
-      make("span", { class: "says" }, span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span)),
+      make("span", { class: "says" }, span.kind === "ask" ? "" : make("b", {}, `${span.name} `), story, answer),
       make("span", { class: "outcome" }, isReused ? reused : span.outcome || "open"),
     );
     return half;

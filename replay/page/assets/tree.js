@@ -27,7 +27,7 @@ export class TreeView {
     row.title = `${agent.address} ${agent.profile}: ${agent.kind || "still at work"}${agent.detail ? `, ${agent.detail}` : ""}\n`
       + `${agent.turns} turns, ${agent.tools} tool calls, ${agent.tokens.toLocaleString("en")} tokens\n${agent.prompt}`;
     const bar = make("span", { class: "use" });
-    bar.style.width = `${(100 * agent.tokens) / this.most}%`;
+    bar.style.width = `${(45 * agent.tokens) / this.most}%`;
     const name = make("span", { class: "name" }, make("b", {}, agent.address), ` ${agent.profile}`);
     name.style.paddingLeft = `${12 * agent.depth}px`;
     row.replaceChildren(
