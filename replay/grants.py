@@ -56,15 +56,16 @@ def _turn_of(event: Event) -> tuple[int, int]:
 
 def _grant_before(log: Log, event: Event) -> Event | None:
     """Return the call whose reply led to an event; its message names the turn, or its cause does."""
-    turn = getattr(event.body, "turn", 0)
     agent = event.recipient if is_agent(event.recipient) else event.sender
-    if not is_agent(agent):
-        return None
-    if not turn:
-        is_output = event.sender == agent and event.cause
-        return grant_of(log, log.event(event.cause)) if is_output else None
-    replies = (one for one in log.events_of(agent, event.seq) if _is_reply(one, agent, turn))
-    last = max((one.cause for one in replies), default=0)
+    if turn := getattr(event.body, "turn", 0):
+        return _grant_of_turn(log, event, agent, turn)
+    is_output = is_agent(event.sender) and event.sender == agent and event.cause > 0
+    return grant_of(log, log.event(event.cause)) if is_output else None
+
+
+def _grant_of_turn(log: Log, event: Event, agent: str, turn: int) -> Event | None:
+    replies = log.events_of(agent, event.seq) if is_agent(agent) else ()
+    last = max((one.cause for one in replies if _is_reply(one, agent, turn)), default=0)
     return log.event(last) if last else None
 
 

@@ -94,13 +94,19 @@ def percent_on(stream: TextIO) -> Callable[[str, int, int], None]:
 def emit_lines(lines: Iterable[Text], *, is_whole: bool = False) -> None:
     """Print styled lines of data, each cut at the width of the terminal. is_whole: wrap them instead."""
     console = None if is_plain() else console_on()
-    for line in lines:
-        if console is not None and is_whole:
-            console.print(line, overflow="fold")
-        elif console is not None and console.is_terminal:
-            console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
-        else:
+    if console is None or not (is_whole or console.is_terminal):
+        for line in lines:
             click.echo(line.plain)
+        return
+    for line in lines:
+        _print(console, line, is_whole=is_whole)
+
+
+def _print(console: "Console", line: Text, *, is_whole: bool) -> None:
+    if is_whole:
+        console.print(line, overflow="fold")
+    else:
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[int] = ()) -> list[Text]:

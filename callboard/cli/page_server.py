@@ -32,6 +32,7 @@ _HEADERS: Final = (
 )
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
+_NO_METHOD: Final = 405
 _GONE: Final = 410
 
 Send = Callable[[Any], Awaitable[None]]
@@ -46,13 +47,11 @@ class PageServer:
         self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":  # the server has no other kind, and needs none
-            return
-        refused = self._refusal(scope["method"], list(scope["headers"]))
+        """Answer a request; the server has no others than those of HTTP."""
         name = self._name(scope["path"].encode())
-        if refused or name is None:
-            await _answer(send, refused or _NOT_FOUND)
+        status = self._refusal(scope["method"], list(scope["headers"])) or (_NOT_FOUND if name is None else 0)
+        if status or name is None:
+            await _answer(send, status)
             return
         try:
             await self._give(send, name, scope["query_string"])
@@ -61,17 +60,18 @@ class PageServer:
 
     def _refusal(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> int:
         """Return the status with which a request is refused; 0 for none."""
-        given: dict[bytes, list[bytes]] = {}
-        for name, value in headers:
-            given.setdefault(name.lower(), []).append(value)
         if method != "GET":
-            return 405
-        is_here = len(given.get(b"host", ())) == 1 and given[b"host"][0] in self._hosts
-        origins = {b"http://" + host for host in self._hosts}
-        is_own = all(origin in origins for origin in given.get(b"origin", ()))
-        sites = given.get(b"sec-fetch-site", ())
-        is_near = all(site in (b"same-origin", b"none") for site in sites)
-        return 0 if is_here and is_own and is_near else _FORBIDDEN
+            return _NO_METHOD
+        given = [(name.lower(), value) for name, value in headers]
+        named = [value for name, value in given if name == b"host"]
+        is_here = len(named) == 1 and named[0] in self._hosts
+        return 0 if is_here and all(self._is_own(*one) for one in given) else _FORBIDDEN
+
+    def _is_own(self, name: bytes, value: bytes) -> bool:
+        """Return False for a header that tells of another site."""
+        if name == b"origin":
+            return value in {b"http://" + host for host in self._hosts}
+        return name != b"sec-fetch-site" or value in (b"same-origin", b"none")
 
     def _name(self, path: bytes) -> str | None:
         """Return the name below the token; None for another path."""

@@ -120,9 +120,13 @@ def find_place(reader: LogReader, wanted: str) -> tuple[SessionRow, int | None]:
     if not mark or any(row.session_id == wanted for row in reader.sessions()):
         return find_session(reader, wanted), None
     row = find_session(reader, session)
+    return row, _checked_seq(row, seq)
+
+
+def _checked_seq(row: SessionRow, seq: str) -> int:
     if not (_is_seq(seq) and 1 <= int(seq) <= row.head):
         raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq:.20}")
-    return row, int(seq)
+    return int(seq)
 
 
 def beside_source(reader: LogReader, wanted: str) -> list[Source]:
@@ -162,6 +166,15 @@ def open_place(log: str, wanted: str) -> tuple[Recording, int | None]:
     """Open the whole session that SESSION or SESSION#SEQ names, and return it with the event, if any."""
     row, seq = _found(log, wanted)
     return _opened(log, row), seq
+
+
+def open_at(log: str, wanted: str, at: int | None, *, check: bool) -> tuple[Recording, int]:
+    """Open the whole session, and return it with the event of `#SEQ` or `--at`; without both, the last."""
+    recording, seq = open_place(log, wanted)
+    if check:
+        recording.check()
+    chosen = event_at(at, seq)
+    return recording, recording.head.seq if chosen is None else chosen
 
 
 def _found(log: str, wanted: str) -> tuple[SessionRow, int | None]:

@@ -30,11 +30,14 @@ def emit_reports(recording: Recording, at: int | None, fold: Folding, *, as_json
     if not found:
         emit("no delegation has ended")
     for siblings in found:
-        title = f"{siblings.parent} → {safe_line(siblings.profile, 80)}"
-        lines = _table(siblings, odd, width_of_stdout(), fold)
-        lines = [lines[0], *fold.lines(lines[1:], _FIRST_ROWS, _LAST_ROWS)]
-        emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
+        _emit_siblings(siblings, odd, fold)
     fold.say()
+
+
+def _emit_siblings(siblings: Siblings, odd: Container[int], fold: Folding) -> None:
+    heading, *rows = _table(siblings, odd, width_of_stdout(), fold)
+    title = Text(f"\n{siblings.parent} → {safe_line(siblings.profile, 80)}", style="bold")
+    emit_lines([title, heading, *fold.lines(rows, _FIRST_ROWS, _LAST_ROWS)], is_whole=fold.is_full)
 
 
 def _table(siblings: Siblings, odd: Container[int], width: int, fold: Folding) -> Sequence[Text]:

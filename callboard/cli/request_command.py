@@ -79,6 +79,10 @@ def show_request(asked: ModelRequest, fold: Folding) -> None:
         "system": fold.block(whole_prompt(asked.system)),
     }
     emit_lines(fields(facts))
+    _show_messages(asked, fold)
+
+
+def _show_messages(asked: ModelRequest, fold: Folding) -> None:
     numbered = list(enumerate(asked.messages))
     head, left, tail = fold.ends(numbered, FIRST_MESSAGES, LAST_MESSAGES)
     for place, message in head:

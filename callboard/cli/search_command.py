@@ -1,5 +1,7 @@
 """`callboard search`: the events of a session that hold a text, or a value at a path."""
 
+from collections.abc import Iterator
+
 import click
 import msgspec
 from rich.text import Text
@@ -10,6 +12,7 @@ from callboard.cli.folding import Folding
 from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import WIDE, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import open_place
+from callboard.replay.recording import Recording
 from callboard.replay.search import Match, Query
 from callboard.runtime.log.protocol import event_of
 
@@ -62,15 +65,18 @@ def search(
     query = Query(text, path, tests, agent, kinds_named(kinds), tool)
     recording, seq = open_place(log, session)
     fold, count = Folding(is_full=full), 0
-    for match in recording.search(query):
-        if match.row.seq >= (seq or 1):
-            _emit(recording.session_id, match, query, fold, as_json=as_json)
-            count += 1
+    for match in _matches(recording, query, seq or 1):
+        _emit(recording.session_id, match, query, fold, as_json=as_json)
+        count += 1
     if not count:
         said = f"the {recording.head.seq:,} events of session {recording.session_id}"
         talk(f"nothing found in {said}{f' from {seq} on' if seq else ''}")
     fold.say()
     return 0 if count else 3
+
+
+def _matches(recording: Recording, query: Query, first: int) -> Iterator[Match]:
+    return (match for match in recording.search(query) if match.row.seq >= first)
 
 
 def _emit(session_id: str, match: Match, query: Query, fold: Folding, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """`callboard show` and `callboard tree`: a recorded session as a whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.billing import billing
 from callboard.replay.failures import Failure, Failures
+from callboard.replay.lineage import Branch
 from callboard.replay.recording import Recording
 from callboard.runtime.log.tree import Node, Tree
 
@@ -105,10 +107,7 @@ def tree(session: str, at: int | None, reports: bool, full: bool, log: str, as_j
         return
     grown = recording.tree(at)
     if as_json:
-        host = grown.nodes.get(HOST)
-        upto = recording.head.seq if at is None else at
-        node = node_json(grown, host) if host else None
-        emit_json({"session": recording.session_id, "at": upto, **_lineage_json(recording), "tree": node})
+        emit_json(_tree_json(recording, grown, recording.head.seq if at is None else at))
         return
     emit_headline(recording)
     if facts := _lineage_facts(recording):
@@ -116,6 +115,12 @@ def tree(session: str, at: int | None, reports: bool, full: bool, log: str, as_j
     console = console_on()
     is_ascii = not console.encoding.lower().startswith("utf")
     emit_lines(tree_lines(grown, Space(console.width, 0, is_ascii), grown.last_at))
+
+
+def _tree_json(recording: Recording, grown: Tree, at: int) -> dict[str, object]:
+    host = grown.nodes.get(HOST)
+    node = node_json(grown, host) if host else None
+    return {"session": recording.session_id, "at": at, **_lineage_json(recording), "tree": node}
 
 
 @dataclass
@@ -197,10 +202,14 @@ def _lineage_facts(recording: Recording) -> dict[str, str]:
         lines["fork of"] = ", a fork of ".join(f"{one.session_id}#{one.seq}" for one in found.origins)
         lines["billed"] = billed_text(billing(recording.events))
     if found.forks:
-        named = [f"{one.session_id} (from #{one.seq})" for one in found.forks[:_FORKS_SHOWN]]
-        more = len(found.forks) - len(named)
-        lines["forks"] = ", ".join(named) + (f", and {more:,} more" if more else "")
+        lines["forks"] = _names(found.forks)
     return lines
+
+
+def _names(forks: Sequence[Branch]) -> str:
+    named = [f"{one.session_id} (from #{one.seq})" for one in forks[:_FORKS_SHOWN]]
+    more = len(forks) - len(named)
+    return ", ".join(named) + (f", and {more:,} more" if more else "")
 
 
 def _lineage_json(recording: Recording) -> dict[str, object]:

@@ -17,7 +17,7 @@ from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.options import check_option, full_option, json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, width_of_stdout
-from callboard.cli.recordings import event_at, open_place, say_checked
+from callboard.cli.recordings import open_at, say_checked
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
@@ -68,11 +68,7 @@ def state(
       callboard state --actor host --json | jq .state.history
     """
     refuse_if(has_changes and actor, "--changes names the actor itself: leave --actor out")
-    recording, seq = open_place(log, session)
-    if check:
-        recording.check()
-    at = event_at(at, seq)
-    upto = recording.head.seq if at is None else at
+    recording, upto = open_at(log, session, at, check=check)
     fold = Folding(is_full=full)
     if has_changes:
         _emit_changes(recording, upto, fold, is_checked=check, as_json=as_json)

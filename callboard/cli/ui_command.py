@@ -50,15 +50,21 @@ def ui(session: str, no_open: bool, beside: str, follow: bool, port: int, log: s
     if follow:
         _follow(session, port, log, is_opened=not no_open)
         return
+    path, link = _page(session, beside, log)
+    if not no_open and _opens(path, link):
+        talk(f"opened {path}")
+    else:
+        emit(str(path))
+
+
+def _page(session: str, beside: str, log: str) -> tuple[Path, str]:
+    """Write the page, and return its path and the link to the event that is named."""
     with open_reader(log) as reader:
         row, seq = find_place(reader, session)
         sources = [Source.upto(reader, row.session_id), *beside_source(reader, beside)]
         path = _written(Job(sources, progress=percent_on(sys.stderr)))
         is_right = len(sources) > 1 and in_order(*sources)[1] is sources[0]
-    if not no_open and _opens(path, f"#{'beside-' * is_right}{seq}" if seq else ""):
-        talk(f"opened {path}")
-        return
-    emit(str(path))
+    return path, f"#{'beside-' * is_right}{seq}" if seq else ""
 
 
 def _follow(session: str, port: int, log: str, *, is_opened: bool) -> None:
@@ -70,16 +76,15 @@ def _follow(session: str, port: int, log: str, *, is_opened: bool) -> None:
         raise Failure(said) from None
     with open_reader(log) as reader:
         row, seq = find_place(reader, session)
-        page = LivePage(reader, row.session_id)
+        link = f"#{seq}" if seq else ""
 
         def opened(address: str) -> None:
-            emit(address + (f"#{seq}" if seq else ""))
+            emit(address + link)
             talk(f"following session {row.session_id}; Ctrl-C ends it")
-            if is_opened:
-                webbrowser.open(address + (f"#{seq}" if seq else ""))
+            _ = is_opened and webbrowser.open(address + link)
 
         try:
-            serve_page(page, port, opened)
+            serve_page(LivePage(reader, row.session_id), port, opened)
         except OSError as error:
             raise misused(f"port {port} cannot be used: {error.strerror}; leave --port out") from None
 

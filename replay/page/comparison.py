@@ -5,8 +5,6 @@ from itertools import pairwise
 from typing import Final
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.replay.billing import billing
 from callboard.replay.diff import Difference, diff
 from callboard.replay.reading import Rows, Source
@@ -25,20 +23,23 @@ def comparison(left: Source, right: Source) -> dict[str, object]:
     mine, theirs = _rows(left), _rows(right)
     found = diff(mine.upto(left.head.seq), theirs.upto(right.head.seq))
     shared = shared_events(left, right)
-    pairs = sorted(pair for pair in found.paired if min(pair) > shared)
-    steps = [[b[0] - a[0], b[1] - a[1]] for a, b in pairwise([(0, 0), *pairs])]
     events = map(right.event, theirs.upto(right.head.seq))
     return {
         "session": left.session_id,
         "shared": shared,
-        "pairs": steps,
+        "pairs": _steps(pair for pair in found.paired if min(pair) > shared),
         "differences": [_difference(one) for one in found.differences[:_LISTED]],
         "count": len(found.differences),
         "differing": [list(one.seqs) for one in found.differences],
         "profiles": found.profiles[:_LISTED],
-        "totals": [list(one) for one in found.totals],
+        "totals": found.totals,
         "saved": _saved(events, shared) if shared else None,
     }
+
+
+def _steps(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return pairs as the steps from each one to the next, in the order of the left session."""
+    return [[b[0] - a[0], b[1] - a[1]] for a, b in pairwise([(0, 0), *sorted(pairs)])]
 
 
 def in_order(one: Source, other: Source) -> tuple[Source, Source]:
@@ -49,15 +50,20 @@ def in_order(one: Source, other: Source) -> tuple[Source, Source]:
 
 def shared_events(left: Source, right: Source) -> int:
     """Return the number of events that two sessions of one lineage share, 0 for strangers."""
+    shared = min(_shared_segments(left, right), left.head.seq, right.head.seq)
+    return shared if _digest(left, shared) == _digest(right, shared) else 0
+
+
+def _shared_segments(left: Source, right: Source) -> int:
+    """Return the last event of the segments that have the same ids."""
     shared = 0
     for mine, theirs in zip(_segments(left), _segments(right), strict=False):
         if mine.session_id != theirs.session_id:
             break
-        shared = min(mine.last or left.head.seq, theirs.last or right.head.seq)
+        shared = min(mine.last, theirs.last)
         if mine.last != theirs.last:
             break
-    shared = min(shared, left.head.seq, right.head.seq)
-    return shared if _digest(left, shared) == _digest(right, shared) else 0
+    return shared
 
 
 def _digest(source: Source, seq: int) -> bytes:
@@ -86,24 +92,12 @@ def _cut(value: object) -> object:
 
 def _saved(events: Iterable[Event], shared: int) -> dict[str, object]:
     """Return the figures of a fork: of the events that it shares, of answers that it reused, and its own."""
-    before: list[Usage] = []
-    own: list[Event] = []
-    for event in events:
-        if event.seq > shared:
-            own.append(event)
-        elif isinstance(event.body, ModelReplied):
-            before.append(event.body.usage or ZERO)
-    paid = billing(own)
-    in_prefix = ZERO
-    for one in before:
-        in_prefix = plus(in_prefix, one)
+    every = list(events)
+    prefix, paid = billing(every[:shared]), billing(every[shared:])
+    reused = paid.used.tokens - paid.billed.tokens, paid.used.micro_usd - paid.billed.micro_usd
     return {
-        "shared": [len(before), in_prefix.tokens, in_prefix.micro_usd],
-        "reused": [
-            paid.reused,
-            paid.used.tokens - paid.billed.tokens,
-            paid.used.micro_usd - paid.billed.micro_usd,
-        ],
+        "shared": [prefix.called + prefix.reused, prefix.used.tokens, prefix.used.micro_usd],
+        "reused": [paid.reused, *reused],
         "reused_tools": paid.reused_tools,
         "made": [paid.called, paid.billed.tokens, paid.billed.micro_usd],
         "tools": paid.tools,
