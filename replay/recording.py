@@ -302,10 +302,10 @@ class Recording(AbstractContextManager["Recording"]):
         return (*changes(before or initial(actor), after), *self._shared_changes(self.event(seq)))
 
     def _shared_changes(self, event: Event) -> "Iterator[Change]":
-        from callboard.actors.session.shared_state import STATE_KINDS, folded
-        from callboard.replay.state_changes import shared_changes
+        from callboard.actors.session.shared_state import folded
+        from callboard.replay.state_changes import may_change_shared, shared_changes
 
-        if type(event.body) not in STATE_KINDS or getattr(event.body, "state_update", True) == ():
+        if not may_change_shared(event.body):
             return
         before = folded(self.events.upto(event.seq - 1))
         yield from shared_changes(before, before.after(event))
