@@ -13,6 +13,7 @@ class Billing(NamedTuple):
     """The figures of a fork's own events. used: as its agents count. billed: the part that was paid.
 
     reused, called: model calls that were answered from the recording, and others. tools: tool calls that ran.
+    reused_tools: tool calls that were answered from the recording.
     """
 
     reused: int = 0
@@ -20,6 +21,7 @@ class Billing(NamedTuple):
     tools: int = 0
     used: Usage = ZERO
     billed: Usage = ZERO
+    reused_tools: int = 0
 
 
 def billing(events: Iterable[Event]) -> Billing:
@@ -31,7 +33,9 @@ def billing(events: Iterable[Event]) -> Billing:
             found = Billing()
         elif isinstance(body, ModelReplied):
             found = _with_reply(found, body)
-        elif isinstance(body, ToolReturned) and not body.reused and body.status in ("ok", "error"):
+        elif isinstance(body, ToolReturned) and body.reused:
+            found = found._replace(reused_tools=found.reused_tools + 1)
+        elif isinstance(body, ToolReturned) and body.status in ("ok", "error"):
             found = found._replace(tools=found.tools + 1)
     return found
 

@@ -77,13 +77,18 @@ class SessionDiff:
     """The difference of two sessions.
 
     profiles: a unified diff of the agents' descriptions, line by line. differences: of their events, in the
-    order of the first session. pairs: the number of events that have a pair. totals: of both.
+    order of the first session. paired: the seqs of the events that have a pair. totals: of both.
     """
 
     profiles: tuple[str, ...]
     differences: tuple[Difference, ...]
-    pairs: int
+    paired: tuple[tuple[int, int], ...]
     totals: tuple[Totals, Totals]
+
+    @property
+    def pairs(self) -> int:
+        """Return the number of events that have a pair."""
+        return len(self.paired)
 
     @property
     def is_same(self) -> bool:
@@ -109,9 +114,9 @@ def diff(first: Iterable[Stored], second: Iterable[Stored]) -> SessionDiff:
     names = dict(_paired_agents(one, other, HOST, HOST))
     theirs = {_renamed(key, names): value for key, value in other.events.items()}
     differences = tuple(_differences(one, theirs, names))
-    pairs = len(one.events.keys() & theirs.keys())
+    paired = ((seq, theirs[key][0]) for key, (seq, _) in one.events.items() if key in theirs)
     profiles = difflib.unified_diff(one.profiles, other.profiles, "first", "second", lineterm="", n=2)
-    return SessionDiff(tuple(profiles), differences, pairs, (_totals(one), _totals(other)))
+    return SessionDiff(tuple(profiles), differences, tuple(paired), (_totals(one), _totals(other)))
 
 
 def _read(rows: Iterable[Stored]) -> _Side:

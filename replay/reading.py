@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, overload
 
 from callboard.actors.protocol.client_messages import SessionOpened
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, check_rules, event_of
@@ -34,6 +34,12 @@ class Source:
     known: Head | None = None
     key: bytes | None = None
     is_owner: bool = False
+
+    @classmethod
+    def upto(cls, reader: LogReader, session_id: str, seq: int | None = None) -> "Source":
+        """Return a session as it was after event `seq`; without it, as it is now. Raises UnknownName."""
+        end = reader.head(session_id)
+        return cls(reader, session_id, end if seq is None else head_at(reader, session_id, end, seq))
 
     def __post_init__(self) -> None:
         self._close = weakref.finalize(self, self.reader.close) if self.is_owner else None
@@ -128,6 +134,25 @@ class Rows(Sequence[T], Generic[T]):
     def between(self, first: int, last: int) -> Iterator[T]:
         """Yield `first` to `last`, not checked."""
         return map(self._made, self._source.between(first, last))
+
+
+def head_at(reader: LogReader, session_id: str, end: Head, seq: int) -> Head:
+    """Return the head that a session had after an event. Raises UnknownName if it has no such event."""
+    row = next(iter(reader.events(session_id, seq, 1)), None) if 1 <= seq <= end.seq else None
+    if row is None:
+        raise UnknownName(f"session {session_id} has events 1 to {end.seq}; there is no {seq}")
+    return Head(seq, row.digest)
+
+
+def check_known(reader: LogReader, session_id: str, end: Head, known: Head | None) -> None:
+    """Raise CorruptLog if the log plainly does not hold a head that was acknowledged."""
+    if known is None or known.seq == 0:
+        return  # of an empty session the head is its origin, which the first check of digests compares
+    row = next(iter(reader.events(session_id, known.seq, 1)), None)
+    if row is None or (row.seq, row.digest) != known:
+        missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
+        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
+        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)
 
 
 def _gap(session_id: str, seq: int, following: int = 0) -> CorruptLog:

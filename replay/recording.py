@@ -7,44 +7,44 @@ recording.verify().lines()
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
-from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
-from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
+from callboard.actors.protocol.errors import Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
-from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session.core import recorded_failure
-from callboard.actors.session.shared_state import SharedState, folded
-from callboard.actors.session.step import ActorState
-from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.budget import BudgetReport, budget_report
-from callboard.replay.changed.agents_now import AgentsNow
-from callboard.replay.changed.replaying import against
-from callboard.replay.changed.result import ChangedReplay
-from callboard.replay.diagnosis.diagnose import diagnose
-from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.diff import SessionDiff, diff
-from callboard.replay.divergence import Divergence
-from callboard.replay.exports.writing import Job, export
-from callboard.replay.grouping import Span, spans
-from callboard.replay.reading import Rows, Source
+from callboard.actors.protocol.port_messages import CallModel
+from callboard.replay.grants import grant_of
+from callboard.replay.lineage import Lineage, lineage
+from callboard.replay.reading import Rows, Source, check_known, head_at
 from callboard.replay.search import Match, Query, search
-from callboard.replay.sent_requests import SentRequest, sent_request
-from callboard.replay.state_changes import Change, changes, value_at
-from callboard.replay.states import Folds, Output, States
-from callboard.replay.steps import Steps
-from callboard.replay.verify import Page, Verifier
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.session_rows import SessionRow
-from callboard.runtime.log.tree import Tree
 
+if TYPE_CHECKING:
+    from callboard.actors.protocol.request import ModelRequest
+    from callboard.actors.session.shared_state import SharedState
+    from callboard.actors.session.step import ActorState
+    from callboard.replay.budget import BudgetReport
+    from callboard.replay.changed.agents_now import AgentsNow
+    from callboard.replay.changed.result import ChangedReplay
+    from callboard.replay.diagnosis.finding import Finding
+    from callboard.replay.diff import SessionDiff
+    from callboard.replay.divergence import Divergence
+    from callboard.replay.grouping import Span
+    from callboard.replay.sent_requests import SentRequest
+    from callboard.replay.state_changes import Change
+    from callboard.replay.states import Output, States
+    from callboard.replay.steps import Steps
+    from callboard.replay.verify import Page
+    from callboard.runtime.log.tree import Tree
+
+# Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
 _FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12
 
@@ -57,7 +57,7 @@ class Verification:
     events: int
     decisions: int
     head: Head
-    divergence: Divergence | None
+    divergence: "Divergence | None"
 
     @property
     def is_ok(self) -> bool:
@@ -95,7 +95,6 @@ class Recording(AbstractContextManager["Recording"]):
         self.rows: Rows[Stored] = Rows(source, lambda row: row)
         self.events: Rows[Event] = Rows(source, source.event)
         self._source = source
-        self._states = States(self._history, source.head.seq)
 
     @classmethod
     def open(
@@ -103,27 +102,37 @@ class Recording(AbstractContextManager["Recording"]):
         log: "str | Path | LogReader",
         session_id: str = "",
         *,
+        upto: int | None = None,
         head: Head | None = None,
         key: bytes | None = None,
         encryption_key: bytes | None = None,
     ) -> Self:
         """Open a session of a log; without an id, the newest. Reads its head and nothing else.
 
-        log: a file, which is closed with the recording, or a reader, which stays open. head: one that was
-        returned with an outcome; a log that no longer contains it is refused as cut. key: the digest key.
-        encryption_key: of an encrypted file. Raises SessionNotFound, CorruptLog, StoreError.
+        log: a file, which is closed with the recording, or a reader, which stays open. upto: the last event
+        to look at, as if the session had no later ones. head: one that was returned with an outcome; a log
+        that no longer contains it is refused as cut. key: the digest key. encryption_key: of an encrypted
+        file.
+        Raises SessionNotFound, UnknownName, CorruptLog, StoreError.
         """
         is_file = isinstance(log, str | Path)
         reader = open_reader(log, key, encryption_key) if isinstance(log, str | Path) else log
         try:
             name = session_id or _newest(reader)
             end = reader.head(name)
-            _check_known(reader, name, end, head)
+            check_known(reader, name, end, head)
+            end = end if upto is None else head_at(reader, name, end, upto)
         except BaseException:
             if is_file:
                 reader.close()
             raise
         return cls(Source(reader, name, end, known=head, key=key, is_owner=is_file))
+
+    @cached_property
+    def _states(self) -> "States":
+        from callboard.replay.states import States
+
+        return States(self._history, self._source.head.seq)
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -141,13 +150,15 @@ class Recording(AbstractContextManager["Recording"]):
 
     def verify(self) -> Verification:
         """Check every digest, and compare the posts of every decider with the recorded ones."""
+        from callboard.replay.verify import Verifier
+
         verifier = Verifier(self.events, self._pages())
         divergence = verifier.run()
         if divergence is not None:
             self.check()  # a corrupt log is reported before any divergence
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
-    def _pages(self) -> Iterator[Page]:
+    def _pages(self) -> "Iterator[Page]":
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
             yield [(self._source.event(row), row.body) for row in rows]
@@ -156,15 +167,19 @@ class Recording(AbstractContextManager["Recording"]):
         """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""
         return search(self.rows.upto(self.head.seq), query)
 
-    def diagnose(self) -> list[Finding]:
+    def diagnose(self) -> "list[Finding]":
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
+        from callboard.replay.diagnosis.diagnose import diagnose
+
         return diagnose(self.rows.upto(self.head.seq), self._source.event)
 
-    def diff(self, other: "Recording") -> SessionDiff:
+    def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""
+        from callboard.replay.diff import diff
+
         return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
 
-    def against(self, now: AgentsNow | None = None) -> ChangedReplay:
+    def against(self, now: "AgentsNow | None" = None) -> "ChangedReplay":
         """Decide the session again with changed agents, on the recorded answers. Nothing is called.
 
         Of each actor the result has the first request and the first decision that differ, in the order of
@@ -172,11 +187,19 @@ class Recording(AbstractContextManager["Recording"]):
         when it fits. now: the agents of today; None for the recorded ones, by the deciders of today.
         Every digest is checked. Raises CorruptLog, UnknownName for a session without events.
         """
+        from callboard.replay.changed.replaying import against
+
         self._seq(1)
         return against(self.session_id, self.events, self.state, now)
 
-    def tree(self, at: int | None = None) -> Tree:
+    def lineage(self) -> Lineage:
+        """Return the sessions of its log that this one is a fork of, and its own forks."""
+        return lineage(self._source.reader.sessions(), self.session_id)
+
+    def tree(self, at: int | None = None) -> "Tree":
         """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
+        from callboard.runtime.log.tree import Tree
+
         tree = Tree()
         for event in self.events.upto(self._seq(at)):
             tree.add(event)
@@ -192,17 +215,24 @@ class Recording(AbstractContextManager["Recording"]):
         `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
         Raises MisuseError for an unknown format, OSError.
         """
+        from callboard.replay.exports.writing import Job, export
+
         export(name, Job([self._source], is_parsed=is_parsed, agent=agent), out)
 
     # --- single events and states -------------------------------------------------
 
     def event(self, seq: int) -> Event:
         """Return one event. Its digest is not checked. Raises UnknownName."""
-        return self.events[self._seq(seq) - 1]
+        # Rows are read in chunks, but only this one is decoded: `why` goes back over thousands of events.
+        return self._source.event(self.rows[self._seq(seq) - 1])
 
     def events_of(self, actor: str, upto: int) -> Iterator[Event]:
         """Yield the events up to `upto` that an actor received or posted. Their digests are not checked."""
         return map(self._source.event, self._source.of_actor(actor, 1, self._seq(upto)))
+
+    def events_after(self, seq: int) -> Iterator[Event]:
+        """Yield the events behind an event. Their digests are not checked."""
+        return self.events.between(seq + 1, len(self.events))
 
     def why(self, seq: int, value: str = "") -> Why:
         """Explain an event: the way to it, the events it was made of, the source of a value in it.
@@ -212,23 +242,33 @@ class Recording(AbstractContextManager["Recording"]):
         """
         return why(self, seq, value)
 
-    def steps(self) -> Steps:
+    def steps(self) -> "Steps":
         """Return the events with their decisions, their outputs and their recipients' states."""
+        from callboard.replay.steps import Steps
+
         return Steps(self.events, self._states)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> "list[Span]":
         """Return the session as spans: asks, turns, tool calls, approvals, delegations, reports."""
+        from callboard.replay.grouping import spans
+
         return spans(self.events)
 
-    def budget(self, at: int | None = None) -> BudgetReport:
+    def budget(self, at: int | None = None) -> "BudgetReport":
         """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
+        from callboard.actors.supervisor.state import SupervisorState
+        from callboard.replay.budget import budget_report
+
         upto = self._seq(at)
         state = self.state(upto, SUPERVISOR)
         assert isinstance(state, SupervisorState)
         return budget_report(self.events.upto(upto), state, upto)
 
-    def states(self, at: int) -> dict[str, ActorState]:
+    def states(self, at: int) -> "dict[str, ActorState]":
         """Return all states after the events up to seq `at`, which are checked. Raises UnknownName."""
+        from callboard.actors.session.core import recorded_failure
+        from callboard.replay.states import Folds, Output
+
         folds = Folds()
         for event in self.events.upto(self._seq(at)):
             if event.sender in folds:
@@ -237,7 +277,7 @@ class Recording(AbstractContextManager["Recording"]):
                 folds[event.recipient].take(event)
         return folds.finish(self._states.failure_after(at))
 
-    def state(self, at: int, actor: str) -> ActorState:
+    def state(self, at: int, actor: str) -> "ActorState":
         """Return an actor's state after the events up to seq `at`.
 
         Reads that actor's events only, so their digests are not checked; `check` does that. Where the code
@@ -253,22 +293,49 @@ class Recording(AbstractContextManager["Recording"]):
             raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
         return state
 
-    def changes(self, seq: int) -> tuple[Change, ...]:
-        """Return the fields of its recipient's state that an event changed; () if the recipient has none.
+    def decision(self, seq: int) -> tuple[int, str]:
+        """Return the decision that an event belongs to: (the event that was decided on, the actor).
 
-        Reads that actor's events only, so their digests are not checked. Raises UnknownName.
+        An actor decides on an event that it receives. An event to a port or a client was posted by a decision
+        on its cause. (0, "") for an event of which no actor knows. Raises UnknownName.
         """
-        actor = self.event(seq).recipient
-        if not is_decider(actor):
+        event = self.event(seq)
+        if not is_decider(event.recipient) and event.cause:
+            event = self.event(event.cause)
+        return (event.seq, event.recipient) if is_decider(event.recipient) else (0, "")
+
+    def changes(self, seq: int) -> "tuple[Change, ...]":
+        """Return the fields that the decision of an event changed in its actor's state, see `decision`.
+
+        Behind them come the keys of the shared state that the event changed, as `shared.KEY`. Reads that
+        actor's events only, so their digests are not checked. Raises UnknownName.
+        """
+        from callboard.actors.session.step import initial
+        from callboard.replay.state_changes import changes
+
+        at, actor = self.decision(seq)
+        if not actor:
             return ()
-        before = self._states.state(seq - 1, actor) if seq > 1 else None
-        return tuple(changes(before, self._states.state(seq, actor)))
+        before = self._states.state(at - 1, actor) if at > 1 else None
+        after = self._states.state(at, actor) or initial(actor)
+        return (*changes(before or initial(actor), after), *self._shared_changes(self.event(seq)))
+
+    def _shared_changes(self, event: Event) -> "Iterator[Change]":
+        from callboard.actors.session.shared_state import folded
+        from callboard.replay.state_changes import may_change_shared, shared_changes
+
+        if not may_change_shared(event.body):
+            return
+        before = folded(self.events.upto(event.seq - 1))
+        yield from shared_changes(before, before.after(event))
 
     def last_change(self, actor: str, path: str, before: int) -> int:
         """Return the last event before `before` that changed a field of an actor's state, 0 for none.
 
         path: of the field, such as `phase` or `spent.micro_usd`. Reads that actor's events up to there.
         """
+        from callboard.replay.state_changes import value_at
+
         found, value = 0, None
         for event in self.events_of(actor, max(1, before - 1)):
             if event.recipient == actor and event.seq < before:
@@ -276,47 +343,47 @@ class Recording(AbstractContextManager["Recording"]):
                 found, value = (event.seq, now) if now != value else (found, value)
         return found
 
-    def shared_state(self, at: int | None = None) -> SharedState:
+    def shared_state(self, at: int | None = None) -> "SharedState":
         """Return the shared state after the events up to `at`, which are checked. Raises UnknownName."""
+        from callboard.actors.session.shared_state import folded
+
         return folded(self.events.upto(self._seq(at)))
 
-    def request(self, seq: int) -> ModelRequest:
+    def request(self, seq: int) -> "ModelRequest":
         """Return the exact request of a model call. Reads its agent's events only, like `state`.
 
-        seq: of the `CallModel`, of the `TurnRequested` that led to it, or of its `ModelReplied`.
+        seq: of any event of the turn: the `CallModel`, the `TurnRequested` that led to it, its reply, or a
+        call of this reply and its answer.
         Raises UnknownName.
         """
-        grant = self._grant(self.event(seq))
-        assert isinstance(grant.body, CallModel)
+        from callboard.actors.agent.state import AgentState, request_of
+
+        event = self.event(seq)
+        grant = grant_of(self, event)
+        if grant is None or not isinstance(grant.body, CallModel):
+            raise self._without_request(event)
         state = self.state(grant.seq, grant.body.agent)
         if not isinstance(state, AgentState):
             raise UnknownName(f"{grant.body.agent} is no agent")
         return request_of(state)
 
-    def sent(self, asked: ModelRequest) -> SentRequest | None:
+    def sent(self, asked: "ModelRequest") -> "SentRequest | None":
         """Return the digest of a request as it was sent, and its body if it was kept; None if not known.
 
         Reads its agent's events only.
         """
+        from callboard.replay.sent_requests import sent_request
+
         return sent_request(self.events_of(asked.address, self.head.seq), asked)
 
-    def _grant(self, event: Event) -> Event:
-        """Return the model call that an event belongs to."""
-        if isinstance(event.body, CallModel):
-            return event
-        if isinstance(event.body, ModelReplied):
-            return self.event(event.cause)
+    def _without_request(self, event: Event) -> UnknownName:
         if isinstance(event.body, TurnRequested):
-            return self._grant_of(event)
+            said = f"the turn requested at event {event.seq} was never granted: nothing was asked"
+            return UnknownName(said)
         grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel))
         named = ", ".join([*islice(grants, _NAMED)] or ["none"])
-        raise UnknownName(f"event {event.seq} is {event.kind}, not CallModel; the first of those: {named}")
-
-    def _grant_of(self, turn: Event) -> Event:
-        for later in self.events.between(turn.seq + 1, len(self.events)):
-            if isinstance(later.body, CallModel) and later.body.request == turn.seq:
-                return later
-        raise UnknownName(f"the turn requested at event {turn.seq} was never granted: nothing was asked")
+        said = f"event {event.seq}, {event.kind}, belongs to no model call"
+        return UnknownName(f"{said}; the first of those: {named}")
 
     def _seq(self, at: int | None) -> int:
         last = self.head.seq
@@ -326,7 +393,10 @@ class Recording(AbstractContextManager["Recording"]):
             raise UnknownName(f"session {self.session_id} has events 1 to {last}; there is no {at}")
         return at
 
-    def _history(self, actor: str, first: int, last: int) -> Iterator[Event | Output]:
+    def _history(self, actor: str, first: int, last: int) -> "Iterator[Event | Output]":
+        from callboard.actors.session.core import recorded_failure
+        from callboard.replay.states import Output
+
         for row in self._source.of_actor(actor, first, last):
             if row.sender == actor:
                 # Only a failure is decoded: an agent's outputs are as many as the events it received.
@@ -350,14 +420,3 @@ def _newest(reader: LogReader) -> str:
             "the log holds no session yet; record one with `callboard run` or `callboard demo`"
         )
     return known[0].session_id
-
-
-def _check_known(reader: LogReader, session_id: str, end: Head, known: Head | None) -> None:
-    """Raise CorruptLog if the log plainly does not hold a head that was acknowledged."""
-    if known is None or known.seq == 0:
-        return  # of an empty session the head is its origin, which the first check of digests compares
-    row = next(iter(reader.events(session_id, known.seq, 1)), None)
-    if row is None or (row.seq, row.digest) != known:
-        missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
-        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
-        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.session.shared_state import SharedState
 from callboard.replay.digests import to_jsonable
 
 
@@ -27,6 +30,21 @@ def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
     mine, their = dict(_fields(before)), dict(_fields(after))
     for name in {**mine, **their}:
         yield from changes(mine.get(name), their.get(name), f"{path}.{name}" if path else name)
+
+
+def may_change_shared(body: object) -> bool:
+    """Return False for a message that certainly changes no key of the shared state."""
+    if isinstance(body, ToolReturned):
+        return bool(body.state_update)
+    return isinstance(body, SessionOpened | Resumed | Forked)
+
+
+def shared_changes(before: SharedState, after: SharedState) -> Iterator[Change]:
+    """Yield the keys of the shared state whose values differ, as `shared.KEY`."""
+    for name, cell in after.cells.items():
+        old = before.cells[name].read() if name in before.cells else None
+        if (new := cell.read()) != old:
+            yield Change(f"shared.{name}", old, new)
 
 
 def value_at(state: object, path: str) -> object:

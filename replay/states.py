@@ -10,7 +10,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.session.core import SessionCore
 from callboard.actors.session.step import ActorState
 
-SNAPSHOT_EVENTS: Final = 4_096
+SNAPSHOT_EVENTS: Final = 1_024
 """Events received between two states that are kept, which share all that did not change."""
 
 _BATCH_EVENTS: Final = 512
@@ -127,9 +127,10 @@ class States:
     def state(self, at: int, actor: str) -> ActorState | None:
         """Return the actor's state after the events up to `at`, or None. Raises Diverged."""
         kept = self._kept.setdefault(actor, [(0, Fold(actor))])
-        seq, fold = self._latest.get(actor, kept[0])
-        if seq > at:  # a step back
-            seq, fold = kept[bisect_right(kept, at, key=lambda snapshot: snapshot[0]) - 1]
+        seq, fold = kept[bisect_right(kept, at, key=lambda snapshot: snapshot[0]) - 1]
+        latest = self._latest.get(actor, kept[0])
+        if seq < latest[0] <= at:  # a step forward
+            seq, fold = latest
         fold = fold.copy()
         for item in self._history(actor, seq + 1, at):
             fold.take(item)

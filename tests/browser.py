@@ -91,6 +91,10 @@ class Browser:
 
     def open(self, page: Path, link: str = "", width: int = 1400, height: int = 900) -> float:
         """Open a page of callboard and return the milliseconds until it was ready."""
+        return self.visit(page.resolve().as_uri() + link, width, height)
+
+    def visit(self, address: str, width: int = 1400, height: int = 900) -> float:
+        """Open the page at an address and return the milliseconds until it was ready."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -99,7 +103,7 @@ class Browser:
             mobile=False,
         )
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=page.resolve().as_uri() + link)
+        self.call("Page.navigate", url=address)
         ends = time.monotonic() + _WAIT_S
         while time.monotonic() < ends:
             ready = self.run("document.body?.dataset.ready ?? document.body?.dataset.failed ?? ''")

@@ -4,7 +4,7 @@ import click
 from rich.text import Text
 
 from callboard.cli.formats import dollars, tokens
-from callboard.cli.options import json_option, log_flag, log_option, session_argument
+from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import usage_json
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
@@ -17,7 +17,7 @@ _SHOWN = 20
 @click.command("budget")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
-@click.option("--full", is_flag=True, help="List every agent, not only those that have spent the most.")
+@full_option
 @log_option
 @json_option
 def budget(session: str, at: int | None, full: bool, log: str, as_json: bool) -> None:

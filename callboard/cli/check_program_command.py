@@ -13,7 +13,7 @@ from callboard.cli.offline_child import CheckRuns, RecordedAgent
 from callboard.cli.offline_process import OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, talk
-from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
@@ -69,11 +69,12 @@ def check_program(
     """
     refuse_if(unfinished and session, "--unfinished checks many sessions: leave SESSION out")
     with open_reader(log) as reader:
-        names = _names(reader, session, is_unfinished=unfinished)
+        places = _places(reader, session, is_unfinished=unfinished)
         found = []
         with OfflineProcess(spec) as child:
-            for name in names:
-                found.append(_checked(child, reader, name, timeout_s))
+            for name, seq in places:
+                recording = Recording.open(reader, name, upto=seq)
+                found.append(_checked(child, recording, timeout_s))
                 if not as_json:
                     _emit(found[-1])
     if as_json:
@@ -84,14 +85,16 @@ def check_program(
     return max((_CODES.get(one.result, 0) for one in found), default=0)
 
 
-def _names(reader: LogReader, session: str, *, is_unfinished: bool) -> list[str]:
+def _places(reader: LogReader, session: str, *, is_unfinished: bool) -> list[tuple[str, int | None]]:
+    """Return the sessions to check, and the last event to look at; None for all of them."""
     if is_unfinished:
-        return [row.session_id for row in reader.sessions(SessionQuery(status="unfinished"))]
-    return [find_session(reader, session).session_id]
+        return [(row.session_id, None) for row in reader.sessions(SessionQuery(status="unfinished"))]
+    row, seq = find_place(reader, session)
+    return [(row.session_id, seq)]
 
 
-def _checked(child: OfflineProcess, reader: LogReader, name: str, timeout_s: float) -> _SessionCheck:
-    agents = tuple(_programs(Recording.open(reader, name)))
+def _checked(child: OfflineProcess, recording: Recording, timeout_s: float) -> _SessionCheck:
+    name, agents = recording.session_id, tuple(_programs(recording))
     runs = child.ask(CheckRuns(agents), tuple[RunCheck, ...], timeout_s) if agents else ()
     if runs is None:
         return _SessionCheck(name, "stopped", error=f"not done within {timeout_s:g} s (--timeout)")

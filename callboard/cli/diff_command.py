@@ -7,21 +7,23 @@ import msgspec
 from rich.text import Text
 
 from callboard.cli.errors import DIVERGED
+from callboard.cli.folding import Folding
 from callboard.cli.formats import dollars, tokens
-from callboard.cli.options import json_option, log_option
+from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
-from callboard.cli.terminal_escape import safe_line
 from callboard.replay.diff import Difference, SessionDiff, Totals
 
 _SHOWN = 20
 _VALUE_CHARS = 200
+_PROFILE_LINES = 60
+_TITLES = ("first event that differs", "further events that differ")
 
 
 @click.command("diff")
 @click.argument("first", metavar="FIRST")
 @click.argument("second", metavar="SECOND")
-@click.option("--full", is_flag=True, help="List every difference.")
+@full_option
 @click.option("--other-log", default="", metavar="FILE", help="The second session's log, if it is another.")
 @log_option
 @json_option
@@ -30,7 +32,8 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
 
     Events are paired by agent, turn, attempt and call, sub-agents by profile and prompt. Seqs, ids, times and
     figures of usage are no differences. First come the changes of the agents' descriptions, then the first
-    event that differs, then the others, then the totals. The exit code is 5 if the sessions differ.
+    event that differs, then the others, then the totals. SESSION#SEQ is a session as it was after that event.
+    The exit code is 5 if the sessions differ.
 
     \b
     Examples:
@@ -44,48 +47,51 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
     if as_json:
         emit_json(diff_json(names, found))
     else:
-        emit_lines(_lines(found, names, is_full=full))
+        fold = Folding(is_full=full)
+        emit_lines(_lines(found, names, fold), is_whole=full)
+        fold.say()
     return 0 if found.is_same else DIVERGED
 
 
-def _lines(found: SessionDiff, names: tuple[str, str], *, is_full: bool) -> list[Text]:
+def _lines(found: SessionDiff, names: tuple[str, str], fold: Folding) -> list[Text]:
     lines = [Text("agents", style="bold")] if found.profiles else []
-    lines += [Text(safe_line(line, 2_000), style=_STYLES.get(line[:1], "")) for line in found.profiles]
-    lines += _difference_lines(found.differences, is_full=is_full)
+    profiles = [Text(fold.line(line, 2_000), style=_STYLES.get(line[:1], "")) for line in found.profiles]
+    lines += fold.lines(profiles, _PROFILE_LINES)
+    lines += _difference_lines(found.differences, fold)
     if found.is_same:
         lines.append(Text(f"both sessions did the same: {found.pairs:,} events of each are equal"))
     return [*lines, Text(""), *_totals(found.totals, names)]
 
 
-def _difference_lines(differences: Sequence[Difference], *, is_full: bool) -> list[Text]:
-    shown = differences if is_full else differences[:_SHOWN]
-    lines = [line for one in shown for line in _difference(one)]
-    if len(shown) > 1:
-        lines.insert(len(_difference(shown[0])), Text("further events that differ", style="bold"))
-    if shown:
-        lines.insert(0, Text("first event that differs", style="bold"))
-    if len(shown) < len(differences):
-        lines.append(Text(f"… {len(differences) - len(shown):,} more; --full lists them", style="dim"))
+def _difference_lines(differences: Sequence[Difference], fold: Folding) -> list[Text]:
+    shown, left, _ = fold.ends(differences, _SHOWN, 0)
+    lines = []
+    for place, one in enumerate(shown):
+        if place < len(_TITLES):
+            lines.append(Text(_TITLES[place], style="bold"))
+        lines += _difference(one, fold)
+    if left:
+        lines.append(fold.gap(left, "differences"))
     return lines
 
 
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
 
 
-def _difference(one: Difference) -> list[Text]:
+def _difference(one: Difference, fold: Folding) -> list[Text]:
     where = f"{one.agent or 'client'} {one.kind}"
     if 0 in one.seqs:
         only = "first" if one.seqs[0] else "second"
         return [Text(f"  #{max(one.seqs)}  {where}: only in the {only}")]
     return [
-        Text(f"  #{one.seqs[0]} / #{one.seqs[1]}  {where}: {safe_line(one.path, 200)}"),
-        Text(f"    - {_value(one.first)}", style="red"),
-        Text(f"    + {_value(one.second)}", style="green"),
+        Text(f"  #{one.seqs[0]} / #{one.seqs[1]}  {where}: {fold.line(one.path, 200)}"),
+        Text(f"    - {fold.line(_value(one.first), _VALUE_CHARS)}", style="red"),
+        Text(f"    + {fold.line(_value(one.second), _VALUE_CHARS)}", style="green"),
     ]
 
 
 def _value(value: object) -> str:
-    return safe_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _VALUE_CHARS)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _totals(totals: tuple[Totals, Totals], names: tuple[str, str]) -> list[Text]:

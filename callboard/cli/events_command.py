@@ -2,27 +2,30 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, get_args
 
 import click
+import msgspec
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import SessionClosed
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.cli.errors import refuse_if
+from callboard.cli.folding import Folding
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
-from callboard.cli.options import json_option, log_option, session_argument
+from callboard.cli.options import full_option, json_option, log_option, session_argument
 from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
-from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.span_lines import emit_spans
-from callboard.cli.terminal_escape import safe_line
+from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.grouping import Span
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
@@ -73,6 +76,7 @@ class Filter:
     help="Only events that this actor sent or received. May be repeated.",
 )
 @click.option("--grouped", is_flag=True, help="One line for each turn, call, delegation and report.")
+@full_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @log_option
 @json_option
@@ -83,6 +87,7 @@ def events(
     kinds: tuple[str, ...],
     actors: tuple[str, ...],
     grouped: bool,
+    full: bool,
     follow: bool,
     log: str,
     as_json: bool,
@@ -93,7 +98,8 @@ def events(
     summary of the message. With --json each line is a JSON object with the whole message under `body` and
     the time in UTC. On a terminal of less than 110 columns the time and the event it answers are left out.
     With --grouped a line is a turn, a call, a delegation or a report, from its first event to its last, with
-    its outcome, how long it took, and its attempts.
+    its outcome, how long it took, and its attempts. SESSION#SEQ is the same as --from SEQ. --full shows each
+    message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
     `tools`, `schema`, `clock`, `client`.
@@ -106,14 +112,16 @@ def events(
       callboard events --grouped --actor host.1
       callboard events --follow
     """
+    with open_reader(log) as reader:
+        row, seq = find_place(reader, session)
+    start = start if seq is None else max(start, seq)
     wanted = Filter(start, upto, kinds_named(kinds), _actors(actors))
     if grouped:
         refuse_if(follow or bool(kinds), "--grouped shows whole calls: leave out --follow and --kind")
-        emit_spans(session, log, wanted.takes_span, as_json=as_json)
+        emit_spans(row.session_id, log, wanted.takes_span, as_json=as_json)
         return
     width = width_of_stdout()
     with open_reader(log) as reader:
-        row = find_session(reader, session)
         if start > row.head and not follow:
             talk(f"session {row.session_id} has {row.head} events, so none from {start} on")
         found = chosen(reader, row.session_id, wanted, is_endless=follow)
@@ -121,7 +129,16 @@ def events(
             for stored, event in found:
                 emit_json(event_json(row.session_id, stored, event), is_line=True)
         else:
-            emit_lines(line_of(event, width) for _, event in found)
+            _emit_lines((event for _, event in found), width, Folding(is_full=full))
+
+
+def _emit_lines(events: Iterable[Event], width: int, fold: Folding) -> None:
+    for event in events:
+        line = line_of(event, width)
+        fold.note(line.plain.endswith("…") and not fold.is_full)
+        body = msgspec.json.format(encode(event.body), indent=2).decode() if fold.is_full else ""
+        emit_lines([line, *(Text(indented(body), style="dim"),) * fold.is_full], is_whole=fold.is_full)
+    fold.say()
 
 
 def chosen(

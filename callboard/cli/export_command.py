@@ -8,11 +8,12 @@ import click
 
 from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
-from callboard.cli.options import log_option, session_argument
+from callboard.cli.options import beside_option, log_option, session_argument
 from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
+from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.reading import file_of
 
 
@@ -29,12 +30,21 @@ from callboard.runtime.log.reading import file_of
 )
 @click.option("--parsed", is_flag=True, help="jsonl: bodies as objects, so that digests cannot be computed.")
 @click.option("--with", "agent", metavar="MODULE:AGENT", default="", help="pytest: replay with these agents.")
+@beside_option
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists.")
 @log_option
 @key_options
 def export_sessions(
-    session: str, is_all: bool, form: str, parsed: bool, agent: str, output: str, force: bool, log: str
+    session: str,
+    is_all: bool,
+    form: str,
+    parsed: bool,
+    agent: str,
+    beside: str,
+    output: str,
+    force: bool,
+    log: str,
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
@@ -45,7 +55,7 @@ def export_sessions(
     computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
     which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
     is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
-    session is one page for a browser, as `callboard ui` opens it.
+    session is one page for a browser, as `callboard ui` opens it; with --beside the page has two.
 
     With pytest a session is a test that replays it strictly, and its recording beside it: commit both. With
     scenario it is a Python file for `callboard explore`. docs/record-tests.md tells more.
@@ -60,26 +70,34 @@ def export_sessions(
       callboard export 2026 --format scenario -o scenario.py
     """
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")
-    _refuse_misfits(form, output, agent, has_parsed=parsed)
+    _refuse_misfits(form, output, agent, beside, has_parsed=parsed)
     target = _checked_target(output, log, force, EXPORTERS[form].beside) if output else None
     with open_reader(log) as reader:
-        rows = reader.sessions() if is_all else [find_session(reader, session)]
-        sources = [Source(reader, row.session_id, reader.head(row.session_id)) for row in rows]
+        sources = [*_sources(reader, session, is_all=is_all, form=form), *beside_source(reader, beside)]
         _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr)), target)
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
 
 
-def _refuse_misfits(form: str, output: str, agent: str, *, has_parsed: bool) -> None:
+def _refuse_misfits(form: str, output: str, agent: str, beside: str, *, has_parsed: bool) -> None:
     """Refuse options that a format does not take."""
     exporter = EXPORTERS[form]
     refuse_if(exporter.needs_file and not output, f"{form} cannot go to stdout: name a file with -o FILE")
     refuse_if(agent and not exporter.takes_agent, f"--with is for pytest: {form} names no agents")
+    refuse_if(beside and form != "html", "--beside is for a page: add --format html")
     is_test = re.fullmatch(r"test_.*\.py|.*_test\.py", Path(output).name)
     refuse_if(form == "pytest" and not is_test, f"{output}: pytest looks for files named test_*.py")
     refuse_if(
         has_parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies"
     )
+
+
+def _sources(reader: LogReader, session: str, *, is_all: bool, form: str) -> list[Source]:
+    if is_all:
+        return [Source.upto(reader, row.session_id) for row in reader.sessions()]
+    row, seq = find_place(reader, session)
+    refuse_if(seq is not None and form == "db", "a database holds whole sessions: leave #SEQ out")
+    return [Source.upto(reader, row.session_id, seq)]
 
 
 def _write(form: str, job: Job, target: Path | None) -> None:

@@ -12,9 +12,9 @@ from callboard.actors.session.fork_plan import call_at
 from callboard.actors.session.recorded_answers import OF_MODEL, Call
 from callboard.cli.errors import misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
-from callboard.cli.formats import counted, tokens
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
+from callboard.cli.outcomes import billed_text
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.resume_command import changed_limits, with_recorded_model
@@ -152,11 +152,7 @@ async def _last_outcome(session: Session) -> Outcome:
 
 async def _told(session: Session) -> str:
     """Return what the fork has paid, in words."""
-    paid = billing([event async for event in session.events()])
-    return (
-        f"{counted(paid.called, 'model call')} made, {paid.reused:,} taken from the recording; "
-        f"{tokens(paid.billed.tokens)} tokens billed of {tokens(paid.used.tokens)} used"
-    )
+    return billed_text(billing([event async for event in session.events()]))
 
 
 def _change(name: str, events: Sequence[Event], pair: str) -> tuple[Call, object]:

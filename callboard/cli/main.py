@@ -37,7 +37,7 @@ _SECTIONS: Final = {
         "events": ("events_command:events", "List a session's events, or follow them live."),
         "replay": ("replay_command:replay", "Step through a session, event by event."),
         "state": ("state_command:state", "Show the state of an actor after an event."),
-        "request": ("state_command:request", "Show the exact request of a model call."),
+        "request": ("request_command:request", "Show the exact request of a model call."),
     },
     "Check": {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),

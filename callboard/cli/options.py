@@ -21,7 +21,11 @@ quiet_option = click.option(
 )
 agent_argument = click.argument("agent", metavar="MODULE:AGENT")
 event_argument = click.argument("words", nargs=-1, required=True, metavar="[SESSION#]SEQ")
-session_argument = click.argument("session", default="", required=False, metavar="[SESSION]")
+session_argument = click.argument("session", default="", required=False, metavar="[SESSION[#SEQ]]")
+beside_option = click.option(
+    "--beside", metavar="OTHER", default="", help="Show this session beside it, such as the origin of a fork."
+)
+full_option = click.option("--full", is_flag=True, help="Show long texts and lists whole.")
 model_option = click.option(
     "--model",
     metavar="PROVIDER:NAME",

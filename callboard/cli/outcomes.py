@@ -8,6 +8,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
+from callboard.replay.billing import Billing
 from callboard.runtime.sessions.outcome import Outcome
 
 _FAILED_SHOWN: Final = 5
@@ -80,3 +81,11 @@ def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
         f"session {outcome.session_id} in {log}, head {head_text(outcome.head)}",
     ]
     return "\n".join(lines)
+
+
+def billed_text(paid: Billing) -> str:
+    """Return in words what a fork has paid."""
+    return (
+        f"{counted(paid.called, 'model call')} made, {paid.reused:,} taken from the recording; "
+        f"{tokens(paid.billed.tokens)} tokens billed of {tokens(paid.used.tokens)} used"
+    )

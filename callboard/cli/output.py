@@ -13,7 +13,7 @@ from rich.text import Text
 from callboard.cli.terminal_escape import safe_json, safe_line, safe_text
 
 if TYPE_CHECKING:
-    from rich.console import Console, OverflowMethod
+    from rich.console import Console
 
 # The width of a pipe or file: nothing is cut or wrapped there.
 WIDE: Final = 10_000
@@ -91,15 +91,22 @@ def percent_on(stream: TextIO) -> Callable[[str, int, int], None]:
     return show
 
 
-def emit_lines(lines: Iterable[Text], *, is_cut: bool = True) -> None:
-    """Print styled lines of data, each cut at the width of the terminal. is_cut: False to wrap them."""
+def emit_lines(lines: Iterable[Text], *, is_whole: bool = False) -> None:
+    """Print styled lines of data, each cut at the width of the terminal. is_whole: wrap them instead."""
     console = None if is_plain() else console_on()
-    for line in lines:
-        if console is not None and console.is_terminal:
-            overflow: OverflowMethod = "ellipsis" if is_cut else "fold"
-            console.print(line, no_wrap=is_cut, overflow=overflow, crop=is_cut, soft_wrap=False)
-        else:
+    if console is None or not (is_whole or console.is_terminal):
+        for line in lines:
             click.echo(line.plain)
+        return
+    for line in lines:
+        _print(console, line, is_whole=is_whole)
+
+
+def _print(console: "Console", line: Text, *, is_whole: bool) -> None:
+    if is_whole:
+        console.print(line, overflow="fold")
+    else:
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[int] = ()) -> list[Text]:

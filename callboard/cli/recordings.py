@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from callboard.cli.errors import misused, not_found
+from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
@@ -19,6 +20,7 @@ from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.session_rows import SessionRow
 
 _LISTED: Final = 5
+_SEQ_DIGITS: Final = 18
 F = TypeVar("F", bound=Callable[..., Any])
 
 # A key is the content of a file, because one on the command line would stand in the process list.
@@ -109,27 +111,91 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
     )
 
 
+def find_place(reader: LogReader, wanted: str) -> tuple[SessionRow, int | None]:
+    """Return the session and the event that `SESSION` or `SESSION#SEQ` names; None without an event.
+
+    Raises Failure for a session or an event that is not there.
+    """
+    session, mark, seq = wanted.rpartition("#")
+    if not mark or any(row.session_id == wanted for row in reader.sessions()):
+        return find_session(reader, wanted), None
+    row = find_session(reader, session)
+    return row, _checked_seq(row, seq)
+
+
+def _checked_seq(row: SessionRow, seq: str) -> int:
+    if not (_is_seq(seq) and 1 <= int(seq) <= row.head):
+        raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq:.20}")
+    return int(seq)
+
+
+def beside_source(reader: LogReader, wanted: str) -> list[Source]:
+    """Return the session that a page shows beside its own; none if none is wanted. Raises Failure."""
+    if not wanted:
+        return []
+    row, seq = find_place(reader, wanted)
+    return [Source.upto(reader, row.session_id, seq)]
+
+
+def _is_seq(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _SEQ_DIGITS
+
+
 def place_of(words: tuple[str, ...]) -> tuple[str, int]:
     """Return the session and the event that `SESSION#SEQ`, `SESSION SEQ` or `SEQ` name; '' for the newest.
 
     Raises Failure for other words.
     """
     session, mark, seq = words[-1].rpartition("#")
-    is_event = seq.isdecimal() and (len(words) == 1 or (len(words) == 2 and not mark))
+    is_event = _is_seq(seq) and (len(words) == 1 or (len(words) == 2 and not mark))
     if not is_event:
         raise misused("name an event: SESSION#SEQ, or SEQ alone for one of the newest session")
     return (words[0] if len(words) == 2 else session), int(seq)
 
 
 def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
-    """Open a session and return it with its row; it is closed when the command ends."""
+    """Open a session and return it with its row; it is closed when the command ends.
+
+    wanted: SESSION, or SESSION#SEQ for the session as it was after that event.
+    """
+    row, seq = _found(log, wanted)
+    return _opened(log, row, head, seq), row
+
+
+def open_place(log: str, wanted: str) -> tuple[Recording, int | None]:
+    """Open the whole session that SESSION or SESSION#SEQ names, and return it with the event, if any."""
+    row, seq = _found(log, wanted)
+    return _opened(log, row), seq
+
+
+def open_at(log: str, wanted: str, at: int | None, *, check: bool) -> tuple[Recording, int]:
+    """Open the whole session, and return it with the event of `#SEQ` or `--at`; without both, the last."""
+    recording, seq = open_place(log, wanted)
+    if check:
+        recording.check()
+    chosen = event_at(at, seq)
+    return recording, recording.head.seq if chosen is None else chosen
+
+
+def _found(log: str, wanted: str) -> tuple[SessionRow, int | None]:
     with open_reader(log) as reader:
-        row = find_session(reader, wanted)
+        return find_place(reader, wanted)
+
+
+def _opened(log: str, row: SessionRow, head: Head | None = None, upto: int | None = None) -> Recording:
     key, encryption_key = log_keys()
-    recording = Recording.open(log, row.session_id, head=head, key=key, encryption_key=encryption_key)
+    recording = Recording.open(
+        log, row.session_id, upto=upto, head=head, key=key, encryption_key=encryption_key
+    )
     if (context := click.get_current_context(silent=True)) is not None:
         context.call_on_close(recording.close)
-    return recording, row
+    return recording
+
+
+def event_at(at: int | None, seq: int | None) -> int | None:
+    """Return the event that `--at` or `#SEQ` names; None for neither. Raises Failure for two."""
+    refuse_if(None not in (at, seq) and at != seq, f"#{seq} and --at {at} name two events: leave one out")
+    return seq if at is None else at
 
 
 def say_checked(*, is_checked: bool) -> None:

@@ -7,7 +7,7 @@ import click
 from callboard.cli.errors import DIVERGED, refuse_if
 from callboard.cli.options import check_option, json_option, log_option, session_argument
 from callboard.cli.output import emit_json, emit_lines, is_terminal, width_of_stdout
-from callboard.cli.recordings import open_recording, say_checked
+from callboard.cli.recordings import event_at, open_place, say_checked
 from callboard.cli.step_lines import step_json, step_lines
 from callboard.cli.stepper import Stepper
 from callboard.replay.recording import Recording
@@ -79,11 +79,10 @@ def replay(
       callboard replay --at 12 | less
       callboard replay 2026 --with survey:host --strict
     """
-    refuse_if(
-        spec and (at is not None or check), "--with replays the whole session: leave --at and --check out"
-    )
     refuse_if((strict or full) and not spec, "--strict and --full are for --with MODULE:AGENT")
-    recording, _ = open_recording(log, session)
+    recording, seq = open_place(log, session)
+    at = event_at(at, seq)
+    refuse_if(spec and (at or check), "--with replays the whole session: leave #SEQ, --at and --check out")
     if spec:
         return _replay_with(recording, spec, timeout_s, is_strict=strict, is_full=full, as_json=as_json)
     _step_through(recording, at, has_check=check, as_json=as_json)
@@ -116,7 +115,7 @@ def _replay_with(
     if as_json:
         emit_json(changed_json(found, spec))
     else:
-        emit_lines(changed_lines(found, spec, is_full=is_full), is_cut=not is_full)
+        emit_lines(changed_lines(found, spec, is_full=is_full), is_whole=is_full)
     return DIVERGED if found.decisions or (is_strict and found.requests) else 0
 
 

@@ -1,10 +1,11 @@
 """The tables of `callboard tree --reports`."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 from rich.text import Text
 
+from callboard.cli.folding import Folding
 from callboard.cli.output import WIDE, emit, emit_json, emit_lines, table, width_of_stdout
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
@@ -13,9 +14,11 @@ from callboard.replay.reports import Report, Siblings, sibling_reports
 _CELL_CHARS = 40
 _CELL_MIN = 8
 _TEXT_CHARS = 400
+_FIRST_ROWS = 40
+_LAST_ROWS = 10
 
 
-def emit_reports(recording: Recording, at: int | None, *, as_json: bool) -> None:
+def emit_reports(recording: Recording, at: int | None, fold: Folding, *, as_json: bool) -> None:
     """Print one table for the sub-agents of each parent and profile."""
     upto = recording.head.seq if at is None else recording.event(at).seq
     found = sibling_reports(recording.events.upto(upto))
@@ -27,16 +30,26 @@ def emit_reports(recording: Recording, at: int | None, *, as_json: bool) -> None
     if not found:
         emit("no delegation has ended")
     for siblings in found:
-        title = f"{siblings.parent} → {safe_line(siblings.profile, 80)}"
-        emit_lines([Text(f"\n{title}", style="bold"), *_table(siblings, odd, width_of_stdout())])
+        _emit_siblings(siblings, odd, fold)
+    fold.say()
 
 
-def _table(siblings: Siblings, odd: Container[int], width: int) -> Sequence[Text]:
+def _emit_siblings(siblings: Siblings, odd: Container[int], fold: Folding) -> None:
+    heading, *rows = _table(siblings, odd, width_of_stdout(), fold)
+    title = Text(f"\n{siblings.parent} → {safe_line(siblings.profile, 80)}", style="bold")
+    emit_lines([title, heading, *fold.lines(rows, _FIRST_ROWS, _LAST_ROWS)], is_whole=fold.is_full)
+
+
+def _table(siblings: Siblings, odd: Container[int], width: int, fold: Folding) -> Sequence[Text]:
     columns = siblings.columns
     share = max(_CELL_MIN, (width - 30) // max(1, len(columns)) - 2)
     longest = min(_TEXT_CHARS if len(columns) == 1 else _CELL_CHARS, share)
     longest = _TEXT_CHARS if width == WIDE else longest
-    rows = [_row(report, columns, longest, is_odd=report.seq in odd) for report in siblings.reports]
+
+    def cell(value: object) -> str:
+        return fold.line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), longest)
+
+    rows = [_row(report, columns, cell, is_odd=report.seq in odd) for report in siblings.reports]
     headings = ("EVENT", "AGENT", "END", *(safe_line(path, longest) or "TEXT" for path in columns))
     lines = table(rows, headings, right=(0,))
     for line, report in zip(lines[1:], siblings.reports, strict=True):
@@ -44,14 +57,12 @@ def _table(siblings: Siblings, odd: Container[int], width: int) -> Sequence[Text
     return lines
 
 
-def _row(report: Report, columns: Sequence[str], longest: int, *, is_odd: bool) -> tuple[str, ...]:
+def _row(
+    report: Report, columns: Sequence[str], cell: Callable[[object], str], *, is_odd: bool
+) -> tuple[str, ...]:
     mark = "*" if is_odd else ""
-    cells = (_cell(report.values[path], longest) if path in report.values else "" for path in columns)
+    cells = (cell(report.values[path]) if path in report.values else "" for path in columns)
     return (f"{report.seq}", f"{report.address or '-'}{mark}", report.kind, *cells)
-
-
-def _cell(value: object, longest: int) -> str:
-    return safe_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), longest)
 
 
 def _json(siblings: Siblings, odd: Container[int]) -> dict[str, object]:

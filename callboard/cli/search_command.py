@@ -1,15 +1,18 @@
 """`callboard search`: the events of a session that hold a text, or a value at a path."""
 
+from collections.abc import Iterator
+
 import click
 import msgspec
 from rich.text import Text
 
 from callboard.cli.errors import refuse_if
 from callboard.cli.events_command import kinds_named, line_of
-from callboard.cli.options import json_option, log_option
+from callboard.cli.folding import Folding
+from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import WIDE, emit_json, emit_lines, talk, width_of_stdout
-from callboard.cli.recordings import open_recording
-from callboard.cli.terminal_escape import safe_line
+from callboard.cli.recordings import open_place
+from callboard.replay.recording import Recording
 from callboard.replay.search import Match, Query
 from callboard.runtime.log.protocol import event_of
 
@@ -29,6 +32,7 @@ _VALUE_CHARS = 160
 @click.option("--agent", default="", metavar="A", help="Only events that this agent sent or received.")
 @click.option("--kind", "kinds", multiple=True, metavar="K", help="Only this kind. May be repeated.")
 @click.option("--tool", default="", metavar="T", help="Only calls of this tool, and their answers.")
+@full_option
 @log_option
 @json_option
 def search(
@@ -37,6 +41,7 @@ def search(
     agent: str,
     kinds: tuple[str, ...],
     tool: str,
+    full: bool,
     log: str,
     as_json: bool,
     **compared: str | None,
@@ -45,8 +50,8 @@ def search(
 
     The text is looked for in every string and number of a message; letters match in either case unless the
     text has a capital letter. A path goes through objects, lists and JSON that a tool returned as text; `*`
-    stands for each field or item. With one word and --path, the word is the session. The exit code is 3 if
-    nothing is found.
+    stands for each field or item. With one word and --path, the word is the session. SESSION#SEQ begins at
+    that event. Long values are folded. The exit code is 3 if nothing is found.
 
     \b
     Examples:
@@ -58,21 +63,29 @@ def search(
     session, text = _session_and_text(words, has_path=bool(path))
     tests = tuple((name, value_of(said)) for name, said in compared.items() if said is not None)
     query = Query(text, path, tests, agent, kinds_named(kinds), tool)
-    recording, row = open_recording(log, session)
-    count = 0
-    for count, match in enumerate(recording.search(query), 1):  # noqa: B007  # used behind the loop
-        _emit(row.session_id, match, query, as_json=as_json)
+    recording, seq = open_place(log, session)
+    fold, count = Folding(is_full=full), 0
+    for match in _matches(recording, query, seq or 1):
+        _emit(recording.session_id, match, query, fold, as_json=as_json)
+        count += 1
     if not count:
-        talk(f"nothing found in the {row.head:,} events of session {row.session_id}")
+        said = f"the {recording.head.seq:,} events of session {recording.session_id}"
+        talk(f"nothing found in {said}{f' from {seq} on' if seq else ''}")
+    fold.say()
     return 0 if count else 3
 
 
-def _emit(session_id: str, match: Match, query: Query, *, as_json: bool) -> None:
+def _matches(recording: Recording, query: Query, first: int) -> Iterator[Match]:
+    return (match for match in recording.search(query) if match.row.seq >= first)
+
+
+def _emit(session_id: str, match: Match, query: Query, fold: Folding, *, as_json: bool) -> None:
     width = width_of_stdout()
     if as_json:
         emit_json(match_json(session_id, match), is_line=True)
     else:
-        emit_lines([line_of(event_of(session_id, match.row), width), _shown(match, query, width)])
+        lines = [line_of(event_of(session_id, match.row), width), _shown(match, query, width, fold)]
+        emit_lines(lines, is_whole=fold.is_full)
 
 
 def _session_and_text(words: tuple[str, ...], *, has_path: bool) -> tuple[str, str]:
@@ -105,11 +118,11 @@ def match_json(session_id: str, match: Match) -> dict[str, object]:
     }
 
 
-def _shown(match: Match, query: Query, width: int) -> Text:
+def _shown(match: Match, query: Query, width: int, fold: Folding) -> Text:
     """Return the value that was found, cut around the text."""
     value = match.value if isinstance(match.value, str) else msgspec.json.encode(match.value).decode()
     place = value.casefold().find(query.text.casefold()) if query.text else 0
-    start = max(0, place - _AROUND)
+    start = 0 if fold.is_full else max(0, place - _AROUND)
     said = ("…" if start else "") + value[start:]
     longest = _VALUE_CHARS if width == WIDE else max(40, width - 8)
-    return Text(f"       {safe_line(f'{match.path} = {said}', longest)}", style="dim")
+    return Text(f"       {fold.line(f'{match.path} = {said}', longest)}", style="dim")

@@ -1,5 +1,6 @@
 """`callboard show` and `callboard tree`: a recorded session as a whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,20 +16,24 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.diagnose_command import emit_headline
+from callboard.cli.folding import Folding
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import json_option, log_flag, log_option, session_argument
-from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
+from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
+from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, usage_text
 from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import open_recording
 from callboard.cli.report_tables import emit_reports
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
+from callboard.replay.billing import billing
 from callboard.replay.failures import Failure, Failures
+from callboard.replay.lineage import Branch
 from callboard.replay.recording import Recording
 from callboard.runtime.log.tree import Node, Tree
 
 _FAILURES_SHOWN = 10
+_FORKS_SHOWN = 8
 
 
 class Turn(NamedTuple):
@@ -78,14 +83,16 @@ def show(session: str, log: str, as_json: bool) -> None:
 @session_argument
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
 @click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
+@full_option
 @log_option
 @json_option
-def tree(session: str, at: int | None, reports: bool, log: str, as_json: bool) -> None:
+def tree(session: str, at: int | None, reports: bool, full: bool, log: str, as_json: bool) -> None:
     """Draw the tree of delegations, and how each agent ended.
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
     more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
-    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier.
+    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. Of a
+    session that is a fork or has forks, the other sessions stand above the tree.
 
     \b
     Examples:
@@ -96,19 +103,24 @@ def tree(session: str, at: int | None, reports: bool, log: str, as_json: bool) -
     """
     recording, _ = open_recording(log, session)
     if reports:
-        emit_reports(recording, at, as_json=as_json)
+        emit_reports(recording, at, Folding(is_full=full), as_json=as_json)
         return
     grown = recording.tree(at)
     if as_json:
-        host = grown.nodes.get(HOST)
-        upto = recording.head.seq if at is None else at
-        node = node_json(grown, host) if host else None
-        emit_json({"session": recording.session_id, "at": upto, "tree": node})
+        emit_json(_tree_json(recording, grown, recording.head.seq if at is None else at))
         return
     emit_headline(recording)
+    if facts := _lineage_facts(recording):
+        emit_lines([*fields(facts), Text()])
     console = console_on()
     is_ascii = not console.encoding.lower().startswith("utf")
     emit_lines(tree_lines(grown, Space(console.width, 0, is_ascii), grown.last_at))
+
+
+def _tree_json(recording: Recording, grown: Tree, at: int) -> dict[str, object]:
+    host = grown.nodes.get(HOST)
+    node = node_json(grown, host) if host else None
+    return {"session": recording.session_id, "at": at, **_lineage_json(recording), "tree": node}
 
 
 @dataclass
@@ -170,6 +182,7 @@ def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
         **_labels(found),
         "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
         "usage": usage_text(found.usage),
+        **_lineage_facts(recording),
         "events": f"{recording.head.seq:,}",
         "head": _head(recording),
     }
@@ -181,6 +194,32 @@ def _labels(found: _Overview) -> dict[str, str]:
     if found.metadata not in (None, NULL):
         lines["metadata"] = safe_line(bytes(found.metadata).decode(), 2_000)
     return lines
+
+
+def _lineage_facts(recording: Recording) -> dict[str, str]:
+    """Return the lines for the sessions that this one is a fork of, what it cost, and for its forks."""
+    found = recording.lineage()
+    lines = {}
+    if found.origins:
+        lines["fork of"] = ", a fork of ".join(f"{one.session_id}#{one.seq}" for one in found.origins)
+        lines["billed"] = billed_text(billing(recording.events))
+    if found.forks:
+        lines["forks"] = _names(found.forks)
+    return lines
+
+
+def _names(forks: Sequence[Branch]) -> str:
+    named = [f"{one.session_id} (from #{one.seq})" for one in forks[:_FORKS_SHOWN]]
+    more = len(forks) - len(named)
+    return ", ".join(named) + (f", and {more:,} more" if more else "")
+
+
+def _lineage_json(recording: Recording) -> dict[str, object]:
+    found = recording.lineage()
+    return {
+        "origins": [{"session": one.session_id, "seq": one.seq} for one in found.origins],
+        "forks": [{"session": one.session_id, "seq": one.seq} for one in found.forks],
+    }
 
 
 def _head(recording: Recording) -> str:
@@ -227,6 +266,7 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "last": _utc(found.last),
         **attributes(found, "is_closed", "host", "model", "fallback", "agents", "tools", "tags", "metadata"),
         "usage": usage_json(found.usage),
+        **_lineage_json(recording),
         "events": recording.head.seq,
         "head": _head(recording),
         "failures": list(map(_failure_json, found.failures.found)),

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 import click
-import msgspec
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import is_decider
@@ -20,9 +19,12 @@ from callboard.actors.protocol.messages import (
     Stop,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
+from callboard.cli.change_lines import change_lines, heading
 from callboard.cli.events_command import line_of
+from callboard.cli.folding import Folding
 from callboard.cli.output import console_on, emit_lines
-from callboard.cli.step_lines import json_lines, step_lines
+from callboard.cli.request_command import show_request
+from callboard.cli.step_lines import step_lines
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
@@ -44,8 +46,6 @@ _MOVES: Final[dict[str, Callable[[int], int]]] = {
 _ENTER: Final = frozenset({"\r", "\n"})
 _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
 _AROUND_BODY: Final = 8  # lines of the terminal above and below a message, and the prompt
-_CHANGES_SHOWN: Final = 40
-_VALUE_CHARS: Final = 300
 
 
 class Stepper:
@@ -149,22 +149,21 @@ class Stepper:
             self.say(f"no earlier event changed {field} of {self.actor}")
 
     def show_changes(self) -> None:
-        """Print the fields that this event changed in its recipient's state."""
+        """Print the fields that the decision of this event changed."""
         found = self._recording.changes(self.at)
-        for one in found[:_CHANGES_SHOWN]:
-            emit_lines(
-                [
-                    Text(f"  {safe_line(one.path, 200)}", style="bold"),
-                    Text(f"    - {_value(one.before)}", style="red"),
-                    Text(f"    + {_value(one.after)}", style="green"),
-                ]
-            )
-        left = len(found) - _CHANGES_SHOWN
-        self.say(f"and {left:,} more fields" if left > 0 else "" if found else "nothing changed")
+        at, actor = self._recording.decision(self.at)
+        emit_lines([Text(heading(at, actor, has_changes=bool(found)), style="bold")])
+        emit_lines(change_lines(found, self._folding("state {at} --changes")))
+
+    def _folding(self, command: str) -> Folding:
+        """Return a folding that names the command which shows all."""
+        place = f"{self._recording.session_id}#{self.at}"
+        return Folding(is_full=False, whole=f"callboard {command.format(at=place)} --full")
 
     def show_request(self) -> None:
         """Print the request of the model call that this event belongs to."""
-        emit_lines(json_lines(self._recording.request(self.at).body()))
+        asked = self._recording.request(self.at)
+        show_request(asked, self._folding("request {at}"))
 
     def show_why(self) -> None:
         """Print the events that this one was made of, and the way to it."""
@@ -211,10 +210,6 @@ def _of_actor(stepper: Stepper, *, is_back: bool) -> None:
 
 def _help(stepper: Stepper) -> None:
     emit_lines(Text(KEYS, style="dim").split())
-
-
-def _value(value: object) -> str:
-    return safe_line(msgspec.json.encode(value).decode(), _VALUE_CHARS)
 
 
 _ACTIONS: Final[dict[str, Callable[[Stepper], None]]] = {

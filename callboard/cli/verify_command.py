@@ -12,7 +12,7 @@ from callboard.cli.formats import counted
 from callboard.cli.options import all_option, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import emit, emit_json, talk
-from callboard.cli.recordings import find_session, key_options, open_reader, parse_head
+from callboard.cli.recordings import find_place, key_options, open_reader, parse_head
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import LogChecker
@@ -22,6 +22,9 @@ from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 # The result of one session, as JSON. result: "ok", or one of those below.
 Found: TypeAlias = dict[str, object]
+Place: TypeAlias = tuple[str, int | None]
+"""A session, and the last event of it that is checked; None for all."""
+
 # The worst result first: it decides the exit code.
 _CODES: Final = {"corrupt": CORRUPT, "diverged": DIVERGED, "broken": FAILED}
 
@@ -60,12 +63,12 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     with open_reader(log) as reader:
         damage = _damage(reader, is_quiet=as_json)
         try:
-            names = _names_of(reader, session, is_all=is_all)
+            places = _places_of(reader, session, is_all=is_all)
         except Failure:
             if not damage:
                 raise
-            names = []  # the session may be in the part of the file that cannot be read
-        found = _check_each(names, lambda name: _verified(reader, name, kept), is_quiet=as_json)
+            places = []  # the session may be in the part of the file that cannot be read
+        found = _check_each(places, lambda place: _verified(reader, place, kept), is_quiet=as_json)
     return _conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
 
 
@@ -92,13 +95,14 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
     """
     refuse_if(is_all and session, "--all checks every session: leave SESSION out")
     with open_reader(log) as reader:
-        names = _names_of(reader, session, is_all=is_all)
-        found = _check_each(names, lambda name: _checked(reader, name), is_quiet=as_json)
+        places = _places_of(reader, session, is_all=is_all)
+        found = _check_each(places, lambda place: _checked(reader, place), is_quiet=as_json)
     return _conclude(found, log, "not as they should be", is_all=is_all, as_json=as_json)
 
 
-def _checked(reader: LogReader, session_id: str) -> tuple[Found, list[str]]:
-    events = Recording.open(reader, session_id).events
+def _checked(reader: LogReader, place: Place) -> tuple[Found, list[str]]:
+    session_id, seq = place
+    events = Recording.open(reader, session_id, upto=seq).events
     checker, is_over = LogChecker(), False
     for event in events:
         checker.hear(event)
@@ -127,8 +131,9 @@ def _damage(reader: LogReader, *, is_quiet: bool) -> str:
     return ""
 
 
-def _verified(reader: LogReader, session_id: str, head: Head | None) -> tuple[Found, list[str]]:
-    checked = Recording.open(reader, session_id, head=head).verify()
+def _verified(reader: LogReader, place: Place, head: Head | None) -> tuple[Found, list[str]]:
+    session_id, seq = place
+    checked = Recording.open(reader, session_id, upto=seq, head=head).verify()
     found: Found = {
         "session": session_id,
         "result": "ok" if checked.is_ok else "diverged",
@@ -141,22 +146,23 @@ def _verified(reader: LogReader, session_id: str, head: Head | None) -> tuple[Fo
     return found, ["  " * line.startswith(" ") + safe_line(line) for line in checked.lines()]
 
 
-def _names_of(reader: LogReader, session: str, *, is_all: bool) -> list[str]:
+def _places_of(reader: LogReader, session: str, *, is_all: bool) -> list[Place]:
     if is_all:
-        return [row.session_id for row in reader.sessions()]
-    return [find_session(reader, session).session_id]
+        return [(row.session_id, None) for row in reader.sessions()]
+    row, seq = find_place(reader, session)
+    return [(row.session_id, seq)]
 
 
 def _check_each(
-    names: list[str], check: Callable[[str], tuple[Found, list[str]]], *, is_quiet: bool
+    places: list[Place], check: Callable[[Place], tuple[Found, list[str]]], *, is_quiet: bool
 ) -> list[Found]:
     """Check sessions and print each result. check: returns it as JSON and as safe lines."""
     found = []
-    for name in names:
+    for place in places:
         try:
-            result, lines = check(name)
+            result, lines = check(place)
         except CorruptLog as error:
-            result = {"session": name, "result": "corrupt", "seq": error.seq, "error": str(error)}
+            result = {"session": place[0], "result": "corrupt", "seq": error.seq, "error": str(error)}
             lines = [_corrupt_line(error)]
         found.append(result)
         for line in [] if is_quiet else lines:

@@ -10,8 +10,16 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
 from callboard.cli.events_command import line_of
+from callboard.cli.folding import Folding
 from callboard.cli.message_summary import summary_of
-from callboard.cli.options import check_option, event_argument, json_option, log_flag, log_option
+from callboard.cli.options import (
+    check_option,
+    event_argument,
+    full_option,
+    json_option,
+    log_flag,
+    log_option,
+)
 from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import open_recording, place_of, say_checked
 from callboard.replay.why import Why
@@ -24,7 +32,7 @@ _SHOWN_ENDS = 6  # lines at each end of a long list
 @click.option(
     "--value", default="", metavar="V", help="A text or number in the event: show where it was first."
 )
-@click.option("--full", is_flag=True, help="Show every line of a long list.")
+@full_option
 @check_option
 @log_option
 @json_option
@@ -50,24 +58,27 @@ def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, a
     if as_json:
         emit_json({"session": recording.session_id, "seq": seq, "checked": check, **why_json(found)})
         return
-    width = width_of_stdout()
-    _emit("the way to it", found.way, width, is_full=full)
-    _emit("made of", found.parts, width, is_full=full)
+    fold = Folding(is_full=full)
+    _emit("the way to it", found.way, fold)
+    _emit("made of", found.parts, fold)
     if value:
-        _emit(f"the source of {value!r}", found.source, width, is_full=full)
+        _emit(f"the source of {value!r}", found.source, fold)
         emit_lines([Text(f"\n{_first_words(found)}", style="bold")])
     if isinstance(found.event.body, ModelReplied):
         talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
+    fold.say()
     say_checked(is_checked=check)
 
 
-def _emit(title: str, events: Sequence[Event], width: int, *, is_full: bool) -> None:
-    lines = [line_of(event, width) for event in events]
-    if not is_full and len(lines) > 2 * _SHOWN_ENDS + 1:
-        hidden = len(lines) - 2 * _SHOWN_ENDS
-        middle = Text(f"       … {hidden:,} more; --full shows them", style="dim")
-        lines = [*lines[:_SHOWN_ENDS], middle, *lines[-_SHOWN_ENDS:]]
-    emit_lines([Text(f"\n{title}", style="bold"), *(lines or [Text("       nothing: it is an input")])])
+def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
+    width = width_of_stdout()
+    head, left, tail = fold.ends(events, _SHOWN_ENDS, _SHOWN_ENDS)
+    lines = [line_of(event, width) for event in head]
+    if left:
+        lines.append(fold.gap(left, "events", "       "))
+    lines += [line_of(event, width) for event in tail]
+    lines = lines or [Text("       nothing: it is an input")]
+    emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
 
 
 def _first_words(found: Why) -> str:

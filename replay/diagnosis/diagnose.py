@@ -34,17 +34,37 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
+class Diagnosis:
+    """The checks of one session. Feed it every row in order; ask for the findings at any time."""
+
+    def __init__(self) -> None:
+        self._checks = [make() for make in CHECKS]
+
+    def takers(self, kind: str) -> list[Check]:
+        """Return the checks that look at messages of a kind."""
+        return [check for check in self._checks if kind in check.kinds]
+
+    def take(self, event: Event) -> None:
+        """Take the next event in."""
+        for check in self.takers(event.kind):
+            check.take(event)
+
+    def findings(self) -> list[Finding]:
+        """Return the findings up to here, the most telling kind first."""
+        found = [finding for check in self._checks for finding in check.findings()]
+        return sorted(found, key=lambda one: (_ORDER[one.kind], one.seq))
+
+
 def diagnose(rows: Iterable[Stored], event: Callable[[Stored], Event]) -> list[Finding]:
-    """Return the findings of a session, the most telling kind first. event: decodes a row."""
-    checks = [make() for make in CHECKS]
+    """Return the findings of a session. event: decodes a row."""
+    found = Diagnosis()
+    takers: dict[str, list[Check]] = {}
     for row in rows:
         kind = kind_of(row.body)
-        if takers := [check for check in checks if kind in check.kinds]:
-            _give(event(row), takers)
-    found = [finding for check in checks for finding in check.findings()]
-    return sorted(found, key=lambda one: (_ORDER[one.kind], one.seq))
-
-
-def _give(event: Event, takers: Iterable[Check]) -> None:
-    for check in takers:
-        check.take(event)
+        if (chosen := takers.get(kind)) is None:
+            chosen = takers[kind] = found.takers(kind)
+        if chosen:
+            decoded = event(row)
+            for check in chosen:
+                check.take(decoded)
+    return found.findings()

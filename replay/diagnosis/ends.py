@@ -7,7 +7,7 @@ from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportJudged, TurnRequested
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged, TurnRequested
 from callboard.replay.diagnosis.finding import Finding
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
@@ -116,16 +116,30 @@ class LateReports:
 
 
 class LostCache:
-    """Requests that do not begin with the one before them: the service cannot use its cache for them."""
+    """Requests that do not begin with the one before them: the service cannot use its cache for them.
 
-    kinds: ClassVar = frozenset({"TurnRequested"})
+    A request to another model than the one before it is none: a cache belongs to one model.
+    """
+
+    kinds: ClassVar = frozenset({"Begin", "TurnRequested"})
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, int]] = {}
+        self._begun: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Take in a request that says so."""
-        if isinstance(event.body, TurnRequested) and event.body.breaks_cache:
+        """Take in the first model of an agent, or a request."""
+        body = event.body
+        if isinstance(body, Begin):
+            self._begun[event.recipient] = body.model.name
+        elif isinstance(body, TurnRequested):
+            self._ask(event, body, body.model or self._begun.get(event.sender, ""))
+
+    def _ask(self, event: Event, turn: TurnRequested, model: str) -> None:
+        before = self._asked.get(event.sender, model)
+        self._asked[event.sender] = model
+        if turn.breaks_cache and before == model:
             seq, count = self._first.get(event.sender, (event.seq, 0))
             self._first[event.sender] = seq, count + 1
 

@@ -98,9 +98,9 @@ def _markdown(job: Job) -> Iterator[bytes]:
 
 
 def _html(job: Job) -> Iterator[bytes]:
-    if len(job.sources) != 1:
-        raise MisuseError("a page shows one session: leave --all out")
-    yield from html_page(job.sources[0], job.progress)
+    if job.is_all or len(job.sources) not in (1, 2):
+        raise MisuseError("a page shows one session, or two beside each other: leave --all out")
+    yield from html_page(job.sources[0], job.progress, *job.sources[1:])
 
 
 def _scenario(job: Job, target: "Path | BinaryIO") -> None:

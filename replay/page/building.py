@@ -7,13 +7,16 @@ which the policy enforces too (`require-trusted-types-for`). Nothing of a sessio
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from callboard.replay.diagnosis.diagnose import diagnose
+from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source
@@ -25,38 +28,70 @@ MODULES: Final = (
     "data.js",
     "states.js",
     "words.js",
+    "beside.js",
     "why.js",
     "search.js",
     "elements.js",
     "notes.js",
     "tree.js",
     "list.js",
+    "pairs.js",
     "lanes.js",
     "detail.js",
+    "frame.js",
+    "follow.js",
     "main.js",
 )
 """The page's own modules, each before those that import it."""
 
+NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _ASSETS: Final = Path(__file__).parent / "assets"
 _IMPORT: Final = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
 
 
-def html_page(source: Source, progress: Callable[[str, int, int], object]) -> Iterator[bytes]:
-    """Yield the page of a session, every digest checked. Raises CorruptLog."""
-    row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
-    is_short = source.head.seq <= EVENTS_DIAGNOSED_MAX
-    rows = Rows(source, lambda stored: stored)
-    findings = diagnose(rows.upto(source.head.seq), source.event) if is_short else []
-    before, after = frame()
+def html_page(
+    source: Source, progress: Callable[[str, int, int], object], other: Source | None = None
+) -> Iterator[bytes]:
+    """Yield the page of a session, or of two beside each other, every digest checked. Raises CorruptLog.
+
+    other: the session that stands beside it; of a session and its fork, the origin stands left.
+    """
+    before, between, after = frame()
+    left, right = (source, None) if other is None else in_order(source, other)
     yield before
-    yield from packed(PageLines(source, row, findings, progress))
+    yield from packed(_lines(left, progress))
+    yield between
+    if right is not None:
+        extra = {"beside": comparison(left, right), "is_right": right is source}
+        yield from packed(_lines(right, progress, extra, shared_events(left, right)))
     yield after
 
 
+def _lines(
+    source: Source,
+    progress: Callable[[str, int, int], object],
+    extra: Mapping[str, object] = NOTHING,
+    known: int = 0,
+) -> PageLines:
+    row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
+    return PageLines(source, row, findings_of(source), progress, extra, known)
+
+
+def findings_of(source: Source) -> list[Finding]:
+    """Return the findings that a page shows."""
+    if source.head.seq > EVENTS_DIAGNOSED_MAX:
+        return []
+    rows = Rows(source, lambda stored: stored)
+    return diagnose(rows.upto(source.head.seq), source.event)
+
+
 @cache
-def frame() -> tuple[bytes, bytes]:
-    """Return the page around the data of a session."""
+def frame(*, is_served: bool = False) -> tuple[bytes, bytes, bytes]:
+    """Return the page around the data of a session, and of the one beside it.
+
+    is_served: the page may ask its own server for more events.
+    """
     script, style = script_text(), (_ASSETS / "page.css").read_text()
     text = (_ASSETS / "index.html").read_text()
     for name, value in {
@@ -66,8 +101,11 @@ def frame() -> tuple[bytes, bytes]:
         "@SCRIPT@": script,
     }.items():
         text = text.replace(name, value, 1)
-    before, after = text.split("@DATA@")
-    return before.encode(), after.encode()
+    if is_served:
+        text = text.replace("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
+    before, rest = text.split("@DATA@")
+    between, after = rest.split("@BESIDE@")
+    return before.encode(), between.encode(), after.encode()
 
 
 def script_text() -> str:

@@ -3,6 +3,7 @@
     {...}              the body of the next event, as the log has it
     [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
                        paths; written as soon as it is known, so in the order of each agent's events
+    <n                 the first n bodies are those of the session beside this one
     =...               a value that several changes name: the first such line is number 0
     *{...}             the last line: the session, names, columns, agents, spans and findings
 
@@ -13,7 +14,7 @@ has already is in the page once.
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -25,6 +26,7 @@ from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans
 from callboard.replay.page.changes import Change, Changes
 from callboard.replay.reading import Source
+from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree
 
@@ -42,34 +44,23 @@ _SPACE: Final = re.compile(rb"[\t\n\r]")
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class PageLines:
-    """The lines of one session's data. Everything is read once, and digests are checked on the way."""
+class SessionLines:
+    """The lines of one session's data. Feed it every event in order, then ask for the last line.
 
-    def __init__(
-        self, source: Source, row: SessionRow, findings: Sequence[Finding], progress: Progress
-    ) -> None:
-        self._source = source
-        self._progress = progress
-        self._row = row
-        self._findings = findings
+    known: the number of first events whose bodies the page has already.
+    """
+
+    def __init__(self, known: int = 0) -> None:
+        self._known = known
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
         self._shared = Shared()
 
-    def __iter__(self) -> Iterator[bytes]:
-        for page in self._source.sealed_pages():
-            for sealed in page:
-                row = sealed.whole()
-                body = row.body if not _SPACE.search(row.body) else msgspec.json.format(row.body, indent=-1)
-                yield body
-                yield from self._taken(self._source.event(row), body)
-            self._progress(self._row.session_id, page[-1].seq, self._source.head.seq)
-        for change in self._changes.finish():
-            yield from self._shared.lines_of(change)
-        yield b"*" + _encode(self._summary())
-
-    def _taken(self, event: Event, body: bytes) -> Iterator[bytes]:
-        """Take an event in and yield the lines of the changes that are known now."""
+    def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
+        """Take an event in. Yield its line, and the lines of the changes that are known now."""
+        body = row.body if not _SPACE.search(row.body) else msgspec.json.format(row.body, indent=-1)
+        if row.seq > self._known:
+            yield body
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
@@ -78,23 +69,73 @@ class PageLines:
         for change in self._changes.take(event):
             yield from self._shared.lines_of(change)
 
-    def _summary(self) -> dict[str, object]:
-        head = self._source.head
-        return {
-            "format": FORMAT,
-            "session": self._row.session_id,
-            "head": f"{head.seq}:{head.digest.hex()}",
-            "title": self._row.title,
-            "kind": self._row.kind,
-            "status": self._row.status,
-            "diverged": self._changes.diverged,
-            **self._columns.plain(),
-            "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
-            "spans": [_span(one) for one in self._spans.found],
-            "findings": [
-                [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in self._findings
-            ],
-        }
+    def finish(self) -> Iterator[bytes]:
+        """Yield the changes of the last events of agents."""
+        for change in self._changes.finish():
+            yield from self._shared.lines_of(change)
+
+    def last(
+        self,
+        row: SessionRow,
+        head: Head,
+        findings: Sequence[Finding],
+        extra: Mapping[str, object],
+        since: int = 0,
+    ) -> bytes:
+        """Return the last line. extra: its further entries. since: the columns begin behind this event."""
+        return b"*" + _encode(
+            {
+                "format": FORMAT,
+                "session": row.session_id,
+                "head": f"{head.seq}:{head.digest.hex()}",
+                "title": row.title,
+                "kind": row.kind,
+                "status": row.status,
+                "diverged": self._changes.diverged,
+                **self._columns.plain(since),
+                **extra,
+                "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
+                "spans": [_span(one) for one in self._spans.found],
+                "findings": [
+                    [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in findings
+                ],
+            }
+        )
+
+
+class PageLines:
+    """The lines of a whole session. Everything is read once, and digests are checked on the way.
+
+    extra: further entries of the last line. known: as for `SessionLines`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        row: SessionRow,
+        findings: Sequence[Finding],
+        progress: Progress,
+        extra: Mapping[str, object],
+        known: int = 0,
+    ) -> None:
+        self._source = source
+        self._progress = progress
+        self._row = row
+        self._findings = findings
+        self._extra = extra
+        self._known = known
+
+    def __iter__(self) -> Iterator[bytes]:
+        source, lines = self._source, SessionLines(self._known)
+        if self._known:
+            yield b"<%d" % self._known
+        for page in source.sealed_pages():
+            for sealed in page:
+                row = sealed.whole()
+                yield from lines.take(row, source.event(row))
+            self._progress(source.session_id, page[-1].seq, source.head.seq)
+        yield from lines.finish()
+        yield lines.last(self._row, source.head, self._findings, self._extra)
 
 
 class Shared:
@@ -166,14 +207,14 @@ class _Columns:
         self._causes.append(event.seq - event.cause if event.cause else 0)
         self._last = event.at
 
-    def plain(self) -> dict[str, object]:
+    def plain(self, since: int) -> dict[str, object]:
         return {
             "names": list(self._names),
             "start": self._start,
-            "times": self._times.tolist(),
-            "senders": self._senders.tolist(),
-            "recipients": self._recipients.tolist(),
-            "causes": self._causes.tolist(),
+            "times": self._times[since:].tolist(),
+            "senders": self._senders[since:].tolist(),
+            "recipients": self._recipients[since:].tolist(),
+            "causes": self._causes[since:].tolist(),
         }
 
 

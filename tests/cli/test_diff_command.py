@@ -20,7 +20,7 @@ def test_sessions_that_differ_end_with_the_exit_code_of_a_divergence(callboard: 
 def test_long_lists_are_cut_unless_all_is_wanted(callboard: Callboard) -> None:
     short = callboard("diff", "20250101", "20250102").stdout
     whole = callboard("diff", "20250101", "20250102", "--full").stdout
-    assert "--full lists them" in short
+    assert "--full shows them" in short
     assert len(whole.splitlines()) > len(short.splitlines())
 
 

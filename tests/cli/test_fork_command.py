@@ -121,3 +121,53 @@ def test_a_wish_that_cannot_be_met_says_what_to_write(
     assert done.exit_code == code, done.stderr
     assert said in done.stderr
     assert ids(callboard, log) == [origin]
+
+
+def test_show_and_tree_name_the_origins_and_the_forks(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    assert callboard("fork", f"{origin}#20", "--with", "warm:host", "--log", log, "-q").exit_code == 0
+    first, _ = ids(callboard, log)
+    assert callboard("fork", f"{first}#25", "--with", "warm:host", "--log", log, "-q").exit_code == 0
+    second, _, _ = ids(callboard, log)
+    for command in ("show", "tree"):
+        of_origin = callboard(command, origin, "--log", log).stdout
+        (line,) = [line for line in of_origin.splitlines() if line.startswith("forks ")]
+        assert line.split(maxsplit=1) == ["forks", f"{first} (from #20)"]
+        assert "fork of" not in of_origin
+        of_second = callboard(command, second, "--log", log).stdout
+        assert f"{first}#25, a fork of {origin}#20" in of_second
+        assert "0 model calls made" in of_second
+        found = json.loads(callboard(command, first, "--log", log, "--json").stdout)
+        assert found["origins"] == [{"session": origin, "seq": 20}]
+        assert found["forks"] == [{"session": second, "seq": 25}]
+
+
+def test_a_session_up_to_an_event_is_looked_at_by_every_command(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    whole = json.loads(callboard("show", origin, "--log", log, "--json").stdout)["events"]
+    part = f"{origin}#20"
+    assert json.loads(callboard("show", part, "--log", log, "--json").stdout)["events"] == 20
+    assert json.loads(callboard("verify", part, "--log", log, "--json").stdout)["events"] == 20
+    assert json.loads(callboard("check", part, "--log", log, "--json").stdout)["events"] == 20
+    assert json.loads(callboard("budget", part, "--log", log, "--json").stdout)["at"] == 20
+    tree = callboard("tree", part, "--log", log, "--json").stdout
+    assert tree == callboard("tree", origin, "--at", "20", "--log", log, "--json").stdout
+    assert callboard("diff", part, part, "--log", log).exit_code == 0
+    assert callboard("diff", part, origin, "--log", log).exit_code == 5
+    lines = callboard("export", part, "--log", log).stdout.splitlines()
+    assert len([line for line in lines if '"seq"' in line]) >= 20 > len(lines) - 12
+    assert callboard("export", part, "--format", "db", "-o", "part.db", "--log", log).exit_code == 2
+    listed = callboard("events", part, "--log", log, "--json").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in listed] == list(range(20, whole + 1))
+    grouped = callboard("events", part, "--grouped", "--log", log, "--json").stdout.splitlines()
+    assert min(json.loads(line)["first"] for line in grouped) >= 20
+    found = callboard("search", part, "degrees", "--log", log, "--json").stdout.splitlines()
+    assert found
+    assert all(json.loads(line)["seq"] >= 20 for line in found)
+    one = callboard("replay", part, "--log", log, "--json").stdout
+    assert json.loads(one)["seq"] == 20
+    assert callboard("diagnose", part, "--log", log).exit_code == 0
+    for command in ("show", "tree", "events", "verify", "state", "replay", "export", "diagnose", "budget"):
+        gone = callboard(command, f"{origin}#{whole + 1}", "--log", log)
+        assert gone.exit_code == 3, command
+        assert f"events 1 to {whole}; there is no {whole + 1}" in gone.stderr

@@ -87,3 +87,18 @@ def test_export_writes_the_same_page(callboard: Callboard, tmp_path: Path, opene
     assert path.read_bytes() == Path(written).read_bytes()
     assert callboard("export", "--all", "--format", "html", "-o", str(tmp_path / "all.html")).exit_code == 2
     assert not (tmp_path / "all.html").exists()
+
+
+def test_two_sessions_are_one_page(
+    callboard: Callboard, opened: list[str], temporary_folder: Path, tmp_path: Path
+) -> None:
+    done = callboard("ui", "20250101#7", "--beside", "20250103")
+    assert done.exit_code == 0, done.stderr
+    (path,) = temporary_folder.iterdir()
+    assert opened == [f"{path.as_uri()}#7"]
+    other = tmp_path / "two.html"
+    written = callboard("export", "20250101", "--beside", "20250103", "--format", "html", "-o", str(other))
+    assert written.exit_code == 0, written.stderr
+    assert other.read_bytes() == path.read_bytes()
+    assert callboard("export", "20250101", "--beside", "20250103").exit_code == 2
+    assert callboard("ui", "20250101", "--beside", "nobody").exit_code == 3

@@ -16,7 +16,7 @@ def test_the_way_the_parts_and_the_source_are_shown(callboard: Callboard) -> Non
 
 
 def test_a_long_way_is_cut_in_the_middle(callboard: Callboard) -> None:
-    assert "more; --full shows them" in callboard("why", "20250101#26").stdout
+    assert "more events; --full shows them" in callboard("why", "20250101#26").stdout
 
 
 def test_an_event_is_named_in_three_ways(callboard: Callboard) -> None:

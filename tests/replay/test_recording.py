@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 import callboard.replay
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
-from callboard.actors.protocol.messages import Delegate, TurnRequested
+from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.recording import Recording, sessions
 from callboard.runtime.log import hash_chain
@@ -196,8 +197,9 @@ def test_a_turn_that_was_never_granted_says_so(log: MemoryLog) -> None:
 
 def test_an_event_without_a_request_names_those_that_have_one(log: MemoryLog) -> None:
     recording = Recording.open(MemoryReader(log))
-    seq = next(event.seq for event in recording.events if isinstance(event.body, Delegate))
-    with pytest.raises(UnknownName, match=f"event {seq} is Delegate, not CallModel; the first of those: 5, "):
+    seq = next(event.seq for event in recording.events if isinstance(event.body, Ask))
+    said = f"event {seq}, Ask, belongs to no model call; the first of those: 5, "
+    with pytest.raises(UnknownName, match=said):
         recording.request(seq)
 
 

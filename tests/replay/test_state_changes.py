@@ -2,14 +2,21 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard import SharedKey, ToolContext
+from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
-from callboard.replay.state_changes import changes, value_at
+from callboard.replay.state_changes import Change, changes, value_at
+from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.models.scripted import Step, call, say
+from callboard.runtime.tools.tool import tool
 from tests.golden import golden, recorded
 from tests.replay.logs import survey
+from tests.replay.stories import record
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -63,6 +70,43 @@ def test_the_last_change_is_the_newest_event_that_changed_the_field() -> None:
     assert recording.last_change("host", "no.such.field", len(recording.events)) == 0
 
 
-def test_an_event_for_a_port_changes_no_state() -> None:
+def test_an_event_for_a_port_shows_the_changes_of_the_decision_that_posted_it() -> None:
+    recording = recorded(golden("everything"))
+    for event in recording.events:
+        at, actor = recording.decision(event.seq)
+        is_received = is_decider(event.recipient)
+        assert (at, actor) == ((event.seq, event.recipient) if is_received else (event.cause, event.sender))
+        own = [one for one in recording.changes(event.seq) if not one.path.startswith("shared.")]
+        assert own == [one for one in recording.changes(at) if not one.path.startswith("shared.")]
+
+
+def test_every_kind_of_input_shows_what_it_changed() -> None:
+    recording = recorded(golden("everything"))
+    inputs = {"ApprovalGiven", "Ask", "SchemaChecked", "TimerFired", "ToolReturned", "ModelReplied"}
+    seen = {event.kind: event.seq for event in recording.events if event.kind in inputs}
+    assert inputs - seen.keys() <= {"ApprovalGiven", "TimerFired"}
+    for kind, seq in seen.items():
+        assert recording.changes(seq), kind
+
+
+def test_a_first_event_is_compared_with_a_new_actor() -> None:
     recording = Recording.open(MemoryReader(survey()), "one")
-    assert recording.changes(5) == ()
+    found = {one.path for one in recording.changes(1)}
+    assert "phase" in found
+    assert "" not in found
+
+
+def test_the_shared_keys_that_a_tool_changed_are_among_the_changes() -> None:
+    @tool(effect="read")
+    def note(ctx: ToolContext) -> str:
+        """Note."""
+        ctx.update_state("seen", 2)
+        return "noted"
+
+    def policy(request: ModelRequest) -> Step:
+        return call("note") if request.turn == 1 else say("Done.")
+
+    host = Agent("host", tools=[note], state={"seen": SharedKey("add", 1)})
+    recording = record(policy, host, "Note.")
+    (seq,) = [event.seq for event in recording.events if event.kind == "ToolReturned"]
+    assert Change("shared.seen", 1, 3) in recording.changes(seq)

@@ -3,28 +3,41 @@
 const KIND_START = '{"type":"'.length;
 const PARSED_MAX = 4000; // bodies that are kept parsed
 
-/** Read the lines in the data block of the page. */
-export async function loadSession(block) {
+/** Read the lines in a data block of the page; null for an empty block. beside: the session that it stands beside. */
+export async function loadSession(block, beside = null) {
+  if (!block.textContent.trim()) return null;
   const text = atob(block.textContent.trim());
   block.remove(); // megabytes of text that nothing needs again
   const bytes = new Uint8Array(text.length);
   for (let place = 0; place < text.length; place += 1) bytes[place] = text.charCodeAt(place);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Session((await new Response(stream).text()).split("\n"));
+  return new Session((await new Response(stream).text()).trimEnd().split("\n"), beside);
 }
 
 /** A recorded session. Events are numbered from 1, so place 0 of each column is empty. */
 export class Session {
-  constructor(lines) {
+  constructor(lines, beside = null) {
+    this.beside = beside;
+    this.prefix = beside ? "#beside-" : "#"; // of links to its events
     this.bodies = [""];
     this.changeLines = []; // by the seq of the event
     this.shared = [];
     this.summary = {};
     this.parsed = new Map();
+    this.count = 0;
+    this.lines = 0; // that the page has, without the last one
+    this.kinds = [""];
+    this.append(lines);
+  }
+
+  /** Take further lines in; the last one has the columns of the new events, and the rest anew. */
+  append(lines) {
     for (const line of lines) this.take(line);
+    this.lines += lines.length - 1;
+    const known = this.count;
     this.count = this.bodies.length - 1;
-    this.kinds = this.bodies.map((body) => body.slice(KIND_START, body.indexOf('"', KIND_START)));
-    this.takeColumns(this.summary);
+    for (let seq = known + 1; seq <= this.count; seq += 1) this.kinds.push(kindOf(this.bodies[seq]));
+    this.takeColumns(this.summary, known);
     this.agents = this.summary.agents.map(agentOf);
     this.agentAt = new Map(this.agents.map((agent) => [agent.address, agent]));
     this.spans = this.summary.spans.map(spanOf);
@@ -35,27 +48,30 @@ export class Session {
     const first = line[0];
     if (first === "{") this.bodies.push(line);
     else if (first === "[") this.changeLines[Number(line.slice(1, line.indexOf(",")))] = line;
+    else if (first === "<") this.bodies.push(...this.beside.bodies.slice(1, Number(line.slice(1)) + 1));
     else if (first === "=") this.shared.push(line.slice(1));
     else if (first === "*") this.summary = JSON.parse(line.slice(1));
   }
 
-  takeColumns({ names, start, times, senders, recipients, causes }) {
+  takeColumns({ names, start, times, senders, recipients, causes }, known) {
     this.names = names;
-    this.senders = [-1].concat(senders);
-    this.recipients = [-1].concat(recipients);
-    this.times = [start];
-    this.causes = [0];
-    this.effects = new Map(); // seq -> the seqs that answer it
-    for (let seq = 1, at = start; seq <= this.count; seq += 1) {
-      at += times[seq - 1];
-      this.times.push(at);
-      const cause = causes[seq - 1] ? seq - causes[seq - 1] : 0;
+    if (!known) Object.assign(this, { senders: [-1], recipients: [-1], times: [start], causes: [0] });
+    if (!known) this.effects = new Map(); // seq -> the seqs that answer it
+    for (let place = 0, seq = known + 1; seq <= this.count; place += 1, seq += 1) {
+      this.senders.push(senders[place]);
+      this.recipients.push(recipients[place]);
+      this.times.push(this.times[seq - 1] + times[place]);
+      const cause = causes[place] ? seq - causes[place] : 0;
       this.causes.push(cause);
       if (!cause) continue;
-      const known = this.effects.get(cause);
-      if (known) known.push(seq);
+      const effects = this.effects.get(cause);
+      if (effects) effects.push(seq);
       else this.effects.set(cause, [seq]);
     }
+  }
+
+  href(seq) {
+    return `${this.prefix}${seq}`;
   }
 
   sender(seq) {
@@ -93,6 +109,10 @@ export class Session {
 
 export function isAgent(address) {
   return address === "host" || address.startsWith("host.");
+}
+
+function kindOf(body) {
+  return body.slice(KIND_START, body.indexOf('"', KIND_START));
 }
 
 function agentOf([address, depth, profile, prompt, kind, status, detail, turns, tools, retries, tokens, microUsd, startedAt, endedAt]) {

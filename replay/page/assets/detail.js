@@ -1,5 +1,6 @@
 // The chosen event: its message, its agent's request and state, why it happened, and a note on it.
 
+import { differencesOf } from "./beside.js";
 import { isAgent } from "./data.js";
 import { jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
@@ -12,19 +13,20 @@ const TABS = [
   ["why", "Why", "Why it happened, and where a value came from (w)"],
   ["json", "JSON", "The message as it stands in the log (x)"],
 ];
+const BESIDE_TAB = ["beside", "Beside", "The same event of the other session (b)"];
 const LISTED = 40;
 const TEXTS = new Set(["prompt", "content", "output", "text", "detail", "trace", "context", "note", "instructions"]);
 const FOREIGN = new Set(["value", "arguments", "schema", "profile", "profiles"]);
 
 export class DetailView {
-  constructor(container, session, states, app) {
-    Object.assign(this, { session, states, app, tab: "message", value: "" });
+  constructor(container, session, states, app, tab = "message") {
+    Object.assign(this, { session, states, app, tab, value: "" });
     this.head = make("div", { class: "head" });
     this.tabs = make("div", { class: "switch tabs", role: "group" });
     this.body = make("div", { class: "body", tabIndex: 0 });
     this.note = make("textarea", { placeholder: "A note on this event. The log stays as it is.", "aria-label": "Note", rows: 2 });
     this.note.addEventListener("change", () => app.setNote(this.note.value));
-    makeSwitch(this.tabs, TABS, this.tab, (tab) => this.show(tab));
+    makeSwitch(this.tabs, app.beside ? [...TABS, BESIDE_TAB] : TABS, this.tab, (tab) => this.show(tab));
     container.append(this.head, this.tabs, this.body, this.note);
     this.body.addEventListener("mouseup", () => this.offerSource());
   }
@@ -53,6 +55,7 @@ export class DetailView {
       state: () => this.stateView(seq),
       why: () => this.whyView(seq),
       json: () => [jsonBlock(session.body(seq))],
+      beside: () => this.besideView(seq),
     };
     this.body.replaceChildren(...views[tab]());
     this.body.scrollTop = 0;
@@ -68,10 +71,20 @@ export class DetailView {
         make("span", {}, this.actor(session.sender(seq)), " → ", this.actor(session.recipient(seq))),
         make("span", { title: new Date(at).toISOString() }, `+${durationText(at - session.times[0])}, ${new Date(at).toLocaleTimeString()}`)),
       make("div", { class: "facts" },
+        this.reused(seq),
         session.causes[seq] ? make("span", {}, "answers ", this.link(session.causes[seq])) : make("span", {}, "an input"),
         effects.length > 0 && make("span", {}, "led to ", effects.slice(0, 6).map((one) => [this.link(one), " "]),
           effects.length > 6 ? `and ${effects.length - 6} more` : "")),
     ];
+  }
+
+  /** Return a mark for an answer that a fork took from the recording. */
+  reused(seq) {
+    const { reused } = this.session.body(seq);
+    if (!reused) return false;
+    const { beside } = this.app;
+    if (beside?.differs(this.session, seq)) return make("span", { class: "badge changed", title: "The fork was given this in its place" }, "changed for the fork");
+    return make("span", { class: "badge", title: "It was not asked again, and cost nothing" }, `reused from event ${reused}`);
   }
 
   actor(address) {
@@ -81,12 +94,12 @@ export class DetailView {
 
   link(seq) {
     const kind = this.session.kinds[seq];
-    return make("a", { href: `#${seq}`, title: summaryOf(this.session, seq) }, `${seq} ${kind}`);
+    return make("a", { href: this.session.href(seq), title: summaryOf(this.session, seq) }, `${seq} ${kind}`);
   }
 
   /** Return a line for an event: a link, and its summary. */
   lineOf(seq, mark = "") {
-    return make("a", { href: `#${seq}`, class: `line ${toneOf(this.session.kinds[seq])}` },
+    return make("a", { href: this.session.href(seq), class: `line ${toneOf(this.session.kinds[seq])}` },
       make("span", { class: "seq" }, mark || seq), make("span", { class: "kind" }, this.session.kinds[seq]),
       make("span", { class: "where" }, this.session.agentOf(seq)),
       make("span", { class: "says" }, summaryOf(this.session, seq)));
@@ -165,7 +178,7 @@ export class DetailView {
   messageBlock({ value, at, isNew }, number) {
     const content = Array.isArray(value.content) ? value.content.slice(0, LISTED).map(block) : [textBlock(textOf(value.content))];
     return make("article", { class: `message ${value.role}${isNew ? " new" : ""}` },
-      make("header", {}, `${number} ${value.role}`, isNew ? make("span", { class: "badge" }, "new") : "", " ", make("a", { href: `#${at}` }, `event ${at}`)),
+      make("header", {}, `${number} ${value.role}`, isNew ? make("span", { class: "badge" }, "new") : "", " ", make("a", { href: this.session.href(at) }, `event ${at}`)),
       ...content);
   }
 
@@ -235,6 +248,25 @@ export class DetailView {
     const source = sourceOf(this.session, seq, value);
     if (!source.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
     return folded(source, (one) => this.lineOf(one, source.length > 1 && one === source.at(-1) ? `★ ${one}` : ""));
+  }
+
+  // --- the other session ---------------------------------------------------------
+
+  besideView(seq) {
+    const { session } = this;
+    const { beside } = this.app;
+    const other = beside.other(session);
+    const pair = beside.pairOf(session, seq);
+    const name = beside.isLeft(session) ? "right" : "left";
+    if (!pair) return [make("p", { class: "hint" }, `The ${name} session has no such event, or only follows from others here.`)];
+    if (beside.isShared(seq)) return [make("p", { class: "hint" }, "Both sessions share this event: it was recorded once.")];
+    const link = make("a", { href: other.href(pair) }, `${pair} ${other.kinds[pair]}`);
+    const found = differencesOf(...(beside.isLeft(session) ? [session.body(seq), other.body(pair)] : [other.body(pair), session.body(seq)]));
+    return [
+      make("p", {}, `The same event of the ${name} session: `, link),
+      make("h3", {}, found.length ? "left − and right +" : "both say the same"),
+      ...found.slice(0, LISTED).map(([path, before, after]) => changeRow({ path, before: before ?? null, after: after ?? null })),
+    ];
   }
 
   /** Offer to trace a text that was selected in a message. */

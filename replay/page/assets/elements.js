@@ -17,6 +17,14 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
+/** Return an empty copy of an element in its place: nothing listens to the copy. */
+export function fresh(id) {
+  const old = byId(id);
+  const copy = old.cloneNode(false);
+  old.replaceWith(copy);
+  return copy;
+}
+
 const FOLDED_CHARS = 3000;
 
 /** Return a text in a block, cut after some thousand characters until it is opened. */

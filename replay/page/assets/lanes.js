@@ -2,10 +2,12 @@
 
 import { isAgent } from "./data.js";
 import { make } from "./elements.js";
-import { isFailure, toneOf } from "./words.js";
+import { durationText, isFailure, toneOf } from "./words.js";
 
 const LANE = 18;
 const LABELS = 128;
+const RULER = 16; // pixels above the first lane
+const STEPS = [1, 2, 5];
 const TICK = 3;
 const BARS = { turn: "model", tool: "tool", approval: "approval" }; // kind of a span -> its colour
 
@@ -14,13 +16,27 @@ export class LanesView {
     Object.assign(this, { container, session, app, from: 0, to: 1, drag: null });
     this.canvas = make("canvas");
     this.space = make("div", { class: "lane-space" });
-    this.space.style.height = `${session.agents.length * LANE + 8}px`;
     container.append(this.space, this.canvas);
+    this.read();
+    this.setAxis("order");
+    this.listen();
+  }
+
+  /** Read the lanes of a session that has more events now. */
+  grow() {
+    const isAll = this.from === this.low && this.to === this.high;
+    const { from, to } = this;
+    this.read();
+    this.setAxis(this.axis);
+    if (!isAll) this.shiftTo(from, to - from);
+  }
+
+  read() {
+    const { session } = this;
+    this.space.style.height = `${RULER + session.agents.length * LANE + 8}px`;
     this.laneOf = new Map(session.agents.map((agent, lane) => [agent.address, lane]));
     this.eventsOf = eventsByLane(session, this.laneOf);
     this.spansOf = spansByLane(session, this.laneOf);
-    this.setAxis("order");
-    this.listen();
   }
 
   /** Choose the axis: the order of the log, the time, or the number of causes before an event. */
@@ -68,7 +84,7 @@ export class LanesView {
     const width = this.to - this.from;
     if (place < this.from || place > this.to) this.shiftTo(place - width / 2, width);
     const top = (this.laneOf.get(this.app.agent) ?? 0) * LANE;
-    if (top < this.container.scrollTop || top + LANE > this.container.scrollTop + this.container.clientHeight)
+    if (top < this.container.scrollTop || top + LANE + RULER > this.container.scrollTop + this.container.clientHeight)
       this.container.scrollTop = Math.max(0, top - this.container.clientHeight / 2);
     this.refresh();
   }
@@ -106,14 +122,18 @@ export class LanesView {
 
   clicked(event) {
     const seq = this.nearest(event);
-    const agent = this.session.agents[Math.floor((event.offsetY + this.container.scrollTop) / LANE)];
+    const agent = this.session.agents[this.laneAt(event)];
     if (event.offsetX < LABELS && agent) this.app.chooseAgent(agent.address);
     else if (seq) this.app.select(seq, { isJump: true });
   }
 
+  laneAt(event) {
+    return event.offsetY < RULER ? -1 : Math.floor((event.offsetY - RULER + this.container.scrollTop) / LANE);
+  }
+
   /** Return the event of the pointer's lane that is nearest to it; 0 for none. */
   nearest(event) {
-    const lane = this.eventsOf[Math.floor((event.offsetY + this.container.scrollTop) / LANE)] ?? [];
+    const lane = this.eventsOf[this.laneAt(event)] ?? [];
     const at = this.axisAt(event.offsetX);
     let found = 0;
     let least = 12 / this.scale();
@@ -158,12 +178,33 @@ export class LanesView {
     this.colors = colorsOf(container);
     const first = Math.floor(container.scrollTop / LANE);
     const last = Math.min(session.agents.length, first + Math.ceil(height / LANE) + 1);
-    for (let lane = first; lane < last; lane += 1) this.drawLane(pen, lane, lane * LANE - container.scrollTop, width);
+    for (let lane = first; lane < last; lane += 1) this.drawLane(pen, lane, RULER + lane * LANE - container.scrollTop, width);
+    this.drawRuler(pen, width);
     const x = this.x(this.place(this.app.seq));
     if (x >= LABELS) {
       pen.fillStyle = this.colors.accent;
       pen.fillRect(Math.round(x) - 1, 0, 2, height);
     }
+  }
+
+  /** Draw the marks of the axis: seqs, times since the start, or numbers of causes. */
+  drawRuler(pen, width) {
+    const { colors } = this;
+    pen.fillStyle = colors.ground;
+    pen.fillRect(0, 0, width, RULER);
+    pen.font = "10px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    const start = this.axis === "time" ? this.low : 0;
+    const step = roundStep(90 / this.scale(), this.axis === "time" ? 0.001 : 1);
+    for (let place = Math.ceil((this.from - start) / step) * step + start; place <= this.to; place += step) {
+      const x = Math.round(this.x(place));
+      pen.fillStyle = colors.line;
+      pen.fillRect(x, 0, 1, RULER);
+      pen.fillStyle = colors.dim;
+      pen.fillText(this.axis === "time" ? durationText(Math.round(place - start)) : Math.round(place).toLocaleString("en"), x + 4, RULER / 2);
+    }
+    pen.fillStyle = colors.line;
+    pen.fillRect(0, RULER - 1, width, 1);
   }
 
   drawLane(pen, lane, y, width) {
@@ -178,7 +219,8 @@ export class LanesView {
     pen.clip();
     if (events.length) this.bar(pen, events[0], events.at(-1), y, agent.status === "failed" ? colors.failed : colors.life, 5, 8);
     pen.globalAlpha = 0.5; // the ticks of events stand out from the bars
-    for (const span of this.spansOf[lane]) this.bar(pen, span.first, span.last, y, colors[BARS[span.kind]], 6, 6);
+    for (const span of this.spansOf[lane])
+      this.bar(pen, span.first, span.last, y, this.app.isShared(span.last) ? colors.plain : colors[BARS[span.kind]], 6, 6);
     pen.globalAlpha = 1;
     this.ticks(pen, events, y);
     pen.restore();
@@ -206,10 +248,16 @@ export class LanesView {
       const isFound = this.app.foundSet?.has(seq);
       if (!isBad && !isFound && x - drawn < 1.5) continue;
       drawn = x;
-      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : colors[toneOf(session.kinds[seq])];
+      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : this.app.isShared(seq) ? colors.plain : colors[toneOf(session.kinds[seq])];
       pen.fillRect(x - 1, y + (isBad || isFound ? 2 : 4), isBad || isFound ? 3 : 1.6, LANE - (isBad || isFound ? 4 : 8));
     }
   }
+}
+
+/** Return the least round number from a least step on: 1, 2 or 5 times a power of ten. */
+function roundStep(wanted, least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(wanted, least)));
+  return Math.max(1, STEPS.map((one) => one * power).find((one) => one >= wanted) ?? 10 * power);
 }
 
 function eventsByLane(session, laneOf) {
@@ -237,7 +285,7 @@ function causalDepths(session) {
   return depths;
 }
 
-const COLORS = ["ground", "stripe", "chosen", "text", "life", "failed", "bad", "accent", "model", "tool", "task", "report", "approval", "client", "plain"];
+const COLORS = ["line", "dim", "ground", "stripe", "chosen", "text", "life", "failed", "bad", "accent", "model", "tool", "task", "report", "approval", "client", "plain"];
 
 function colorsOf(element) {
   const style = getComputedStyle(element);

@@ -1,12 +1,12 @@
 // The list: each turn, tool call and delegation as one row ("Story"), or each event as one row ("Events").
 
 import { VirtualList, make } from "./elements.js";
+import { eventOfSpan } from "./beside.js";
 import { durationText, isBadWord, isFailure, summaryOf, toneOf } from "./words.js";
 
-const ROW_HEIGHT = 24;
-const ANSWERED = new Set(["turn", "tool", "approval", "report"]);
-const SPAN_NAMES = { delegation: "delegate" };
-const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report" };
+export const ROW_HEIGHT = 24;
+export const SPAN_NAMES = { delegation: "delegate" };
+export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report" };
 
 export class ListView {
   constructor(container, session, app) {
@@ -18,11 +18,11 @@ export class ListView {
     });
   }
 
-  /** Choose the rows anew: those of the search, of the chosen agent, of the mode. */
-  fill() {
+  /** Choose the rows anew: those of the search, of the chosen agent, of the mode. isStill: do not scroll. */
+  fill({ isStill = false } = {}) {
     const { app, session } = this;
     const only = app.isOnlyAgent ? app.agent : "";
-    if (app.mode === "story" && !app.found) {
+    if (app.mode !== "events" && !app.found) {
       this.spans = session.spans.filter((span) => !only || span.agent === only);
       this.rowOfEnd = new Map(this.spans.map((span, row) => [span.last, row]));
       this.seqs = this.spans.map((span) => span.first);
@@ -31,15 +31,16 @@ export class ListView {
       const all = app.found ?? Array.from({ length: session.count }, (_, place) => place + 1);
       this.seqs = only ? all.filter((seq) => session.agentOf(seq) === only) : all;
     }
+    this.current = this.rowOf(app.seq);
     this.list.setLength(this.seqs.length);
-    this.follow();
+    if (!isStill) this.follow();
   }
 
   /** Return the event that a row leads to: of a turn or a call its answer, which names its question. */
   seqAt(index) {
     const row = Math.max(0, Math.min(index, this.seqs.length - 1));
     const span = this.spans[row];
-    return span && ANSWERED.has(span.kind) ? span.last : this.seqs[row];
+    return span ? eventOfSpan(span) : this.seqs[row];
   }
 
   /** Return the place of the last row that begins at an event or before it. */
@@ -89,7 +90,7 @@ export class ListView {
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
       cell("kind", SPAN_NAMES[span.kind] ?? span.kind),
-      cell("says", span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span)),
+      cell("says", span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span)),
       cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
       cell("outcome", span.outcome || "open"),
     );
@@ -119,9 +120,16 @@ function clock(session, seq) {
 }
 
 /** Return what a span is about: what a turn said, what a call was made with, what a delegation asked for. */
-function storyOf(session, span) {
+export function storyOf(session, span) {
   const isTurn = span.kind === "turn" && span.last !== span.first;
   const text = summaryOf(session, isTurn ? span.last : span.first);
   const named = [span.name, `to ${span.name}:`].find((one) => span.name && text.startsWith(one));
   return named ? text.slice(named.length).trim() : text;
+}
+
+/** Return the answer to a call or a delegation, behind an arrow. */
+export function answerOf(session, span) {
+  if (!["tool", "delegation"].includes(span.kind) || span.last === span.first) return "";
+  const answer = summaryOf(session, span.last);
+  return answer ? make("span", { class: "answer" }, ` → ${answer}`) : "";
 }

@@ -1,54 +1,83 @@
 // The page: the chosen event, agent and rows, and the keys and links that change them.
 
+import { Beside } from "./beside.js";
 import { loadSession } from "./data.js";
 import { DetailView } from "./detail.js";
-import { byId, make, makeSwitch, pressSwitch } from "./elements.js";
+import { byId, fresh, makeSwitch, pressSwitch } from "./elements.js";
+import { follow } from "./follow.js";
+import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
 import { ListView } from "./list.js";
 import { Notes } from "./notes.js";
+import { PairsView } from "./pairs.js";
 import { search } from "./search.js";
 import { States } from "./states.js";
 import { TreeView } from "./tree.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
-import { amount, dollars, durationText, isFailure, summaryOf } from "./words.js";
+import { isFailure, summaryOf } from "./words.js";
 
 const AXES = [["order", "Order", "By the order of the log"], ["time", "Time", "By the clock"], ["cause", "Cause", "By the number of causes before"]];
 const MODES = [["story", "Story", "A row for each turn, call and delegation (v)"], ["events", "Events", "A row for each event (v)"]];
-const STRIP_MAX = 30;
-const KEYS = [
-  ["↓ ↑ or j k", "next and previous row"], ["n p", "next and previous event of this agent"], ["g G", "first and last event"],
-  ["f F", "next and previous failure"], ["d D", "next and previous delegation"], ["c", "the event that this one answers"],
-  ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story or events"], ["o", "this agent only"],
-  ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["a t ?", "agents, theme, keys"],
-];
+const PAIRS_MODE = ["pairs", "Beside", "Both sessions, row by row (v)"];
 
 class App {
-  constructor(session) {
-    Object.assign(this, { session, seq: 1, agent: "host", mode: "story", isOnlyAgent: false, found: null, foundSet: null });
-    this.notes = new Notes(session);
-    this.states = new States(session);
-    this.tree = new TreeView(byId("tree"), session, this);
-    this.list = new ListView(byId("list"), session, this);
-    this.lanes = new LanesView(byId("lanes"), session, this);
-    this.detail = new DetailView(byId("detail"), session, this.states, this);
-    this.fillTop();
-    this.fillFindings();
+  /** beside: the two sessions of this page; null if there is one. */
+  constructor(session, beside = null) {
+    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyAgent: false, found: null, foundSet: null });
+    document.body.classList.toggle("without-agents", Boolean(beside) && innerWidth >= 1000); // two sessions need the room
+    this.modes = beside ? [PAIRS_MODE, ...MODES] : MODES;
+    this.use(beside?.right.summary.is_right ? beside.right : session);
+    if (beside) this.pairs = new PairsView(byId("pairs"), beside, this);
+    this.fillFrame();
     this.listen();
     this.list.fill();
     this.showModes();
     this.followLink();
   }
 
+  /** Show a session in all views. */
+  use(session) {
+    this.session = session;
+    this.notes = new Notes(session);
+    this.states = new States(session);
+    this.tree = new TreeView(fresh("tree"), session, this);
+    this.list = new ListView(fresh("list"), session, this);
+    this.lanes = new LanesView(fresh("lanes"), session, this);
+    this.detail = new DetailView(fresh("detail"), session, this.states, this, this.detail?.tab);
+    fillTop(session);
+    fillFindings(session);
+    if (this.beside) pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
+  }
+
   // --- what is chosen ------------------------------------------------------------
 
-  /** Choose an event. isJump: the browser's back button returns from it. */
-  select(seq, { isJump = false } = {}) {
-    if (!this.session.has(seq)) return;
+  /** Choose an event. isJump: the browser's back button returns from it. session: another one of this page. */
+  select(seq, { isJump = false, session = this.session } = {}) {
+    if (!session.has(seq)) return;
+    if (session !== this.session) this.turnTo(session);
     this.seq = seq;
-    const agent = this.session.agentOf(seq);
+    const agent = session.agentOf(seq);
     if (agent) this.agent = agent;
-    if (location.hash !== `#${seq}`) history[isJump ? "pushState" : "replaceState"](null, "", `#${seq}`);
+    const link = session.href(seq);
+    if (location.hash !== link) history[isJump ? "pushState" : "replaceState"](null, "", link);
     this.refresh();
+  }
+
+  turnTo(session) {
+    this.use(session);
+    if (this.found) this.search(byId("search").value);
+    else this.list.fill();
+    this.showModes();
+  }
+
+  /** Choose the same event in the other session, or the last one there if it has no pair. */
+  turn() {
+    if (!this.beside) return;
+    const { beside, session } = this;
+    const other = beside.other(session);
+    let pair = 0;
+    for (let seq = this.seq; seq > 0 && !pair; seq -= 1) pair = beside.pairOf(session, seq);
+    this.select(pair || 1, { isJump: true, session: other });
   }
 
   chooseAgent(address) {
@@ -65,13 +94,22 @@ class App {
   }
 
   followLink() {
-    const seq = Number(location.hash.slice(1));
-    if (!this.session.count) this.refresh();
-    this.select(this.session.has(seq) ? seq : this.session.findings[0]?.seq ?? 1);
+    const [, mark, digits] = /^#(beside-)?(\d+)$/.exec(location.hash) ?? [];
+    const session = this.beside && digits ? this.beside[mark ? "right" : "left"] : this.session;
+    if (!session.count) this.refresh();
+    this.select(session.has(Number(digits)) ? Number(digits) : this.firstShown(), { session });
+  }
+
+  /** Return the event to begin with: the first difference, the first finding, or the first event. */
+  firstShown() {
+    const [first] = this.beside?.differences ?? [];
+    const seq = first?.[this.beside.isLeft(this.session) ? 2 : 3];
+    return seq || (this.session.findings[0]?.seq ?? 1);
   }
 
   refresh() {
-    this.list.follow();
+    if (this.isPaired) this.pairs.follow();
+    else this.list.follow();
     this.tree.refresh();
     this.lanes.follow();
     this.detail.refresh();
@@ -97,6 +135,7 @@ class App {
     this.mode = mode;
     this.list.fill();
     this.showModes();
+    this.refresh();
   }
 
   setOnlyAgent(isOnly) {
@@ -111,53 +150,62 @@ class App {
     this.list.follow();
   }
 
+  showNotes() {
+    showNotes(this);
+  }
+
   titleOf(seq) {
     return `${seq} ${this.session.kinds[seq]} ${this.session.sender(seq)} → ${this.session.recipient(seq)}\n${summaryOf(this.session, seq)}`;
   }
 
+  /** Return whether both sessions of the page have an event. */
+  isShared(seq) {
+    return Boolean(this.beside?.isShared(seq));
+  }
+
+  get isPaired() {
+    return this.mode === "pairs" && !this.found;
+  }
+
+  /** Show a session that has more events now. The chosen event stays, unless it was the last one. */
+  grow(before) {
+    const isLast = this.seq === before;
+    this.states.grow();
+    this.tree.grow();
+    this.lanes.grow();
+    fillTop(this.session);
+    fillFindings(this.session);
+    if (this.found) this.found = search(this.session, byId("search").value);
+    this.foundSet = this.found && new Set(this.found);
+    this.list.fill({ isStill: true });
+    this.showModes();
+    if (isLast || !before) this.select(this.session.count);
+  }
+
   // --- the frame -----------------------------------------------------------------
 
-  fillTop() {
-    const { session } = this;
-    const { summary } = session;
-    document.title = `${summary.title || summary.session} · callboard`;
-    byId("session").textContent = summary.title || summary.session;
-    byId("session").title = `${summary.session}\n${summary.title}`;
-    const host = session.agentAt.get("host");
-    byId("outcome").textContent = summary.kind || "no outcome";
-    byId("outcome").classList.add(host?.status ?? "running");
-    const tokens = session.agents.reduce((sum, agent) => sum + agent.tokens, 0);
-    const cost = session.agents.reduce((sum, agent) => sum + agent.microUsd, 0);
-    const facts = [`${session.count.toLocaleString("en")} events`, `${session.agents.length} agents`, `${amount(tokens)} tokens`, dollars(cost),
-      durationText(session.times[session.count] - session.times[0])];
-    byId("figures").textContent = facts.filter(Boolean).join(" · ");
+  fillFrame() {
     makeSwitch(byId("axis"), AXES, "order", (axis) => {
       pressSwitch(byId("axis"), axis);
       this.lanes.setAxis(axis);
     });
-    makeSwitch(byId("mode"), MODES, this.mode, (mode) => this.setMode(mode));
+    makeSwitch(byId("mode"), this.modes, this.mode, (mode) => this.setMode(mode));
+    if (!this.beside) return;
+    const { left, right, shared } = this.beside;
+    const sides = [["left", shared ? "Origin" : "Left", left.summary.session], ["right", shared ? "Fork" : "Right", right.summary.session]];
+    makeSwitch(byId("side"), sides, this.beside.isLeft(this.session) ? "left" : "right", (side) => {
+      if (this.beside[side] !== this.session) this.turn();
+    });
+    byId("side").hidden = false;
+    fillCompared(this.beside);
   }
 
   showModes() {
     pressSwitch(byId("mode"), this.found ? "events" : this.mode);
-    const rows = this.list.seqs.length.toLocaleString("en");
-    byId("list-hint").textContent = `${rows} rows${this.isOnlyAgent ? ` of ${this.agent}` : ""}`;
-  }
-
-  fillFindings() {
-    const { findings } = this.session;
-    const chips = findings.slice(0, STRIP_MAX).map((one) =>
-      make("a", { href: `#${one.seq}`, role: "listitem", class: `finding${one.isMaybe ? " maybe" : ""}`,
-        title: `${one.says}\nnext: callboard ${this.commandOf(one)}` },
-        make("b", {}, one.isMaybe ? "maybe " : "", one.kind.replaceAll("_", " ")), ` ${one.says}`));
-    const more = findings.length - chips.length;
-    byId("findings").append(...chips, more > 0 ? make("span", { class: "hint" }, `and ${more} more: callboard diagnose ${this.session.summary.session}`) : "");
-    byId("findings").hidden = !findings.length;
-  }
-
-  commandOf({ command, seq }) {
-    const { session } = this.session.summary;
-    return command.replaceAll("{at}", `${session}#${seq}`).replaceAll("{session}", session).replaceAll("{seq}", seq);
+    byId("list").hidden = this.isPaired;
+    byId("pairs").hidden = !this.isPaired;
+    const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
+    byId("list-hint").textContent = `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
 
   listen() {
@@ -178,8 +226,8 @@ class App {
     byId("zoom-all").addEventListener("click", () => this.lanes.zoomAll());
     byId("agents-button").addEventListener("click", () => toggleAgents());
     byId("theme-button").addEventListener("click", () => this.toggleTheme());
-    byId("help-button").addEventListener("click", () => showKeys());
-    byId("notes-button").addEventListener("click", () => this.showNotes());
+    byId("help-button").addEventListener("click", () => showKeys(this.beside));
+    byId("notes-button").addEventListener("click", () => showNotes(this));
     drag(byId("split-left"), "--left", (event) => event.clientX);
     drag(byId("split-right"), "--right", (event) => innerWidth - event.clientX);
     drag(byId("split-lanes"), "--lanes", (event) => event.clientY - byId("lanes").getBoundingClientRect().top);
@@ -196,23 +244,27 @@ class App {
   }
 
   actions() {
-    const { session, list, lanes, detail } = this;
+    const { session, lanes, detail } = this;
+    const rows = this.isPaired ? this.pairs : this.list;
     const isOfAgent = (seq) => session.agentOf(seq) === this.agent;
     const isDelegation = (seq) => session.kinds[seq] === "Delegate";
     const failure = (seq) => isFailure(session, seq);
-    const down = () => list.move(1);
-    const up = () => list.move(-1);
-    const page = Math.max(1, Math.floor(byId("list").clientHeight / 24) - 1);
+    const difference = (step) => (this.isPaired ? this.pairs.seek(step) : this.seek(step, (seq) => this.beside?.differs(session, seq)));
+    const down = () => rows.move(1);
+    const up = () => rows.move(-1);
+    const page = Math.max(1, Math.floor(rows.container.clientHeight / 24) - 1);
+    const names = this.modes.map(([name]) => name);
     return {
-      ArrowDown: down, j: down, ArrowUp: up, k: up, PageDown: () => list.move(page), PageUp: () => list.move(-page),
+      ArrowDown: down, j: down, ArrowUp: up, k: up, PageDown: () => rows.move(page), PageUp: () => rows.move(-page),
       n: () => this.seek(1, isOfAgent), p: () => this.seek(-1, isOfAgent),
       g: () => this.select(1), G: () => this.select(session.count), Home: () => this.select(1), End: () => this.select(session.count),
       f: () => this.seek(1, failure), F: () => this.seek(-1, failure), d: () => this.seek(1, isDelegation), D: () => this.seek(-1, isDelegation),
       c: () => this.select(session.causes[this.seq], { isJump: true }),
-      v: () => this.setMode(this.mode === "story" ? "events" : "story"), o: () => this.setOnlyAgent(!this.isOnlyAgent),
+      v: () => this.setMode(names[(names.indexOf(this.mode) + 1) % names.length]), o: () => this.setOnlyAgent(!this.isOnlyAgent),
       e: () => detail.show("message"), r: () => detail.show("request"), s: () => detail.show("state"), w: () => detail.show("why"), x: () => detail.show("json"),
       "+": () => lanes.zoom(0.5), "-": () => lanes.zoom(2), 0: () => lanes.zoomAll(), m: () => detail.note.focus(),
-      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": showKeys,
+      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside),
+      ...(this.beside && { y: () => this.turn(), u: () => difference(1), U: () => difference(-1), b: () => detail.show("beside") }),
     };
   }
 
@@ -229,57 +281,31 @@ class App {
     root.dataset.theme = isDark ? "light" : "dark";
     this.lanes.refresh();
   }
-
-  showNotes() {
-    const { notes, session } = this;
-    const lines = [...notes.texts].sort(([one], [other]) => one - other).slice(0, 300).map(([seq, text]) =>
-      make("a", { href: `#${seq}`, class: "line", onclick: () => byId("dialog").close() },
-        make("span", { class: "seq" }, seq), make("span", { class: "kind" }, session.kinds[seq] ?? ""), make("span", { class: "says" }, text)));
-    const file = make("input", { type: "file", accept: ".json", "aria-label": "Notes to load" });
-    const said = make("span", { class: "hint" });
-    file.addEventListener("change", async () => {
-      if (await notes.load(file.files[0])) this.showNotes();
-      else said.textContent = "This file holds no notes of this session.";
-      this.refresh();
-    });
-    openDialog("Notes",
-      make("p", { class: "hint" }, notes.isKept ? "This browser keeps them; the log never changes. Save a file to hand them on." : "This browser keeps nothing for files: save a file."),
-      ...(lines.length ? lines : [make("p", {}, "No notes yet. Press m on an event to write one.")]),
-      make("p", {}, make("button", { onclick: () => notes.save() }, "Save as a file"), " ", make("label", {}, "Load: ", file), " ", said));
-  }
 }
 
-function toggleAgents() {
-  document.body.classList.toggle(innerWidth < 1000 ? "with-agents" : "without-agents");
-}
-
-function showKeys() {
-  openDialog("Keys", make("dl", {}, KEYS.flatMap(([keys, says]) => [make("dt", {}, keys), make("dd", {}, says)])));
-}
-
-function openDialog(title, ...children) {
-  const dialog = byId("dialog");
-  dialog.replaceChildren(make("h2", {}, title), ...children, make("form", { method: "dialog" }, make("button", {}, "Close")));
-  if (!dialog.open) dialog.showModal();
-}
-
-/** Let a splitter set the size of a part of the page. */
-function drag(splitter, name, sizeAt) {
-  splitter.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    splitter.setPointerCapture(event.pointerId);
-    const move = (moved) => document.body.style.setProperty(name, `${Math.max(60, sizeAt(moved))}px`);
-    splitter.addEventListener("pointermove", move);
-    splitter.addEventListener("pointerup", () => splitter.removeEventListener("pointermove", move), { once: true });
+/** Keep the page of a session that is being written up to date. */
+function live(app) {
+  const { session } = app;
+  let before = session.count;
+  byId("live").hidden = false;
+  follow(session, () => {
+    app.grow(before);
+    before = session.count;
+  }, (word) => {
+    byId("live").textContent = word;
+    byId("live").className = `badge ${word === "live" ? "ok" : word === "closed" ? "" : "failed"}`;
   });
 }
 
 /** Start, and leave the page's parts where tests and a console find them. */
 async function start() {
   try {
-    const app = new App(await loadSession(byId("data")));
+    const session = await loadSession(byId("data"));
+    const other = await loadSession(byId("beside"), session);
+    const app = new App(session, other && new Beside(session, other));
     globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
+    if (session.summary.is_followed) live(app);
   } catch (error) {
     document.body.dataset.failed = "yes";
     byId("figures").textContent = `This page cannot be read: ${error.message}. It needs a browser of 2023 or later.`;

@@ -11,6 +11,11 @@ export class States {
     this.values = [];
   }
 
+  /** Forget the timelines: the session has more events now. */
+  grow() {
+    this.timelines.clear();
+  }
+
   /** Return the state of an agent after event `seq`: a map from path to value. */
   stateAt(agent, seq) {
     const state = new Map();

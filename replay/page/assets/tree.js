@@ -8,13 +8,18 @@ const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘", running: "…" };
 export class TreeView {
   constructor(container, session, app) {
     Object.assign(this, { session, app });
-    this.most = Math.max(1, ...session.agents.map((agent) => agent.tokens));
     this.list = new VirtualList(container, 24, (index, row) => this.draw(session.agents[index], row));
-    this.list.setLength(session.agents.length);
+    this.grow();
     container.addEventListener("click", (event) => {
       const row = event.target.closest(".row");
       if (row) app.chooseAgent(session.agents[Number(row.dataset.index)].address);
     });
+  }
+
+  /** Show the agents that there are now. */
+  grow() {
+    this.most = this.session.agents.reduce((most, agent) => Math.max(most, agent.tokens), 1);
+    this.list.setLength(this.session.agents.length);
   }
 
   draw(agent, row) {
@@ -22,7 +27,7 @@ export class TreeView {
     row.title = `${agent.address} ${agent.profile}: ${agent.kind || "still at work"}${agent.detail ? `, ${agent.detail}` : ""}\n`
       + `${agent.turns} turns, ${agent.tools} tool calls, ${agent.tokens.toLocaleString("en")} tokens\n${agent.prompt}`;
     const bar = make("span", { class: "use" });
-    bar.style.width = `${(100 * agent.tokens) / this.most}%`;
+    bar.style.width = `${(45 * agent.tokens) / this.most}%`;
     const name = make("span", { class: "name" }, make("b", {}, agent.address), ` ${agent.profile}`);
     name.style.paddingLeft = `${12 * agent.depth}px`;
     row.replaceChildren(

@@ -10,7 +10,7 @@ const KINDS_BY_TONE = {
   task: ["Delegate", "Delegated", "DelegationEnded", "Begin", "CancelTask"],
   report: ["ReportBack", "ReportJudged", "Finished", "Stopped"],
   approval: ["RequestApproval", "ApprovalGiven"],
-  client: ["Ask", "AskEnded", "Tell", "TellEnded", "Told", "Cancel", "SessionOpened", "SessionClosed", "Resumed"],
+  client: ["Ask", "AskEnded", "Tell", "TellEnded", "Told", "Cancel", "SessionOpened", "SessionClosed", "Resumed", "Forked"],
 };
 const TONES = new Map(Object.entries(KINDS_BY_TONE).flatMap(([tone, kinds]) => kinds.map((kind) => [kind, tone])));
 
@@ -21,7 +21,8 @@ export function toneOf(kind) {
 
 /** Return whether an event says that something failed. The lanes ask for thousands of events a frame. */
 export function isFailure(session, seq) {
-  session.failures ??= session.kinds.map((_, one) => one > 0 && saysFailure(session, one));
+  session.failures ??= [false];
+  for (let one = session.failures.length; one <= session.count; one += 1) session.failures.push(saysFailure(session, one));
   return session.failures[seq];
 }
 
@@ -79,6 +80,7 @@ const called = (body) => `${body.tool} ${JSON.stringify(body.arguments)}`;
 
 const SUMMARIES = {
   SessionOpened: (body) => `host ${body.host}, ${body.profiles.length} agent profiles, model ${body.model?.name ?? ""}`,
+  Forked: (body) => `of ${body.origin}#${body.at}${(body.changes ?? []).map((one) => `, ${one.agent} turn ${one.turn}${one.call >= 0 ? ` call ${one.call}` : ""}`).join("")}`,
   Resumed: () => "a process goes on with the session",
   Ask: (body) => textOf(body.prompt),
   AskEnded: ended,

@@ -4,10 +4,11 @@ import pytest
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.diagnosis.diagnose import CHECKS
-from callboard.replay.diagnosis.ends import FailedAsks
+from callboard.replay.diagnosis.ends import FailedAsks, LostCache
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import Reply, Step, call, calls, fail, say
@@ -186,3 +187,30 @@ def test_findings_name_the_next_command() -> None:
 @pytest.mark.parametrize("name", ["report", "flaky"])
 def test_healthy_sessions_have_no_finding(name: str) -> None:
     assert recorded(golden(name)).diagnose() == []
+
+
+def requests(*turns: tuple[str, bool], begun: str = "first") -> list[str]:
+    """Diagnose requests of one agent: (the name of the model that is asked, whether the cache is lost)."""
+    check = LostCache()
+    (begin, *_) = (event for event in recorded(golden("everything")).events if event.kind == "Begin")
+    assert isinstance(begin.body, Begin)
+    model = msgspec.structs.replace(begin.body.model, name=begun)
+    check.take(msgspec.structs.replace(begin, body=msgspec.structs.replace(begin.body, model=model)))
+    for turn, (name, is_lost) in enumerate(turns, 1):
+        body = TurnRequested(turn, model=name, breaks_cache=is_lost)
+        check.take(msgspec.structs.replace(begin, seq=turn, sender=begin.recipient, body=body))
+    return [f"{finding.seq}: {finding.says}" for finding in check.findings()]
+
+
+def test_a_cache_is_lost_if_the_same_model_is_asked_with_another_beginning() -> None:
+    assert requests(("", False), ("", True), ("", True)) == [
+        "2: host lost the cached prefix of its prompt 2 times"
+    ]
+
+
+def test_a_change_of_the_model_loses_no_cache() -> None:
+    assert requests(("", False), ("second", True), ("", True)) == []
+    assert requests(("", False), ("first", True)) == ["2: host lost the cached prefix of its prompt once"]
+    assert requests(("", False), ("second", True), ("second", True)) == [
+        "3: host lost the cached prefix of its prompt once"
+    ]

@@ -53,6 +53,12 @@ def test_every_module_is_in_the_page_behind_those_that_it_imports() -> None:
     assert not re.search(r"^(?:import|export) ", script_text(), re.MULTILINE)
 
 
+def test_no_name_is_declared_by_two_modules() -> None:
+    declared = re.findall(r"^(?:async )?(?:const|let|function|class) (\w+)", script_text(), re.MULTILINE)
+    assert len(declared) > 100
+    assert [name for name in set(declared) if declared.count(name) > 1] == []
+
+
 def test_no_module_parses_text_as_markup_or_code() -> None:
     sinks = r"(?:inner|outer|Adjacent|set)HTML|document\.write|\beval\(|new Function|srcdoc|DOMParser"
     assert not re.search(sinks, script_text())

@@ -1,0 +1,74 @@
+"""The model call that an event belongs to: every event of a turn leads to the request of that turn."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from callboard.actors.protocol.addresses import is_agent
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
+
+
+class Log(Protocol):
+    """The events that the question needs."""
+
+    def event(self, seq: int) -> Event:
+        """Return one event."""
+
+    def events_of(self, actor: str, upto: int) -> Iterable[Event]:
+        """Return the events up to `upto` that an actor received or posted, in order."""
+
+    def events_after(self, seq: int) -> Iterator[Event]:
+        """Yield the events behind this one, in order."""
+
+
+def grant_of(log: Log, event: Event) -> Event | None:
+    """Return the model call of an event's turn; None for an event that belongs to none.
+
+    Events before the reply lead to the call that follows, later ones of the turn to the call that counted.
+    """
+    match event.body:
+        case CallModel():
+            return event
+        case ModelReplied():
+            return log.event(event.cause)
+        case TurnRequested():
+            return _next_grant(log, event, event.sender)
+        case RequestCapacity(agent=agent) | CapacityGiven(agent=agent):
+            return _next_grant(log, event, agent)
+        case _:
+            return _grant_before(log, event)
+
+
+def _next_grant(log: Log, event: Event, agent: str) -> Event | None:
+    """Return the call of the turn that an event asks for, if it was granted."""
+    wanted = _turn_of(event)
+    for later in log.events_after(event.seq):
+        body = later.body
+        if isinstance(body, CallModel) and body.agent == agent:
+            return later if _turn_of(log.event(body.request)) == wanted else None
+    return None
+
+
+def _turn_of(event: Event) -> tuple[int, int]:
+    return getattr(event.body, "turn", 0), getattr(event.body, "attempt", 1)
+
+
+def _grant_before(log: Log, event: Event) -> Event | None:
+    """Return the call whose reply led to an event; its message names the turn, or its cause does."""
+    agent = event.recipient if is_agent(event.recipient) else event.sender
+    if turn := getattr(event.body, "turn", 0):
+        return _grant_of_turn(log, event, agent, turn)
+    is_output = is_agent(event.sender) and event.sender == agent and event.cause > 0
+    return grant_of(log, log.event(event.cause)) if is_output else None
+
+
+def _grant_of_turn(log: Log, event: Event, agent: str, turn: int) -> Event | None:
+    replies = log.events_of(agent, event.seq) if is_agent(agent) else ()
+    last = max((one.cause for one in replies if _is_reply(one, agent, turn)), default=0)
+    return log.event(last) if last else None
+
+
+def _is_reply(event: Event, agent: str, turn: int) -> bool:
+    body = event.body
+    return isinstance(body, ModelReplied) and event.recipient == agent and body.turn == turn

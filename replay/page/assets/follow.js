@@ -1,0 +1,26 @@
+// A session that is being written: the page asks its server for the events that are new.
+
+const WAIT_MS = 400;
+const LONGEST_MS = 5000;
+
+/** Ask for new events again and again, and hand them on. say: shows a word on the state of the connection. */
+export async function follow(session, grown, say) {
+  for (let wait = WAIT_MS; ; ) {
+    await new Promise((done) => setTimeout(done, wait));
+    try {
+      const answer = await fetch(`more?lines=${session.lines}&events=${session.count}`, { cache: "no-store", redirect: "error" });
+      if (!answer.ok) return say(answer.status === 410 ? "ended" : `lost (${answer.status})`);
+      const text = answer.status === 204 ? "" : await answer.text();
+      if (text) {
+        session.append(text.split("\n"));
+        grown();
+      }
+      say("live");
+      wait = WAIT_MS;
+      if (session.summary.is_over) return say("closed");
+    } catch {
+      say("no connection");
+      wait = Math.min(LONGEST_MS, wait * 2);
+    }
+  }
+}
