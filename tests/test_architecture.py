@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "replay": {"actors", "runtime.log", "replay"},
     "callboard": {
         "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
-        "testing",
+        "testing", "tools",
     },
 }  # fmt: skip
 """Folder -> the parts of callboard it may import. A folder inside another has a line of its own."""

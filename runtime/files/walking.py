@@ -31,18 +31,18 @@ SKIPPED: Final = frozenset(
 class Walk:
     """The files below a folder, in the order of their paths. Links are neither followed nor listed.
 
-    is_cut: True once a walk has left something out, because a bound was reached.
+    path: of the folder. is_cut: True once a walk has left something out, because a bound was reached.
     """
 
     def __init__(self, entries: Callable[[str], Sequence[Entry]], path: str) -> None:
         self._entries = entries
-        self._path = path
+        self.path = path
         self._left = ENTRIES_MAX
         self.is_cut = False
 
     def __iter__(self) -> Iterator[Entry]:
         self._left, self.is_cut = ENTRIES_MAX, False
-        yield from self._below(self._entries(self._path), DEPTH_MAX)
+        yield from self._below(self._entries(self.path), DEPTH_MAX)
 
     def _below(self, entries: Sequence[Entry], depth: int) -> Iterator[Entry]:
         for entry in entries:
