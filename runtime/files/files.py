@@ -69,6 +69,10 @@ class Files:
         """Return the same folder with no more than these prefixes. It never allows what this one does not."""
         return _Part(self, narrowed(self.area, read, write))
 
+    def fileno(self) -> int:
+        """Return the descriptor of the root, for a process that starts there. This object keeps it open."""
+        return self._folder
+
     # --- reading ------------------------------------------------------------------
 
     def read_bytes(self, path: str, *, max_bytes: int = READ_BYTES_MAX) -> bytes:
