@@ -24,7 +24,7 @@ def told(root: Path, command: str, seconds: float = 20.0, made: Tool = shell) ->
     async def main() -> str:
         arguments = Json(to_json({"command": command, "seconds": seconds}))
         try:
-            return str(await made.bind(arguments, ToolContext(files=Files(root)))())  # type: ignore[misc]
+            return str(await made.bind(arguments, ToolContext(files=Files(root)))())  # type: ignore[misc]  # an async tool
         except ToolError as error:
             return str(error)
 
