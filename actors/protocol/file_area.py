@@ -45,7 +45,8 @@ def prefixes_of(what: str, given: Iterable[str]) -> tuple[str, ...]:
 
 def _prefix(what: str, given: object) -> str:
     parts = given.split("/") if isinstance(given, str) else [".."]
-    if not given or ".." in parts or parts[0] == "" or "\0" in str(given) or len(str(given)) > PATH_CHARS_MAX:
+    is_up = ".." in parts or parts[0] == ""  # also the empty path, which has one empty part
+    if is_up or "\0" in str(given) or len(str(given)) > PATH_CHARS_MAX:
         raise MisuseError(
             f"{what}: {given!r:.80} is no path below the root; write `docs/notes`, or `.` for the root itself"
         )

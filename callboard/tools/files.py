@@ -140,7 +140,7 @@ def grep(
         if limit - found.lines <= 0:
             found.is_cut = True
             break
-        search(ctx, entry.path, wanted, found, lines, limit, context)
+        lines += search(ctx, entry.path, wanted, found, limit, context)
     passed = f"[passed over: {found.passed:,} binary or large files]"
     more = [passed] if found.passed else []
     return listed(lines + more, found.is_cut, "and there may be more; narrow path, files or pattern")

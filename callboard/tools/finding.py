@@ -1,7 +1,7 @@
 """Searching the files of a session: the files that match, and their lines."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import FileError
@@ -37,11 +37,7 @@ def matching(ctx: ToolContext, found: Found, path: str, pattern: str) -> Iterato
     wanted, walk = Glob(pattern), ctx.files.walk(path)
     start = 0 if walk.path == "." else len(walk.path) + 1
     try:
-        for entry in walk:
-            ctx.raise_if_cancelled()
-            if _is_late(ctx):
-                found.is_cut = True
-                return
+        for entry in _in_time(ctx, found, walk):
             if wanted.matches(entry.path[start:]):
                 yield entry
     except FileError:
@@ -49,6 +45,15 @@ def matching(ctx: ToolContext, found: Found, path: str, pattern: str) -> Iterato
             raise
         yield Entry(walk.path, "file", 0)
     found.is_cut |= walk.is_cut
+
+
+def _in_time(ctx: ToolContext, found: Found, entries: Iterable[Entry]) -> Iterator[Entry]:
+    for entry in entries:
+        ctx.raise_if_cancelled()
+        if _is_late(ctx):
+            found.is_cut = True
+            return
+        yield entry
 
 
 def _is_file(files: Files, path: str) -> bool:
@@ -64,31 +69,29 @@ def _is_late(ctx: ToolContext) -> bool:
 
 
 def search(
-    ctx: ToolContext,
-    path: str,
-    wanted: LinePattern,
-    found: Found,
-    lines: list[str],
-    limit: int,
-    context: int,
-) -> None:
-    """Add the lines of a file that match. found: counts them."""
+    ctx: ToolContext, path: str, wanted: LinePattern, found: Found, limit: int, context: int
+) -> Iterator[str]:
+    """Yield the lines of a file that match, as they are shown. found: counts them."""
     try:
         data = ctx.files.read(path).text.encode()
     except FileError:
         found.passed += 1
         return
-    matches: list[Line] = []
+    matches = list(_matches(ctx, data, wanted, found, limit))
+    if context:
+        yield from _with_context(path, data, matches, context)
+    else:
+        for line in matches:
+            yield f"{shown(path)}:{line.number}:{_cut(data[line.start : line.end])}"
+
+
+def _matches(ctx: ToolContext, data: bytes, wanted: LinePattern, found: Found, limit: int) -> Iterator[Line]:
     for line in wanted.lines(data, ctx.raise_if_cancelled):
         if found.lines >= limit or _is_late(ctx):
             found.is_cut = True
-            break
-        matches.append(line)
+            return
         found.lines += 1
-    if context:
-        lines += _with_context(path, data, matches, context)
-    else:
-        lines += (f"{shown(path)}:{line.number}:{_cut(data[line.start : line.end])}" for line in matches)
+        yield line
 
 
 def _with_context(path: str, data: bytes, matches: list[Line], context: int) -> Iterator[str]:

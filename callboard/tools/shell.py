@@ -9,7 +9,7 @@ The page docs/shell.md has the line that runs it inside bubblewrap, which confin
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
@@ -32,6 +32,14 @@ _DESCRIPTION: Final = (
 )
 
 
+class _How(NamedTuple):
+    """The way in which commands run; the fields are parameters of `shell_tool`."""
+
+    inside: tuple[str, ...]
+    env: Mapping[str, str]
+    processes_max: int
+
+
 def shell_tool(
     *,
     inside: Sequence[str] = (),
@@ -52,7 +60,7 @@ def shell_tool(
     """
     if timeout_s <= 0 or processes_max < 1:
         raise MisuseError(f"timeout_s={timeout_s!r}, processes_max={processes_max!r}: use positive numbers")
-    begin, more = tuple(inside), dict(env or {})
+    how = _How(tuple(inside), dict(env or {}), processes_max)
 
     async def shell(
         ctx: ToolContext,
@@ -65,21 +73,7 @@ def shell_tool(
             command: The command, as in a terminal.
             seconds: The time that it may take; it is ended then.
         """
-        files = ctx.files
-        root = str(files.root)
-        arguments = [part.replace("{root}", root) for part in begin]
-        most = max((ctx.timeout_s or timeout_s) - _SPARE_S, 0.1)
-        finished = await run(
-            Command(
-                [*arguments, "/bin/sh", "-c", command],
-                files.fileno(),
-                {"PATH": PATH, "HOME": root, "LANG": "C.UTF-8", **more},
-                min(seconds, timeout_s, most),
-                OUTPUT_BYTES_MAX,
-                processes_max,
-            )
-        )
-        return _told(finished, min(seconds, timeout_s, most), processes_max)
+        return await _result(ctx, command, min(seconds, timeout_s), how)
 
     signature = typed_signature(shell, name)
     return Tool(
@@ -93,6 +87,23 @@ def shell_tool(
         capabilities=("shell",),
         signature=signature,
     )
+
+
+async def _result(ctx: ToolContext, command: str, seconds: float, how: _How) -> str:
+    root = str(ctx.files.root)
+    if ctx.timeout_s is not None:
+        seconds = max(min(seconds, ctx.timeout_s - _SPARE_S), 0.1)
+    finished = await run(
+        Command(
+            [*(part.replace("{root}", root) for part in how.inside), "/bin/sh", "-c", command],
+            ctx.files.fileno(),
+            {"PATH": PATH, "HOME": root, "LANG": "C.UTF-8", **how.env},
+            seconds,
+            OUTPUT_BYTES_MAX,
+            how.processes_max,
+        )
+    )
+    return _told(finished, seconds, how.processes_max)
 
 
 def _told(finished: Finished, seconds: float, processes_max: int) -> str:

@@ -14,6 +14,14 @@ _SHOWN_CHARS_MAX: Final = 200
 @lru_cache(1_024)
 def relative(path: str) -> str:
     """Return a path below the root in one form; `.` is the root. Raises FileError for any other path."""
+    _check(path)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise FileError(f"{shown(path)}: a path holds no `..`; write it from the root", "bad_path")
+    return "/".join(parts) or "."
+
+
+def _check(path: object) -> None:
     if not isinstance(path, str):
         raise FileError(f"a path is a text, not {type(path).__name__}", "bad_path")
     if len(path) > PATH_CHARS_MAX:
@@ -22,14 +30,6 @@ def relative(path: str) -> str:
         raise FileError(f"{shown(path)}: a path holds no NUL", "bad_path")
     if path.startswith("/"):
         raise FileError(f"{shown(path)}: paths are relative to the root; leave out the first /", "bad_path")
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise FileError(f"{shown(path)}: a path holds no `..`; write it from the root", "bad_path")
-    _check_encoding(path)
-    return "/".join(parts) or "."
-
-
-def _check_encoding(path: str) -> None:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:

@@ -58,16 +58,21 @@ def read_whole(file: int, path: str, max_bytes: int, *, hard_links: bool) -> byt
 
 
 def _check(found: os.stat_result, path: str, max_bytes: int, hard_links: bool) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        if stat.S_ISDIR(found.st_mode):
-            raise FileError(f"{shown(path)}: it is a folder", "folder")
-        raise FileError(f"{shown(path)}: it is a pipe, a socket or a device", "special")
+    check_plain(found, path)
     if found.st_nlink > 1 and not hard_links:
         raise FileError(
             f"{shown(path)}: it has {found.st_nlink} names, and one may lie outside of the root", "hard_link"
         )
     if found.st_size > max_bytes:
         raise _too_large(path, f"{found.st_size:,}", max_bytes)
+
+
+def check_plain(found: os.stat_result, path: str) -> None:
+    """Refuse all but plain files. Raises FileError."""
+    if stat.S_ISDIR(found.st_mode):
+        raise FileError(f"{shown(path)}: it is a folder", "folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise FileError(f"{shown(path)}: it is a pipe, a socket or a device", "special")
 
 
 def _rest(file: int, data: bytes, path: str, max_bytes: int) -> bytes:

@@ -100,32 +100,37 @@ class Glob:
 
 
 def _expression(pattern: str) -> str:
-    parts, rest = [], pattern.removeprefix("./")
-    depth = 0
+    parts: list[str] = []
+    rest, depth = pattern.removeprefix("./"), 0
     while rest:
-        part, rest = _token(rest)
-        if part == "{":
-            depth, part = depth + 1, "(?:"
-        elif part == "}" and depth:
-            depth, part = depth - 1, ")"
-        elif part == "," and depth:
-            part = "|"
-        elif len(part) == 1:
-            part = re2.escape(part)
+        if rest[0] in "{,}":
+            part, depth = _brace(rest[0], depth)
+            rest = rest[1:]
+        else:
+            part, rest = _token(rest)
         parts.append(part)
     if depth:
         raise ToolError(f"the glob {pattern!r:.100} has a {{ without its }}")
     return "".join(parts)
 
 
+def _brace(mark: str, depth: int) -> tuple[str, int]:
+    """Return the expression of a brace or comma, and the number of braces that are open behind it."""
+    if mark == "{":
+        return "(?:", depth + 1
+    if not depth:
+        return mark, 0
+    return ("|", depth) if mark == "," else (")", depth - 1)
+
+
 def _token(text: str) -> tuple[str, str]:
-    """Return the expression of a glob's first part, and the rest. A character may stay as it is."""
+    """Return the expression of a glob's first part, and the rest."""
     if text.startswith("**/"):
         return "(?:[^/]*/)*", text[3:]
     if text.startswith("**"):
         return "(?:.*)", text[2:]
-    end = text.find("]", 2)
-    if text[0] == "[" and end > 0:
+    end = text.find("]", 2) if text[0] == "[" else -1
+    if end > 0:
         inside = text[1:end].replace("\\", "\\\\").replace("[", "\\[")
         return f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]", text[end + 1 :]
-    return _TOKENS.get(text[0], text[0]), text[1:]
+    return _TOKENS.get(text[0]) or re2.escape(text[0]), text[1:]

@@ -14,6 +14,7 @@ from typing import Final
 from callboard.actors.protocol.errors import FileError
 from callboard.runtime.files.opening import FOLDER, Opener
 from callboard.runtime.files.paths import shown
+from callboard.runtime.files.reading import check_plain
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _COUNT: Final = itertools.count()
@@ -57,12 +58,9 @@ def _mode(folder: int, name: str, path: str) -> int | None:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
-        raise FileError(f"{shown(path)}: it is a folder", "folder")
     if stat.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if not stat.S_ISREG(found.st_mode):
-        raise FileError(f"{shown(path)}: it is a pipe, a socket or a device", "special")
+    check_plain(found, path)
     if found.st_nlink > 1:
         raise FileError(
             f"{shown(path)}: it has {found.st_nlink} names, and the new file would have one of them",

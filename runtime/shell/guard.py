@@ -99,17 +99,21 @@ class _Watch:
 
     def wait(self) -> str:
         """Return the reason of the end."""
-        while True:
-            readable, _, _ = select.select([0], [], [], _STEP_S)
-            self.reap()
-            if self.code is not None:
-                return "exited"
-            if self._stopped or (readable and not os.read(0, 1)):
-                return "stopped"
-            if time.monotonic() > self._ends_at:
-                return "timeout"
-            if len(_below(os.getpid())) > self._processes_max:
-                return "processes"
+        while not (reason := self._reason()):
+            pass
+        return reason
+
+    def _reason(self) -> str:
+        """Wait for a moment. Return the reason of the end; empty if the command goes on."""
+        readable, _, _ = select.select([0], [], [], _STEP_S)
+        self.reap()
+        if self.code is not None:
+            return "exited"
+        if self._stopped or (readable and not os.read(0, 1)):
+            return "stopped"
+        if time.monotonic() > self._ends_at:
+            return "timeout"
+        return "processes" if len(_below(os.getpid())) > self._processes_max else ""
 
     def reap(self) -> bool:
         """Take in the processes that have ended. Return True if there are no others."""
@@ -126,15 +130,20 @@ class _Watch:
 def _end(first: int, ended: str, grace_s: float, watch: _Watch) -> None:
     """End all processes of the command: with a request first, unless it has ended by itself."""
     if ended in ("stopped", "timeout"):
-        _signal_group(first, signal.SIGTERM)
-        until = time.monotonic() + grace_s
-        while time.monotonic() < until and not watch.reap():
-            time.sleep(_STEP_S / 4)
+        _ask(first, grace_s, watch)
     _signal_group(first, signal.SIGKILL)
     until = time.monotonic() + _KILL_S
     while not watch.reap() and time.monotonic() < until:
         _kill_all()
         time.sleep(_STEP_S / 10)
+
+
+def _ask(first: int, grace_s: float, watch: _Watch) -> None:
+    """Ask the processes to end, and wait for that."""
+    _signal_group(first, signal.SIGTERM)
+    until = time.monotonic() + grace_s
+    while time.monotonic() < until and not watch.reap():
+        time.sleep(_STEP_S / 4)
 
 
 def _signal_group(first: int, number: int) -> None:
