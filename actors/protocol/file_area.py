@@ -40,6 +40,10 @@ def prefixes_of(what: str, given: Iterable[str]) -> tuple[str, ...]:
     found = {_prefix(what, one) for one in given}
     if len(found) > PREFIXES_MAX:
         raise MisuseError(f"{what} has {len(found):,} paths; use at most {PREFIXES_MAX:,}")
+    return _widest(found)
+
+
+def _widest(found: set[str]) -> tuple[str, ...]:
     return tuple(sorted(one for one in found if not covers(found - {one}, one)))
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import FileError
 from callboard.runtime.files.files import Files
-from callboard.runtime.files.paths import shown
+from callboard.runtime.files.paths import joined, shown
 from callboard.runtime.files.reading import Entry
 from callboard.runtime.files.searching import Glob, Line, LinePattern
 from callboard.runtime.tools.context import ToolContext
@@ -35,7 +35,7 @@ class _Window(NamedTuple):
 def matching(ctx: ToolContext, found: Found, path: str, pattern: str) -> Iterator[Entry]:
     """Yield the files below a folder whose path in it matches; a file itself."""
     wanted, walk = Glob(pattern), ctx.files.walk(path)
-    start = 0 if walk.path == "." else len(walk.path) + 1
+    start = len(joined(walk.path, ""))
     try:
         for entry in _in_time(ctx, found, walk):
             if wanted.matches(entry.path[start:]):

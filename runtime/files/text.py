@@ -34,7 +34,7 @@ class Text(NamedTuple):
 
 def decoded(data: bytes, path: str) -> Text:
     """Decode the bytes of a text file; its lines end with `\\n`. Raises FileError for a binary one."""
-    bom, encoding = next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
+    bom, encoding = _mark(data)
     if not encoding.startswith("utf-16") and b"\0" in data[:_BINARY_IF_IN]:
         raise FileError(f"{shown(path)}: it is binary, {len(data):,} bytes", "binary")
     raw = data[len(bom) :] if bom else data
@@ -45,6 +45,11 @@ def decoded(data: bytes, path: str) -> Text:
     if "\r" not in text:
         return Text(text, encoding, bom, "\n", is_exact)
     return _with_line_ends(Text(text, encoding, bom, "\n", is_exact))
+
+
+def _mark(data: bytes) -> tuple[bytes, str]:
+    """Return the mark at the beginning of a text, and the encoding that it stands for."""
+    return next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
 
 
 def _with_line_ends(found: Text) -> Text:

@@ -52,10 +52,12 @@ class Walk:
             self._left -= 1
             if entry.kind == "file":
                 yield entry
-            elif entry.kind == "folder" and entry.path.rpartition("/")[2] not in SKIPPED:
+            elif entry.kind == "folder":
                 yield from self._entered(entry, depth)
 
     def _entered(self, folder: Entry, depth: int) -> Iterator[Entry]:
+        if folder.path.rpartition("/")[2] in SKIPPED:
+            return
         if not depth:
             self.is_cut = True
             return

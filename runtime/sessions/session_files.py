@@ -8,11 +8,12 @@ from callboard.actors.protocol.errors import MissingFiles, MisuseError
 from callboard.actors.protocol.file_area import FileArea
 from callboard.runtime.files.files import Files
 
-FilesChoice: TypeAlias = Files | str | Path | Callable[[str, tuple[str, ...], object], Files | None] | None
+FilesMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Files | None]
+FilesChoice: TypeAlias = Files | str | Path | FilesMaker | None
 """Files, a folder that may be read, or a function of a session's id, tags and metadata that returns files."""
 
 
-def checked_files(given: FilesChoice) -> FilesChoice:
+def checked_files(given: FilesChoice) -> Files | FilesMaker | None:
     """Return files for a folder, and anything else as it is. Raises MisuseError for another object."""
     if isinstance(given, str | Path):
         return Files(given)
@@ -25,10 +26,9 @@ def checked_files(given: FilesChoice) -> FilesChoice:
 
 def files_of(given: FilesChoice, session_id: str, tags: Sequence[str], metadata: object) -> Files | None:
     """Return the files of a session. Raises MisuseError if a function returns anything else."""
+    given = checked_files(given)
     if given is None or isinstance(given, Files):
         return given
-    if isinstance(given, str | Path):
-        return Files(given)
     made = given(session_id, tuple(tags), metadata)
     if made is not None and not isinstance(made, Files):
         raise MisuseError(

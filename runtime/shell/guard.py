@@ -109,7 +109,7 @@ class _Watch:
         self.reap()
         if self.code is not None:
             return "exited"
-        if self._stopped or (readable and not os.read(0, 1)):
+        if self._stopped or (readable and _is_at_end(0)):
             return "stopped"
         if time.monotonic() > self._ends_at:
             return "timeout"
@@ -136,6 +136,10 @@ def _end(first: int, ended: str, grace_s: float, watch: _Watch) -> None:
     while not watch.reap() and time.monotonic() < until:
         _kill_all()
         time.sleep(_STEP_S / 10)
+
+
+def _is_at_end(file: int) -> bool:
+    return not os.read(file, 1)
 
 
 def _ask(first: int, grace_s: float, watch: _Watch) -> None:
