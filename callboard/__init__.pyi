@@ -10,6 +10,7 @@ from callboard.actors.protocol.errors import CorruptLog as CorruptLog
 from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged
 from callboard.actors.protocol.errors import Fenced as Fenced
+from callboard.actors.protocol.errors import FileError as FileError
 from callboard.actors.protocol.errors import HasForks as HasForks
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import Interrupted as Interrupted
@@ -19,6 +20,7 @@ from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
 from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
+from callboard.actors.protocol.errors import MissingFiles as MissingFiles
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
@@ -65,6 +67,7 @@ from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.capacity import CapacityReport as CapacityReport
+from callboard.runtime.files.files import Files as Files
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
 from callboard.runtime.log.protocol import EventLog as EventLog
@@ -159,6 +162,8 @@ __all__ = [
     "EventLog",
     "Fallback",
     "Fenced",
+    "FileError",
+    "Files",
     "GeminiModel",
     "HasForks",
     "Head",
@@ -173,6 +178,7 @@ __all__ = [
     "MemoryLog",
     "MissingDeps",
     "MissingExtra",
+    "MissingFiles",
     "MissingKey",
     "MissingType",
     "MisuseError",

@@ -32,6 +32,7 @@ from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_agents import refuse_unasked
+from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
 from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
 from callboard.runtime.tools.execution import ToolRunner
@@ -67,6 +68,8 @@ class Runtime(Operations, Forks):
         deadline by the time since the last event.
     deps: an object for the tools of every session (`ToolContext.deps`), never logged; or a function of the
         session's id, tags and metadata that returns it.
+    files: the folder that tools reach through `ctx.files`: `Files(folder, write=["notes"])`, a path that may
+        only be read, or a function like that of `deps` (docs/files.md).
     idle_s: seconds after which an unused session leaves memory; its next use brings it back
         (docs/operate.md). None for never.
     keep_requests: True keeps the body of every answered model request in the log, as it was sent and without
@@ -97,6 +100,7 @@ class Runtime(Operations, Forks):
         cancel_delay_s: float = 1.0,
         deadline_counts_downtime: bool = True,
         deps: object = None,
+        files: FilesChoice = None,
         idle_s: float | None = None,
         keep_requests: bool = False,
     ) -> None:
@@ -111,6 +115,7 @@ class Runtime(Operations, Forks):
             checked_policy(on_agents_changed),
             deadline_counts_downtime,
             deps,
+            checked_files(files),
             idle_seconds(idle_s),
             keep_requests,
         )
@@ -287,6 +292,7 @@ class Runtime(Operations, Forks):
         title: Prompt | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, object] | None = None,
+        files: FilesChoice = None,
         resume: bool = False,
     ) -> Opening:
         """Open a session with this agent as its host: `await` it, or `async with` it.
@@ -294,12 +300,12 @@ class Runtime(Operations, Forks):
         limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
         that is not closed, or returns the one that runs in this runtime.
         tags: up to 32 words by which `sessions` finds it. metadata: a small JSON object that it shows. Both
-        are logged, and neither is shown to a model.
+        are logged, and neither is shown to a model. files: for its tools; None for the runtime's.
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given; with `resume` also what
         `Runtime.resume` raises.
         """
-        new = NewSession(session_id or "", limits, title, resume, tags, metadata)
+        new = NewSession(session_id or "", limits, title, resume, tags, metadata, files)
         return Opening(lambda: self._started().open(agent, new))
 
     def resume(
@@ -312,6 +318,7 @@ class Runtime(Operations, Forks):
         accept_changes: bool = False,
         steal: bool = False,
         deps: object = None,
+        files: FilesChoice = None,
     ) -> Opening:
         """Resume a session that another process left: `await` it, or `async with` it.
 
@@ -323,14 +330,16 @@ class Runtime(Operations, Forks):
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
-        True takes a session over that runs in this process. deps: for its tools; None for the runtime's.
+        True takes a session over that runs in this process. deps, files: for its tools; None for those of
+        the runtime.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
-        unfinished ask whose output type or deps are not given, SessionEnded for a closed session, SessionBusy
-        for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what the log
-        says, and SessionFailed if the supervisor's decider raises.
+        unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
+        name, SessionEnded for a closed session, SessionBusy for one that runs here, SessionNotFound,
+        CorruptLog, Diverged if the code does not do what the log says, and SessionFailed if the supervisor's
+        decider raises.
         """
-        how = Continuing(limits, extend, accept_changes, steal, deps=deps)
+        how = Continuing(limits, extend, accept_changes, steal, deps=deps, files=files)
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     def reopen(
@@ -341,12 +350,13 @@ class Runtime(Operations, Forks):
         limits: Limits | None = None,
         accept_changes: bool = False,
         deps: object = None,
+        files: FilesChoice = None,
     ) -> Opening:
         """Continue the conversation of a closed session: `await` it, or `async with` it.
 
         A session that is not closed is resumed. Parameters and errors are those of `resume`.
         """
-        how = Continuing(limits, accept_changes=accept_changes, reopens=True, deps=deps)
+        how = Continuing(limits, accept_changes=accept_changes, reopens=True, deps=deps, files=files)
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     async def outcome(

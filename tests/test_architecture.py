@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "replay": {"actors", "runtime.log", "replay"},
     "callboard": {
         "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
-        "testing",
+        "testing", "tools",
     },
 }  # fmt: skip
 """Folder -> the parts of callboard it may import. A folder inside another has a line of its own."""
@@ -35,7 +35,7 @@ PURE = {
 
 ONLY_IN = {
     "pykka": {"runtime/scheduling/loop_actor.py"},
-    "time": {"runtime/clock.py", "replay/testing/stopwatch.py"},
+    "time": {"runtime/clock.py", "runtime/shell/guard.py", "replay/testing/stopwatch.py"},
     "random": {"replay/testing/", "runtime/programs/run.py", "runtime/programs/context.py"},
     "secrets": {"runtime/clock.py"},
     "uuid": {"runtime/sanitize.py"},

@@ -30,6 +30,8 @@ FOLLOWED = [
             "approvals",
             "background",
             "shared-state",
+            "files",
+            "shell",
             "changing-tools",
             "context",
             "streaming",

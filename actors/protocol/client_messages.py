@@ -3,6 +3,7 @@
 from typing import Literal, final
 
 from callboard.actors.protocol.endings import OutcomeKind
+from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
@@ -23,7 +24,7 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
-    state: the keys of the shared state.
+    state: the keys of the shared state. files: those that its tools may reach, None for none.
     """
 
     rules: int
@@ -35,6 +36,7 @@ class SessionOpened(RichMessage, frozen=True):
     metadata: Json = NULL
     capacity: tuple[str, ...] = ()
     state: tuple[StateKey, ...] = ()
+    files: FileArea | None = None
 
 
 @final
@@ -46,6 +48,7 @@ class Resumed(RichMessage, frozen=True):
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
     reopens: continues a closed session. state: further keys of the shared state.
+    files: as in `SessionOpened`, from now on; None for no change.
     """
 
     rules: int
@@ -58,6 +61,7 @@ class Resumed(RichMessage, frozen=True):
     capacity: tuple[str, ...] | None = None
     reopens: bool = False
     state: tuple[StateKey, ...] = ()
+    files: FileArea | None = None
 
 
 @final

@@ -7,6 +7,7 @@
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
+        MissingFiles              the files of a recorded session, which the resuming program does not give
         MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
         UnknownName               a missing agent, tool, model or session
@@ -46,9 +47,12 @@
     RuleBroken                    a rule broken in an exploration; an AssertionError  (callboard.testing)
     ToolError                     raised by users' tools: the model reads its text unchanged
       ToolInterrupted             the same, where it is not known whether the call had its effect
+      FileError                   a file of `ctx.files` that is refused, or that cannot be read or written
 
 Limit endings are outcomes, not exceptions. A message names the event, its place, and the next step.
 """
+
+from typing import Literal, TypeAlias
 
 
 class CallboardError(Exception):
@@ -77,6 +81,10 @@ class InvalidSchema(InvalidPrompt):
 
 class MissingDeps(MisuseError, LookupError):
     """The object for the tools of a recorded ask, which the resuming program does not give."""
+
+
+class MissingFiles(MisuseError, LookupError):
+    """The files of a recorded session, which the resuming program does not give."""
 
 
 class MissingType(MisuseError, LookupError):
@@ -250,3 +258,25 @@ class ToolInterrupted(ToolError):
     The call ends as `interrupted`, as one that a crash cut off. A `read` tool has no effect: its call ends
     as an error.
     """
+
+
+FileReason: TypeAlias = Literal[
+    "bad_path", "denied", "missing", "link", "hard_link", "special", "folder", "large", "changed", "binary",
+    "failed",
+]  # fmt: skip
+"""The kind of a `FileError`."""
+
+
+class FileError(ToolError):
+    """A file of a session that is refused, or that cannot be read or written.
+
+    Its message names the file as the tool did, and no place of the machine.
+
+    reason: `bad_path` for a path that leads out of the root or is no path, `denied` outside of the prefixes,
+    `link` and `hard_link` for files with other names, `special` for devices and pipes, `changed` for a file
+    that others write meanwhile, `failed` for what the system reports.
+    """
+
+    def __init__(self, message: str, reason: FileReason) -> None:
+        super().__init__(message)
+        self.reason: FileReason = reason

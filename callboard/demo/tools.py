@@ -11,8 +11,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from callboard.actors.protocol.errors import FileError
 from callboard.demo.inquiry import Branch, Census, PythonFile, Setting
 from callboard.demo.sources import printable, python_file, settings_of
+from callboard.runtime.files.files import Files
 
 T = TypeVar("T")
 
@@ -40,8 +42,6 @@ ENTRIES_MAX: Final = 100_000
 DEPTH_MAX: Final = 64
 FILE_BYTES_MAX: Final = 4_000_000
 
-# O_NONBLOCK: a file that became a FIFO after the walk must not make a tool wait.
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _SKIPPED: Final = re.compile(
     r"\.(git|hg|svn|venv|eggs|yarn|[a-z]+_cache|cache|hypothesis|tox|nox|gradle|idea|next|build)|__pycache__|_build"
     r"|node_modules|(site|dist)-packages|third[_-]?party|3rdparty|_vendor|vendored|htmlcov|.*\.(egg|dist)-info"
@@ -73,6 +73,7 @@ class Folder:
     def __init__(self, root: str | Path) -> None:
         self._root = os.path.realpath(root)
         os.scandir(self._root).close()  # os.walk is silent about a root that cannot be read
+        self._files = Files(self._root, hard_links=True)  # package managers make such links
         self.is_cut = False
         self.places = sorted(self._walk(), key=lambda place: (place.raw.count("/"), place.raw))
 
@@ -114,22 +115,20 @@ class Folder:
         return fitting(setting for each in self._texts(files, without) for setting in settings_of(*each))
 
     def read(self, place: Place) -> str:
-        """Return the text of a file. Raises OSError or ValueError with a sentence that says why not."""
+        """Return the text of a file. Raises ValueError with a sentence that says why not."""
         if place.bytes > FILE_BYTES_MAX:
             raise ValueError(f"{place.path} is too large: {place.bytes:,} bytes.")
-        if not place.bytes:  # Linux makes up files of size 0, and some of them block.
+        if not place.bytes:  # Linux makes up files of size 0, and some of them block
             return ""
-        path = f"{self._root}/{place.raw}"
         try:
-            with os.fdopen(os.open(path, _FLAGS), "rb") as file:
-                # A folder on the way may have become a link after the walk.
-                is_same = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.path.realpath(path) == path
-                data = file.read(FILE_BYTES_MAX) if is_same else b"\0"
-        except OSError as error:
-            raise type(error)(f"{place.path} cannot be read: {error.strerror}.") from None
-        if b"\0" in data[:8_192]:
-            raise ValueError(f"{place.path} is binary, or is no longer a file of this folder.")
-        return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+            return self._files.read(place.raw, max_bytes=FILE_BYTES_MAX).text.replace("\r\n", "\n")
+        except FileError as error:
+            why = (
+                "is binary"
+                if error.reason == "binary"
+                else f"cannot be read: {str(error).rpartition(': ')[2]}"
+            )
+            raise ValueError(f"{place.path} {why}.") from None
 
     def _texts(self, files: str, without: str, is_read: bool = True) -> Iterator[tuple[str, str, str]]:
         """Yield the path of each file with its text, or with a sentence that says why it was not read."""
@@ -140,7 +139,7 @@ class Folder:
                 try:
                     text = self.read(place) if is_read and left > 0 else ""
                     yield place.path, text, "" if left > 0 else f"{place.path}: enough was read before."
-                except (OSError, ValueError) as error:
+                except ValueError as error:
                     yield place.path, "", str(error)
 
     def _walk(self) -> Iterator[Place]:

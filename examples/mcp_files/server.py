@@ -4,38 +4,31 @@ python examples/mcp_files/server.py FOLDER
 """
 
 import sys
-from pathlib import Path
 
 from mcp.server import MCPServer
 
-ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+from callboard import Files
+
+FILES = Files(sys.argv[1] if len(sys.argv) > 1 else ".", write=["."])
 server = MCPServer("files")
-
-
-def inside(path: str) -> Path:
-    """Return a path in the folder. Raises ValueError for one outside of it."""
-    found = (ROOT / path).resolve()
-    if not found.is_relative_to(ROOT):
-        raise ValueError(f"{path} is outside of the folder")
-    return found
 
 
 @server.tool()
 def list_files() -> str:
     """List the files of the folder, one a line."""
-    return "\n".join(sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()))
+    return "\n".join(sorted(entry.path for entry in FILES.walk()))
 
 
 @server.tool()
 def read_file(path: str) -> str:
     """Read a text file."""
-    return inside(path).read_text()
+    return FILES.read_text(path)
 
 
 @server.tool()
 def write_file(path: str, text: str) -> str:
     """Write a text file."""
-    inside(path).write_text(text)
+    FILES.write_text(path, text)
     return f"wrote {len(text)} characters to {path}"
 
 

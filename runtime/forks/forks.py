@@ -9,6 +9,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.forks.reusing_port import Effects
 from callboard.runtime.forks.starting import Forking, checked_effects, result_json
 from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.session_files import FilesChoice
 from callboard.runtime.sessions.starting import SessionStarter
 
 
@@ -30,6 +31,7 @@ class Forks(ABC):
         fork_id: str | None = None,
         until: int | None = None,
         deps: object = None,
+        files: FilesChoice = None,
     ) -> Opening:
         """Fork a session: a new one continues from one of its events, and pays only for the difference.
 
@@ -43,11 +45,11 @@ class Forks(ABC):
         text or content blocks. limits: of the session from now on.
         effects: for a `write` or `idempotent` tool without a recorded result: "recorded" ends the ask as
         `needs_effect`, "live" runs it. fork_id: of the new session. until: the last event whose input by the
-        client is posted again. deps: for its tools; None for the runtime's.
+        client is posted again. deps, files: for its tools; None for the runtime's.
 
         Raises SessionNotFound, UnknownName and MisuseError for changes that cannot be made, CorruptLog,
         Diverged.
         """
         given = {call: result_json(value) for call, value in (changes or {}).items()}
-        wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps)
+        wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps, files)
         return Opening(lambda: self._started().fork(session_id, agent, wish))

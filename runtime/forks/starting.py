@@ -18,6 +18,7 @@ from callboard.runtime.forks.virtual_clock import VirtualClock
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_files import FilesChoice
 
 _REUSED: Final = (MODEL, TOOLS, APPROVALS, SCHEMA, CONTEXT)
 
@@ -32,6 +33,7 @@ class Forking(NamedTuple):
     session_id: str = ""
     until: int | None = None
     deps: object = None
+    files: FilesChoice = None
 
 
 def checked_effects(effects: str) -> Effects:

@@ -15,7 +15,7 @@ from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
-from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.context import NO_FILES, ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome, failed
 from callboard.runtime.tools.shared_state import StateAccess
@@ -106,6 +106,7 @@ class ToolPort:
             deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
+            files=self._board.deps.files or NO_FILES,  # type: ignore[arg-type]  # see ToolContext
             shared=shared,
             toolbox=partial(self._change, sender, profile),
             given=None if call.given is None else self._board.inputs.whole(sender, call),

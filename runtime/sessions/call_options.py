@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict, cast
 
 from callboard.actors.protocol.limits import Limits
+from callboard.runtime.sessions.session_files import FilesChoice
 
 OnCancel: TypeAlias = Literal["cancel", "detach"]
 """The effect on an ask when its caller is cancelled: `cancel` ends it too, `detach` lets it go on."""
@@ -26,6 +27,7 @@ class OpenOptions(TypedDict, total=False):
     limits: Limits | None
     session_id: str | None
     tags: Sequence[str]
+    files: FilesChoice
     metadata: Mapping[str, object] | None
 
 

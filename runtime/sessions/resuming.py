@@ -22,6 +22,7 @@ from callboard.actors.protocol.errors import (
     SessionFailed,
 )
 from callboard.actors.protocol.events import Event, is_closed_after
+from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
@@ -34,7 +35,8 @@ from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
-from callboard.runtime.sessions.session_deps import refuse_without_deps
+from callboard.runtime.sessions.session_deps import labels_of, refuse_without_deps
+from callboard.runtime.sessions.session_files import FilesChoice, files_of, refuse_without_files
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
@@ -44,10 +46,10 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity, state: as they were last recorded. in_force, models: the profiles and the
-    default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
-    with the head of the log there, by request id. reader: knows the types and delegations of the ask that
-    did not. tells: the ends of words for agents, by request id; None for those without one.
+    host, profiles, model, capacity, state, files: as they were last recorded. in_force, models: the profiles
+    and the default models that agents of the last ask may have. asks: all request ids. ended: the asks that
+    ended, with the head of the log there, by request id. reader: knows the types and delegations of the ask
+    that did not. tells: the ends of words for agents, by request id; None for those without one.
     is_closed: nothing is left to be done.
     """
 
@@ -59,6 +61,7 @@ class RecordedSession(NamedTuple):
     models: tuple[ModelSpec, ...] = ()
     capacity: tuple[str, ...] = ()
     state: Mapping[str, StateKey] = {}
+    files: FileArea | None = None
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -92,8 +95,8 @@ class ResumeRules(NamedTuple):
     """The rules by which a session may be continued.
 
     policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
-    has_deps: the program gives an object for the tools. ends_at: the seq at which this process has left it;
-    None for any.
+    has_deps: the program gives an object for the tools. files: those that it gives. ends_at: the seq at which
+    this process has left it; None for any.
     """
 
     policy: AgentsPolicy
@@ -101,6 +104,7 @@ class ResumeRules(NamedTuple):
     models: Container[str] = ()
     reopens: bool = False
     has_deps: bool = False
+    files: FilesChoice = None
     ends_at: int | None = None
 
 
@@ -113,6 +117,7 @@ class Continuing(NamedTuple):
     steal: bool = False
     reopens: bool = False
     deps: object = None
+    files: FilesChoice = None
 
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
@@ -171,6 +176,8 @@ def _spoken_for(
         recorded = recorded._replace(model=body.model)
     if body.capacity is not None:
         recorded = recorded._replace(capacity=body.capacity)
+    if body.files is not None:
+        recorded = recorded._replace(files=body.files)
     if isinstance(body, Resumed) and body.from_next_ask:
         return recorded
     return recorded._replace(
@@ -209,7 +216,7 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
     """Refuse a session that cannot continue.
 
-    Raises SessionEnded, Fenced, AgentsChanged, MissingDeps, MissingType.
+    Raises SessionEnded, Fenced, AgentsChanged, MissingDeps, MissingFiles, MissingType.
     """
     if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
@@ -224,6 +231,8 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
     found = changes(recorded, now)
     if found and rules.policy == "refuse":
         raise refuse_changes(session_id, found)
+    now_files = files_of(rules.files, session_id, *labels_of(recorded.opened))
+    refuse_without_files(session_id, recorded.files, now_files)
     if recorded.running:
         if not rules.has_deps:
             refuse_without_deps(session_id, recorded.deps)
@@ -272,9 +281,16 @@ def continuation(
     limits, reopens = now.limits if has_limits else None, recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
     state = tuple(key for key in now.state if key.name not in recorded.state)
+    files = None if now.files == recorded.files else now.files
     if not changes(recorded, now):
         return Resumed(
-            RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens, state=state
+            RULES,
+            limits=limits,
+            extend_ms=extend_ms,
+            capacity=capacity,
+            reopens=reopens,
+            state=state,
+            files=files,
         )
     return Resumed(
         RULES,
@@ -287,6 +303,7 @@ def continuation(
         capacity=capacity,
         reopens=reopens,
         state=state,
+        files=files,
     )
 
 

@@ -1,18 +1,32 @@
-"""The object that a program hands to its tools: of the runtime, or of one ask. It is never logged.
+"""The objects that a program hands to its tools: deps, of the runtime or of one ask, and files.
 
-The log has the name of its type, so that an ask is not resumed without one.
+The log has the name of the type of deps, and the name and prefixes of files, so that a session is not resumed
+without them. It never has the objects.
 """
 
 from collections.abc import Sequence
 
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import MissingDeps
+from callboard.runtime.files.files import Files
 
 
 class SessionDeps:
-    """The object of one session. current: of the latest ask; None for none. own: of asks that bring none."""
+    """The objects of one session. current: of the latest ask; None for none. own: of asks that bring none.
 
-    def __init__(self, own: object) -> None:
+    files: that its tools may reach, None for none.
+    """
+
+    def __init__(self, own: object, files: Files | None = None) -> None:
         self.current = self._own = own
+        self.files = files
+
+    def added_to(self, opened: SessionOpened) -> SessionOpened:
+        """Return the first event of a session with these files."""
+        return opened if self.files is None else replace(opened, files=self.files.area)
 
     def now(self) -> object:
         """Return the object of the latest ask."""
@@ -23,6 +37,11 @@ class SessionDeps:
         self.current = self._own if given is None else given
         kind = type(self.current)
         return "" if self.current is None else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def labels_of(opened: SessionOpened | None) -> tuple[tuple[str, ...], object]:
+    """Return the tags and metadata of a recorded session, for functions that make its objects."""
+    return ((), None) if opened is None else (opened.tags, msgspec.json.decode(opened.metadata))
 
 
 def refuse_without_deps(session_id: str, needed: str) -> None:

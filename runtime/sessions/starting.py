@@ -72,7 +72,8 @@ from callboard.runtime.sessions.resuming import (
 )
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, sources_of
-from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
+from callboard.runtime.sessions.session_deps import SessionDeps, deps_of, labels_of
+from callboard.runtime.sessions.session_files import FilesChoice, files_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
@@ -99,6 +100,7 @@ class NewSession(NamedTuple):
     resume: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] | None = None
+    files: FilesChoice = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Settings:
     on_agents_changed: AgentsPolicy
     counts_downtime: bool
     deps: object
+    files: FilesChoice
     idle_s: float | None
     keeps_requests: bool
 
@@ -172,13 +175,11 @@ class SessionStarter:
     async def _create(self, name: str, agent: Agent, new: NewSession) -> Session:
         async with self._scope() as scope:
             tags = checked_tags(new.tags, self.secrets)
-            deps = SessionDeps(deps_of(self.settings.deps, name, tags, new.metadata))
+            deps = self._objects(name, (tags, new.metadata), None, new.files)
             scope.deps = deps.now
             found = self._agents_of(agent, new.limits, await self.sources.tools_of(sources_of(agent), scope))
-            opened = replace(
-                found.opened,
-                tags=checked_tags(new.tags, self.secrets),
-                metadata=metadata_json(new.metadata, self.secrets),
+            opened = deps.added_to(
+                replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
             epoch = await self.log.create(name, now_ms(), self._title(new.title))
             session = self._session(name, found, self._types_of(found), deps, scope)
@@ -210,19 +211,24 @@ class SessionStarter:
         tools = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
         found = self._agents_of(agent, how.limits, tools)
         has_deps = how.deps is not None or settings.deps is not None
-        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps)
+        files = settings.files if how.files is None else how.files
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
         more_ms = extension_ms(how.extend)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
         recorded = taken.recorded
-        deps = self._deps(session_id, recorded.opened, how.deps)
+        deps = self._objects(session_id, labels_of(recorded.opened), how.deps, files)
         scope.deps = deps.now
         if not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
         first = continuation(
-            recorded, found.opened, has_limits=how.limits is not None, extend_ms=more_ms, policy=policy
+            recorded,
+            deps.added_to(found.opened),
+            has_limits=how.limits is not None,
+            extend_ms=more_ms,
+            policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
         self._go_on(session, taken, first, found, deps, scope)
@@ -239,9 +245,9 @@ class SessionStarter:
         async with self._scope() as scope:
             tools = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
             found = self._agents_of(agent, wish.limits, tools)
-            deps = self._deps(session_id, shared.opened, wish.deps)
+            deps = self._objects(session_id, labels_of(shared.opened), wish.deps, wish.files)
             scope.deps = deps.now
-            resumed = continuation(shared, found.opened, has_limits=wish.limits is not None)
+            resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
             assert isinstance(resumed, Resumed)  # a fork shares at least the first event
             digest, changes = rows[planned.base - 1].digest.hex(), planned.recorded.changes()
             first = Forked(session_id, planned.base, digest, resumed, wish.effects, changes)
@@ -284,7 +290,7 @@ class SessionStarter:
             return {}
         recorded = await read_session(self.log, session_id)
         if takes_new:  # else no source is asked
-            scope.deps = self._deps(session_id, recorded.opened, given).now
+            scope.deps = self._objects(session_id, labels_of(recorded.opened), given, None).now
         profiles = (msgspec.json.decode(raw, type=Profile) for raw in recorded.profiles)
         tools = {profile.name: profile.tools for profile in profiles}
         return await self.sources.tools_of(sources, scope, tools, takes_new=takes_new)
@@ -292,7 +298,9 @@ class SessionStarter:
     async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
         name, ends_at = session.session_id, session.slept.head.seq
-        rules = ResumeRules("accept", session.types, found.models, has_deps=True, ends_at=ends_at)
+        rules = ResumeRules(
+            "accept", session.types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
+        )
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
         self._go_on(session, taken, continuation(taken.recorded, found.opened), found, deps, scope)
@@ -322,12 +330,13 @@ class SessionStarter:
             errors += await closed([held.aclose])
         return errors
 
-    def _deps(self, session_id: str, opened: SessionOpened | None, given: object) -> SessionDeps:
-        """Return the object for the tools of a recorded session. given: that of the resume, or None."""
-        if given is not None:
-            return SessionDeps(given)
-        tags, metadata = (opened.tags, opened.metadata) if opened else ((), msgspec.Raw(b"null"))
-        return SessionDeps(deps_of(self.settings.deps, session_id, tags, msgspec.json.decode(metadata)))
+    def _objects(
+        self, session_id: str, labels: tuple[Sequence[str], object], deps: object, files: FilesChoice
+    ) -> SessionDeps:
+        """Return the objects for the tools of a session. deps, files: its own, or None for the runtime's."""
+        settings = self.settings
+        own = deps if deps is not None else deps_of(settings.deps, session_id, *labels)
+        return SessionDeps(own, files_of(settings.files if files is None else files, session_id, *labels))
 
     def _agents_of(
         self, host: Agent, limits: Limits | None, tools: Mapping[str, Sequence[Tool]]

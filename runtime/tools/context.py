@@ -18,6 +18,9 @@ from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.tools.shared_state import SharedValues, StateAccess, access_of
 
+if TYPE_CHECKING:
+    from callboard.runtime.files.files import Files
+
 if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by PEP 696
     from typing import Any
 
@@ -44,11 +47,27 @@ class NamedTool(Protocol):
         ...
 
 
+class _NoFiles:
+    """Stands for the files of a session that has none."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # asked by inspect and others, which expect this error
+            raise AttributeError(name)
+        raise MisuseError(
+            "this session has no files: pass Runtime(files=...), or ToolContext(files=...) in a test"
+        )
+
+
+NO_FILES: Final = _NoFiles()
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext(Generic[Deps]):
     """The context of one call. The runtime fills a parameter of this type; the model does not see it.
 
     deps: the object of `Runtime(deps=...)` or `ask(deps=...)`; None if neither gave one. It is never logged.
+
+    files: the folder of the session: `Runtime(files=...)`. Its use raises MisuseError where there is none.
 
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
@@ -70,6 +89,7 @@ class ToolContext(Generic[Deps]):
     call_id: str = ""
     idempotency_key: str = ""
     deps: Deps = None  # type: ignore[assignment]  # a tool that annotates a type gets such an object
+    files: "Files" = NO_FILES  # type: ignore[assignment]  # any use of it raises the advice
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None

@@ -244,6 +244,6 @@ def test_the_model_of_another_provider_is_named_with_it(run: Callboard, folder: 
 
 def test_an_unknown_provider_is_refused_before_anything_is_recorded(run: Callboard, folder: Path) -> None:
     done = run("survey:modelless", "x", "--model", "nowhere:small")
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert "error: there is no model provider 'nowhere'; installed providers: anthropic, " in done.stderr
     assert not (folder / "own.db").exists()

@@ -40,9 +40,10 @@ def test_the_summary_is_written_after_a_person_has_agreed(tmp_path: Path) -> Non
 def test_the_server_stays_in_its_folder(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import server\n"
+        "from callboard import FileError\n"
         "for path in ('../secret', '/etc/passwd', 'a/../../secret'):\n"
-        "    try:\n        server.inside(path)\n"
-        "    except ValueError:\n        print('refused')\n"
+        "    try:\n        server.FILES.read_text(path)\n"
+        "    except FileError:\n        print('refused')\n"
     )
     at = str(ROOT / "examples" / "mcp_files")
     done = subprocess.run(

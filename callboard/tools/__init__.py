@@ -1,0 +1,1 @@
+"""Tools that are ready for agents: `callboard.tools.files` and `callboard.tools.shell`."""

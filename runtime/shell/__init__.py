@@ -1,0 +1,1 @@
+"""Commands as processes that end with their caller."""

@@ -1,0 +1,165 @@
+"""Commands and their guard, with real processes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard.runtime.shell import process
+from callboard.runtime.shell.process import Command, Finished, run
+from tests.waiting import block_until, until
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    file = os.open(tmp_path, os.O_RDONLY)
+    yield file
+    os.close(file)
+
+
+def command(text: str, folder: int, timeout_s: float = 20.0, processes_max: int = 100) -> Command:
+    env = {"PATH": os.environ["PATH"]}
+    return Command(["/bin/sh", "-c", text], folder, env, timeout_s, 1_000, processes_max)
+
+
+def done(text: str, folder: int, timeout_s: float = 20.0, processes_max: int = 100) -> Finished:
+    return asyncio.run(run(command(text, folder, timeout_s, processes_max)))
+
+
+def is_running(mark: str) -> bool:
+    """Return True if a process has this text among its arguments."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes() and "State:\tZ" not in (path.parent / "status").read_text():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def unique_seconds(tmp_path: Path) -> str:
+    """Return a number of seconds to sleep that no other test uses."""
+    return f"9{os.getpid()}{abs(hash(str(tmp_path))) % 10_000:04d}"
+
+
+def test_a_command_gives_its_output_and_its_code(folder: int) -> None:
+    assert done("echo out; echo err >&2; exit 3", folder) == Finished((b"out\nerr\n", b""), 0, "exited", 3)
+    assert done("kill -9 $$", folder).code == -9
+
+
+def test_it_starts_in_its_folder_without_input_and_with_its_own_environment(
+    folder: int, tmp_path: Path
+) -> None:
+    os.environ["CALLBOARD_CANARY"] = "sing"
+    try:
+        (first, _), *_ = done("pwd; cat; env; cat /proc/$PPID/environ", folder)
+    finally:
+        del os.environ["CALLBOARD_CANARY"]
+    assert first.startswith(f"{tmp_path}\n".encode())
+    assert b"sing" not in first
+
+
+def test_a_program_that_is_not_there_is_told(folder: int) -> None:
+    found = asyncio.run(run(command("", folder)._replace(arguments=["/nope/program"])))
+    assert found.code == 127
+    assert b"cannot start /nope/program: No such file" in found.output[0]
+
+
+def test_a_long_output_keeps_its_first_and_last_bytes(folder: int) -> None:
+    found = done("echo begin; seq 10000; echo end", folder)
+    assert found.output[0].startswith(b"begin\n1\n")
+    assert found.output[1].endswith(b"10000\nend\n")
+    assert sum(map(len, found.output)) == 1_000
+    assert found.left_out == 6 + 48_894 + 4 - 1_000
+
+
+def test_a_command_ends_after_its_time(folder: int, tmp_path: Path) -> None:
+    mark = unique_seconds(tmp_path)
+    found = done(f"echo begun; sleep {mark}", folder, timeout_s=0.2)
+    assert (found.ended, found.output[0]) == ("timeout", b"begun\n")
+    assert not is_running(mark)
+
+
+def test_a_caller_that_is_cancelled_ends_the_command(folder: int, tmp_path: Path) -> None:
+    mark = unique_seconds(tmp_path)
+
+    async def main() -> None:
+        task = asyncio.create_task(run(command(f"sleep {mark}", folder)))
+        await until(lambda: is_running(mark))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not is_running(mark)
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_ends_takes_the_command_with_it(folder: int, tmp_path: Path) -> None:
+    mark = unique_seconds(tmp_path)
+
+    async def main() -> None:
+        waiting = run(command(f"sleep {mark}", folder))
+        waiting.send(None)
+        await until(lambda: is_running(mark))
+        waiting.close()  # as a task that is thrown away
+
+    asyncio.run(main())
+    block_until(lambda: not is_running(mark))
+
+
+SLEEPER = """
+import asyncio, os, sys
+from callboard.runtime.shell.process import Command, run
+text = f"setsid sleep {sys.argv[1]} & sleep {sys.argv[1]}"
+asyncio.run(run(Command(["/bin/sh", "-c", text], os.open("/", 0), {"PATH": os.environ["PATH"]}, 60, 1000, 9)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int) -> None:
+    mark = unique_seconds(tmp_path)
+    owner = subprocess.Popen([sys.executable, "-c", SLEEPER, mark])
+    block_until(lambda: is_running(f"sleep\0{mark}"))
+    owner.send_signal(number)
+    owner.wait()
+    block_until(lambda: not is_running(f"sleep\0{mark}"))
+
+
+def test_without_its_guard_a_command_is_ended(folder: int, tmp_path: Path) -> None:
+    mark = unique_seconds(tmp_path)
+    assert done(f"kill -9 $PPID; sleep {mark}", folder).ended == "lost"
+    block_until(lambda: not is_running(mark))
+
+
+def test_nothing_stays_open(folder: int) -> None:
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    done("true", folder)
+    before = count()
+    done("echo x", folder)
+    done("sleep 5", folder, timeout_s=0.05)
+    assert count() == before
+
+
+def test_a_guard_that_cannot_start_leaves_nothing(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(sys, "executable", "/nope/python")
+    with pytest.raises(FileNotFoundError):
+        done("true", folder)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_what_is_kept_has_a_limit() -> None:
+    kept = process._Kept(10)
+    for _ in range(3):
+        kept.add(b"abcdefgh" * 20_000)
+    (first, last), left_out = kept.parts()
+    assert (first, last, left_out) == (b"abcde", b"defgh", 480_000 - 10)
+    assert len(kept._last) < 300_000
