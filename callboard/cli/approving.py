@@ -170,8 +170,9 @@ def _settled(question: Approval, answer: ApprovalAnswer) -> None:
 
 async def _typed(prompt: str, is_secret: bool = False) -> str:
     """Show a prompt and read one line from the terminal; empty at its end. A secret is not shown."""
-    click.echo(prompt, nl=False, err=True)
+    # Before the prompt: who sees it may type at once.
     with without_echo(sys.stdin.fileno()) if is_secret else contextlib.nullcontext():
+        click.echo(prompt, nl=False, err=True)
         line = await _line()
     if is_secret:
         click.echo(err=True)  # the line break was not shown either
