@@ -8,7 +8,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import ZERO, Need, Usage
-from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.protocol.value_types import Effects, ForkChange
 
 RULES = 1
 """The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
@@ -67,15 +67,17 @@ class Forked(RichMessage, frozen=True):
     origin, at, digest: the session that was forked, the seq of the last shared event, and its digest in hex.
     resumed: the agents and limits from now on, as of a process that resumes the session.
     effects: the choice for tools with an effect that have no recorded result: a `recorded` fork runs none.
-    changes: the answers that differ from the recorded ones.
+    changes: the inputs that differ from the recorded ones. until: the seq of the last input of the client
+    that is posted again. A process that goes on with the fork reads all of this.
     """
 
     origin: str
     at: int
     digest: str
     resumed: Resumed
-    effects: Literal["recorded", "live"] = "recorded"
+    effects: Effects = "recorded"
     changes: tuple[ForkChange, ...] = ()
+    until: int = 0
 
 
 def resumed_in(body: object) -> Resumed | None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import click
 import msgspec
 
-from callboard.actors.protocol.events import Event
-from callboard.actors.session.fork_plan import call_at
-from callboard.actors.session.recorded_answers import OF_MODEL, Call
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.cli.errors import misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.formats import counted, tokens
@@ -21,7 +21,6 @@ from callboard.cli.resume_command import changed_limits, with_recorded_model
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.forks.reusing_port import Effects
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
@@ -32,14 +31,14 @@ class _Wish(NamedTuple):
     """The wish for a fork. at: None for the event before the first change."""
 
     session_id: str
-    at: int | None
-    changes: Mapping[Call, object]
+    at: int | str | None
+    changes: Mapping[Place, object]
     effects: Effects
     until: int | None
 
 
 @click.command("fork")
-@click.argument("place", metavar="SESSION[#SEQ]")
+@click.argument("place", metavar="SESSION[#SEQ|@CHECKPOINT]")
 @click.option("--with", "agent", metavar="MODULE:AGENT", required=True, help="The host, as it is now.")
 @click.option(
     "--set",
@@ -54,10 +53,10 @@ class _Wish(NamedTuple):
 )
 @click.option(
     "--effects",
-    type=click.Choice(["recorded", "live"]),
+    type=click.Choice(get_args(Effects)),
     default="recorded",
     show_default=True,
-    help="For a tool with an effect that has no recorded result: end the ask, or run it.",
+    help="For a tool with an effect that has no recorded result: end the ask, ask a person, or run it.",
 )
 @click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
 @model_option
@@ -92,16 +91,25 @@ def fork(
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
       callboard fork 2026#41 --with survey:host --limit tokens=500k
     """
-    session, _, seq = place.partition("#")
-    if seq and not seq.isdecimal():
-        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ")
+    session, at = _place(place)
     name, past = _recorded(setting.log, session)
     found = _with_prompts(load_agent(agent), prompts)
     host, own = with_recorded_model(found, model, past)
-    changes = dict(_change(name, past.events, pair) for pair in sets)
-    wish = _Wish(name, int(seq) if seq else None, changes, effects, until)
+    changes = dict(map(_change, sets))
+    wish = _Wish(name, at, changes, effects, until)
     work = _forked(setting, own, host, wish, past, is_quiet=quiet)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+
+
+def _place(place: str) -> tuple[str, int | str | None]:
+    """Return the session and the event of `SESSION`, `SESSION#SEQ` or `SESSION@CHECKPOINT`."""
+    session, mark, checkpoint = place.partition("@")
+    if mark and checkpoint:
+        return session, checkpoint
+    session, _, seq = place.partition("#")
+    if mark or (seq and not seq.isdecimal()):
+        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ or SESSION@CHECKPOINT")
+    return session, int(seq) if seq else None
 
 
 def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:
@@ -159,17 +167,17 @@ async def _told(session: Session) -> str:
     )
 
 
-def _change(name: str, events: Sequence[Event], pair: str) -> tuple[Call, object]:
+def _change(pair: str) -> tuple[Place, object]:
     """Return the call and the value of `CALL=FILE`."""
     place, mark, file = pair.partition("=")
     if not mark or not file:
         raise misused(f"--set {pair!r}: write CALL=FILE, such as host.1:2:0=result.txt")
-    return _call(name, events, place), _value(file)
+    return _call(place), _value(file)
 
 
-def _call(name: str, events: Sequence[Event], place: str) -> Call:
+def _call(place: str) -> Place:
     if place.lstrip("#").isdecimal():
-        return call_at(name, events, int(place.lstrip("#")))
+        return int(place.lstrip("#"))
     agent, *numbers = place.split(":")
     if not agent or len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
         raise misused(f"--set {place!r}: write AGENT:TURN:CALL, AGENT:TURN, or the seq of the answer")

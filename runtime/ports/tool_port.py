@@ -136,9 +136,13 @@ class ToolPort:
         call = request.body
         assert isinstance(call, CallTool)
         updates, read = ctx.state_used if ctx else ((), ())
-        change = ctx.tools_change if ctx else None
+        change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx else (None, ())
         if outcome.status != "ok":
-            updates, change = (), None  # a call that failed changes nothing, so that it can be made again
+            updates, change, checkpoints = (
+                (),
+                None,
+                (),
+            )  # a call that failed changes nothing, so that it can be made again
         result = (outcome.status, outcome.output, outcome.trace)
         returned = ToolReturned(
             call.turn,
@@ -148,5 +152,6 @@ class ToolPort:
             state_read=read,
             tools=change,
             asked=outcome.asked,
+            checkpoints=checkpoints,
         )
         self._board.answer(request, Post(request.sender, returned))

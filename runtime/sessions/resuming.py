@@ -296,14 +296,17 @@ def recover_session(
     first: Resumed | SessionOpened | Forked,
     gate: PortGate,
     answered: Container[int] | None = None,
+    *,
+    has_run: bool = True,
 ) -> Recovered:
     """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises.
 
-    answered: for a fork, the requests with a recorded answer; its time is that of the last shared event.
+    answered: for a fork, the requests with a recorded answer; its time is that of the last event. has_run:
+    False for a fork that begins.
     """
     at = now_ms() if answered is None else recorded.events[-1].at
     try:
-        return recover(recorded.events, first, at, gate, answered)
+        return recover(recorded.events, first, at, gate, answered, has_run=has_run)
     except Diverged:
         raise
     except Exception as error:

@@ -234,7 +234,7 @@ def test_other_limits_hold_from_the_base_on() -> None:
         ({"at": 100_000}, MisuseError, "not 100000"),
         ({"changes": {("host.99", 1, 0): "x"}}, UnknownName, "no answer of host.99:1:0; there are: host:1"),
         ({"changes": {("host", 1, -1): "x"}, "at": 150}, MisuseError, "fork at .* or before"),
-        ({"effects": "all"}, MisuseError, "use 'recorded' or 'live'"),
+        ({"effects": "all"}, MisuseError, "use 'recorded', 'ask' or 'live'"),
         ({"session_id": "nobody"}, SessionNotFound, "'nobody'"),
         ({"fork_id": "origin"}, SessionExists, "'origin'"),
     ],
@@ -256,8 +256,8 @@ def test_a_change_of_an_agents_own_message_names_the_input_to_change() -> None:
         MisuseError, match=rf"CallTool, was decided by host.1 .* event {made.cause}, ModelRep.*host.1:1"
     ):
         call_at("origin", events, made.seq)
-    with pytest.raises(MisuseError, match="event 2, Ask, cannot be changed"):
-        call_at("origin", events, 2)
+    with pytest.raises(MisuseError, match="event 1, SessionOpened, cannot be changed"):
+        call_at("origin", events, 1)
     with pytest.raises(UnknownName, match="there is no 0"):
         call_at("origin", events, 0)
     for found, seq in calls_of(events).items():
