@@ -67,6 +67,8 @@ def _shown(one: Approval) -> ShownApproval:
         one.digest,
         one.expires_at_ms,
         one.forms_json,
+        one.is_fork,
+        one.same,
     )
 
 
@@ -74,7 +76,8 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
     session = _session(runtime, command.session)
     said = (command.is_approved, command.note, command.by)
-    given = ApprovalAnswer(*said, is_always=command.is_always, values=command.values)
+    always, values, reuses = command.is_always, command.values, command.reuses
+    given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
     return await session.approval_port.answer(command.seq, given)
 
 

@@ -41,6 +41,7 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
     by: str = ""
     is_always: bool = False
     values: dict[str, Any] | None = None
+    reuses: bool = False
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
@@ -86,7 +87,7 @@ Command: TypeAlias = (
 class ShownApproval(msgspec.Struct, frozen=True):
     """A call that waits for a person, as commands show it. expires_at_ms: None for never.
 
-    forms: of the input that it asks for, null for none.
+    forms: of the input that it asks for, null for none. is_fork, same: as of an `Approval`.
     """
 
     id: str
@@ -101,6 +102,8 @@ class ShownApproval(msgspec.Struct, frozen=True):
     digest: str
     expires_at_ms: int | None = None
     forms: msgspec.Raw = NULL
+    is_fork: bool = False
+    same: int = 0
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

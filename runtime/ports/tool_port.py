@@ -138,11 +138,8 @@ class ToolPort:
         updates, read = ctx.state_used if ctx else ((), ())
         change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx else (None, ())
         if outcome.status != "ok":
-            updates, change, checkpoints = (
-                (),
-                None,
-                (),
-            )  # a call that failed changes nothing, so that it can be made again
+            # A call that failed changes nothing, so that it can be made again.
+            updates, change, checkpoints = (), None, ()
         result = (outcome.status, outcome.output, outcome.trace)
         returned = ToolReturned(
             call.turn,
