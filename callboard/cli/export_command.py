@@ -12,6 +12,7 @@ from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
+from callboard.runtime.log.forks import parents_first
 from callboard.runtime.log.reading import file_of
 
 
@@ -58,7 +59,7 @@ def export_sessions(
     refuse_if(parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies")
     target = _checked_target(output, log, force) if output else None
     with open_reader(log) as reader:
-        rows = reader.sessions() if is_all else [find_session(reader, session)]
+        rows = parents_first(reader.sessions()) if is_all else [find_session(reader, session)]
         sources = [Source(reader, row.session_id, reader.head(row.session_id)) for row in rows]
         job = Job(sources, is_all=is_all, is_parsed=parsed, progress=percent_on(sys.stderr))
         if target is None:

@@ -22,6 +22,7 @@ from callboard.runtime.control.wire import (
     TellAgent,
     Vacuum,
 )
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
 from callboard.runtime.sessions.session import Session
 
@@ -33,7 +34,7 @@ class Controlled(Protocol):
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
 
-    async def delete(self, session_id: str, *, forks: bool = False) -> int:
+    async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session that does not run here. Return the number of its events."""
 
     async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:

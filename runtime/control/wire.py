@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -61,10 +62,10 @@ class TellAgent(Base, frozen=True, tag="tell"):
 
 
 class DeleteSession(Base, frozen=True, tag="delete"):
-    """An order to delete a session that does not run. forks: its forks, and theirs, too."""
+    """An order to delete a session that does not run. forks: the choice for its forks."""
 
     session: str
-    forks: bool = False
+    forks: ForksChoice = "refuse"
 
 
 class PruneSessions(Base, frozen=True, tag="prune"):
