@@ -174,7 +174,10 @@ class Importing:
         return self._header.title if self._header and len(self._parts) == 1 else ""
 
     async def _make(self, name: str, parent: str, base: Head) -> Head | None:
-        """Make the session of a part. Return its head; None if its parent ends before. Raises SessionExists."""
+        """Make the session of a part. Return its head, None if its parent is too short.
+
+        Raises SessionExists.
+        """
         assert self._header is not None
         if not parent:
             await self._log.create(name, self._header.created, self._title, base.digest)

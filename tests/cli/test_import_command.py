@@ -262,6 +262,7 @@ def test_a_fork_alone_brings_the_events_that_it_shares_and_no_other_session(
     callboard: Callboard, own_log: Path
 ) -> None:
     forked_log(own_log)
+    content = ""
     for name in ("h", "g"):  # the second finds what the first has brought
         content = callboard("export", name, "--log", str(own_log)).stdout
         done = callboard("import", "-", "--log", "new.db", text=content)

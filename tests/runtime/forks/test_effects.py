@@ -343,8 +343,8 @@ def test_a_fork_without_a_change_costs_nothing_wherever_its_process_ends() -> No
         asyncio.run(cut(name, passes))
         if len(rows_of(log, name)) <= last and not is_closed(log, name):
             asyncio.run(resume(name))
-        paid = [one for one in events_of(log, name)[3:] if isinstance(one.body, ModelReplied)]
-        assert all(one.body.reused for one in paid)
+        replies = [one.body for one in events_of(log, name)[3:] if isinstance(one.body, ModelReplied)]
+        assert all(reply.reused for reply in replies)
     assert len(SENT) == 1
 
 
