@@ -161,18 +161,26 @@ class Playback:
 
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events of the fork itself, after the end of an earlier process: what it has used up."""
-        effects: set[int] = set()
+        effects: dict[int, bool] = {}  # the calls of tools with an effect: whether they may have run
         for event in events:
             body = event.body
             if isinstance(body, CallTool) and body.effect != "read":
-                effects.add(event.seq)
-            elif isinstance(body, ToolReturned) and event.cause in effects and not body.reused:
+                effects[event.seq] = body.effect == "idempotent" and self.effects != "recorded"
+            elif isinstance(body, ToolStarted):
+                effects[event.cause] = True
+            elif (
+                isinstance(body, ToolReturned)
+                and effects.pop(event.cause, None) is not None
+                and not body.reused
+            ):
                 # Any word of it may be that of a person who said no; but then the tools are only run again.
                 self.is_after_effect |= body.status not in _UNRUN
             elif event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
                 self.inputs.pop()
             if reused := getattr(body, "reused", 0):
                 self.recorded.use_up(reused)
+        open_effects = (self._keys.get(seq, ()) for seq, may_have_run in effects.items() if may_have_run)
+        self.is_after_effect |= any(not self.recorded.answers.get(key) for key in open_effects)
 
     # --- requests -----------------------------------------------------------------
 
@@ -254,19 +262,30 @@ class Playback:
         """
         if passed := self._take_passed(now):
             return (passed,)
-        self._drop_stale(gate)
-        first = min((*self._answers(gate), *self._firings(), *self._given(is_asked)), default=None)
+        first = self._first(now, gate, is_working=is_working, is_asked=is_asked)
         if first is None:
             return ()
         _, at, kind, number = first
-        # An answer that waits behind it moves the time past its own.
-        if is_working and not self.held and at > now:
-            return ()
         if passed := self._take_passed(at):
             return (passed,)
         if kind == "timer":
             return (Fire(number, self._timers.pop(number).request, at),)
         return (Repost(self.inputs.pop()),) if kind == "input" else self._take_answers(gate)
+
+    def is_due(self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool) -> bool:
+        """Return True if `take` has something to do."""
+        first = self._first(now, gate, is_working=is_working, is_asked=is_asked)
+        return first is not None or self._has_passed(now)
+
+    def _first(
+        self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool
+    ) -> tuple[int, int, str, int] | None:
+        """Return the next recorded thing: its seq, time, kind and number; None if it is not due."""
+        self._drop_stale(gate)
+        first = min((*self._answers(), *self._firings(), *self._given(is_asked)), default=None)
+        # An answer that waits behind it moves the time past its own.
+        is_later = first is not None and is_working and not self.held and first[1] > now
+        return None if is_later else first
 
     def next_due(self, *, is_asked: bool) -> int | None:
         """Return the time of the next timer or input; None without one."""
@@ -274,7 +293,7 @@ class Playback:
         times += [at for _, at, _, _ in self._given(is_asked)]
         return min(times, default=None)
 
-    def _answers(self, gate: PortGate) -> Iterator[tuple[int, int, str, int]]:
+    def _answers(self) -> Iterator[tuple[int, int, str, int]]:
         # A step that has not replied here keeps its place, so that all later answers wait for it.
         for one in self.held[:1]:
             if not one.found.is_step:
@@ -324,6 +343,11 @@ class Playback:
             return None
         when, timer = min(due)
         return Fire(timer, self._timers.pop(timer).request, when)
+
+
+def _takes(effects: dict[int, bool], seq: int) -> bool:
+    """Take a call that has its answer out. Return False if it is none of these."""
+    return effects.pop(seq, None) is not None
 
 
 def _is_read(request: Event) -> bool:

@@ -64,6 +64,7 @@ class Reusable(NamedTuple):
     """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
 
     read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
+    was_started: False for the result of a `write` tool that never started.
     """
 
     seq: int
@@ -71,6 +72,7 @@ class Reusable(NamedTuple):
     body: AnyMessage
     read: Mapping[str, bytes] = {}
     is_step: bool = False
+    was_started: bool = True
 
     def fits(self, shared: SharedState) -> bool:
         """Return True if the values that its tool has read are the same in this shared state."""
@@ -106,6 +108,8 @@ class RecordedAnswers:
         self._requests: dict[int, Key] = {}
         self._calls: dict[int, Key] = {}
         self._effects: dict[int, Key | None] = {}
+        self._waits: dict[int, bool] = {}
+        self._started: set[int] = set()
         self._results: set[Key] = set()
         for event in events:
             self._take(event)
@@ -124,6 +128,7 @@ class RecordedAnswers:
             named = (body.turn, body.call, body.tool, bytes(body.arguments), given.round if given else 0)
             self._calls[event.seq] = (event.sender, *named)
             self._effects[event.seq] = _same_call(event) if body.effect != "read" else None
+            self._waits[event.seq] = body.effect == "write"
         self._shared = self._shared.after(event)
 
     def _note_idle(self, event: Event) -> None:
@@ -134,10 +139,14 @@ class RecordedAnswers:
             self._is_asked = isinstance(event.body, Ask)
 
     def _answer(self, event: Event) -> None:
-        key = self._requests[event.cause]
-        if event.seq <= self._base or isinstance(event.body, ToolStarted):
+        key, body = self._requests[event.cause], event.body
+        if isinstance(body, ToolStarted):
+            self._started.add(event.cause)
+        if event.seq <= self._base or isinstance(body, ToolStarted) or _needs_effect(body):
             return
-        found = Reusable(event.seq, event.at, self._changed(event), self._read(event), key[0] == "step")
+        started = event.cause in self._started or not self._waits.get(event.cause)
+        values = (self._changed(event), self._read(event), key[0] == "step", started)
+        found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
         if key[0] == "tool":
             self._results.add(self._calls[event.cause])
@@ -270,6 +279,11 @@ def answer_to(request: Event, found: Reusable, recipient: str) -> Post:
     elif isinstance(asked, CallTool):
         body = replace(body, turn=asked.turn, call=asked.call)
     return Post(recipient, body)
+
+
+def _needs_effect(body: AnyMessage) -> bool:
+    """Return True for the answer to a call that a fork did not run: another fork may."""
+    return isinstance(body, ToolReturned) and body.status == "needs_effect"
 
 
 def _same_call(request: Event) -> Key:

@@ -1,5 +1,6 @@
 """`callboard fork`: go on from an event of a session, with something changed."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -7,11 +8,13 @@ from typing import NamedTuple, get_args
 import click
 import msgspec
 
+from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
 from callboard.actors.session.recorded_answers import OF_MODEL
-from callboard.cli.errors import misused, not_found
+from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
+from callboard.cli.fork_variants import Variant, emit_variants, variant_of
 from callboard.cli.formats import counted, tokens
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
@@ -20,8 +23,10 @@ from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.resume_command import changed_limits, with_recorded_model
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 from callboard.runtime.sessions.session import Session
@@ -58,6 +63,14 @@ class _Wish(NamedTuple):
     show_default=True,
     help="For a tool with an effect that has no recorded result: end the ask, ask a person, or run it.",
 )
+@click.option(
+    "--n",
+    "count",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Make so many forks, and compare them.",
+)
 @click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
 @model_option
 @setting_options
@@ -69,6 +82,7 @@ def fork(
     sets: tuple[str, ...],
     prompts: tuple[str, ...],
     effects: Effects,
+    count: int,
     until: int | None,
     model: str,
     setting: Setting,
@@ -83,13 +97,15 @@ def fork(
     as `needs_effect`, unless --effects live. A changed agent is taken where it begins behind SEQ.
 
     FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
-    of `callboard run`. docs/fork.md has the details.
+    of `callboard run`. With --n several forks run at once, and a table compares them with the session: their
+    outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
 
     \b
     Examples:
       callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
-      callboard fork 2026#41 --with survey:host --limit tokens=500k
+      callboard fork 2026@loaded --with survey:host --limit tokens=500k
+      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
     """
     session, at = _place(place)
     name, past = _recorded(setting.log, session)
@@ -97,6 +113,10 @@ def fork(
     host, own = with_recorded_model(found, model, past)
     changes = dict(map(_change, sets))
     wish = _Wish(name, at, changes, effects, until)
+    if count > 1:
+        found = event_loop.run(_all_forked(setting, own, host, wish, past, count))
+        emit_variants(variant_of(name, past.events), found, as_json=as_json)
+        return 0 if all(STATUS[one.outcome] == "ok" for one in found) else FAILED
     work = _forked(setting, own, host, wish, past, is_quiet=quiet)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
 
@@ -131,15 +151,7 @@ async def _forked(
 ) -> tuple[Outcome, int]:
     """Run a fork in the foreground. Return the outcome of its last ask and the exit code."""
     async with setting.runtime(own) as runtime:
-        session = await runtime.fork(
-            wish.session_id,
-            host,
-            at=wish.at,
-            changes=wish.changes,
-            limits=changed_limits(past.events, setting.limits),
-            effects=wish.effects,
-            until=wish.until,
-        )
+        session = await _fork(runtime, setting, host, wish, past)
         rows = [row async for row in runtime.sessions(limit=1)]
         title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{rows[0].base}"
         found = await attend(
@@ -148,6 +160,37 @@ async def _forked(
         if not is_quiet:
             talk(await _told(session))
         return found
+
+
+async def _fork(
+    runtime: Runtime, setting: Setting, host: Agent, wish: _Wish, past: RecordedSession
+) -> Session:
+    return await runtime.fork(
+        wish.session_id,
+        host,
+        at=wish.at,
+        changes=wish.changes,
+        limits=changed_limits(past.events, setting.limits),
+        effects=wish.effects,
+        until=wish.until,
+    )
+
+
+async def _all_forked(
+    setting: Setting, own: ModelChoice | None, host: Agent, wish: _Wish, past: RecordedSession, count: int
+) -> list[Variant]:
+    """Run several forks at once, without a tree. Return the figures of each."""
+    async with setting.runtime(own) as runtime:
+        return await asyncio.gather(*(_one_of_all(runtime, setting, host, wish, past) for _ in range(count)))
+
+
+async def _one_of_all(
+    runtime: Runtime, setting: Setting, host: Agent, wish: _Wish, past: RecordedSession
+) -> Variant:
+    session = await _fork(runtime, setting, host, wish, past)
+    await _last_outcome(session)
+    await session.close()
+    return variant_of(session.session_id, [event async for event in session.events()])
 
 
 async def _last_outcome(session: Session) -> Outcome:

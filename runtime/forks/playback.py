@@ -89,6 +89,10 @@ class LivePlayback(TimerPort):
         if request.recipient not in self._ports or request.seq in self._reused:
             return True
         found = self.plan.admit(request, self._board.gate)
+        if isinstance(found, Reuse) and not found.found.was_started:
+            self.plan.hold(request, found.found)
+            self.schedule()
+            return False
         if isinstance(found, Reuse):
             self._reused[request.seq] = found.found
             return True

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
@@ -65,11 +64,6 @@ async def question_of(session: Session) -> Approval:
     raise AssertionError("no question")
 
 
-def called(events: list[Event]) -> CallTool:
-    (found,) = [one.body for one in events if isinstance(one.body, CallTool) and one.body.tool == "send"][-1:]
-    return found
-
-
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_person_decides_about_a_call_without_a_recorded_result(yes: bool) -> None:
     async def work() -> None:
@@ -96,7 +90,7 @@ def test_a_person_decides_about_a_call_without_a_recorded_result(yes: bool) -> N
     asyncio.run(work())
     events = events_of(log, "f")
     assert len(SENT) == (2 if yes else 1)
-    begin = next(one.body.at for one in events if one.kind == "Forked")
+    begin = next(one.seq for one in events if one.kind == "Forked")
     started = [one for one in events[begin:] if isinstance(one.body, ToolStarted)]
     returned = [one.body for one in events[begin:] if isinstance(one.body, ToolReturned)][-1]
     assert isinstance(returned, ToolReturned)
