@@ -23,7 +23,7 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
-    state: the keys of the shared state.
+    state: the keys of the shared state. format: of the messages that follow.
     """
 
     rules: int
@@ -35,6 +35,7 @@ class SessionOpened(RichMessage, frozen=True):
     metadata: Json = NULL
     capacity: tuple[str, ...] = ()
     state: tuple[StateKey, ...] = ()
+    format: str = "1.0"
 
 
 @final
@@ -45,7 +46,8 @@ class Resumed(RichMessage, frozen=True):
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
-    reopens: continues a closed session. state: further keys of the shared state.
+    reopens: continues a closed session. state: further keys of the shared state. format: as in
+    `SessionOpened`.
     """
 
     rules: int
@@ -58,6 +60,7 @@ class Resumed(RichMessage, frozen=True):
     capacity: tuple[str, ...] | None = None
     reopens: bool = False
     state: tuple[StateKey, ...] = ()
+    format: str = "1.0"
 
 
 @final

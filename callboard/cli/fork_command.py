@@ -114,9 +114,9 @@ def fork(
     changes = dict(map(_change, sets))
     wish = _Wish(name, at, changes, effects, until)
     if count > 1:
-        found = event_loop.run(_all_forked(setting, own, host, wish, past, count))
-        emit_variants(variant_of(name, past.events), found, as_json=as_json)
-        return 0 if all(STATUS[one.outcome] == "ok" for one in found) else FAILED
+        forks = event_loop.run(_all_forked(setting, own, host, wish, past, count))
+        emit_variants(variant_of(name, past.events), forks, as_json=as_json)
+        return 0 if all(STATUS[one.outcome] == "ok" for one in forks) else FAILED
     work = _forked(setting, own, host, wish, past, is_quiet=quiet)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
 

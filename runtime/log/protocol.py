@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import (
     WrongHead,
 )
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.upcasters import why_unreadable
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 
@@ -247,6 +248,15 @@ def check_rules(session_id: str, seq: int, rules: int) -> None:
     if rules > RULES:
         said = f"session {session_id} lives by rules {rules}, this callboard knows up to {RULES}"
         raise CorruptLog(f"{said}; use a newer one", session_id, seq)
+
+
+def check_format(session_id: str, seq: int, written: str) -> None:
+    """Refuse a session of a newer format than this callboard reads. Raises CorruptLog.
+
+    One of a newer minor format is read: an event that this callboard does not know is refused by itself.
+    """
+    if why := why_unreadable(written):
+        raise CorruptLog(f"session {session_id} {why}", session_id, seq)
 
 
 def no_session(session_id: str) -> SessionNotFound:

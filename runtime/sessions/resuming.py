@@ -26,10 +26,11 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
+from callboard.actors.protocol.upcasters import FORMAT
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
+from callboard.runtime.log.protocol import EventLog, Head, Stored, check_format, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
@@ -161,6 +162,7 @@ def _spoken_for(
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
+    check_format(session_id, seq, body.format)
     if body.state:
         # A key that is declared again keeps its first declaration, as in the shared state itself.
         keys = {key.name: key for key in body.state}
@@ -274,7 +276,13 @@ def continuation(
     state = tuple(key for key in now.state if key.name not in recorded.state)
     if not changes(recorded, now):
         return Resumed(
-            RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens, state=state
+            RULES,
+            limits=limits,
+            extend_ms=extend_ms,
+            capacity=capacity,
+            reopens=reopens,
+            state=state,
+            format=FORMAT,
         )
     return Resumed(
         RULES,
@@ -287,6 +295,7 @@ def continuation(
         capacity=capacity,
         reopens=reopens,
         state=state,
+        format=FORMAT,
     )
 
 

@@ -130,7 +130,7 @@ def test_a_wish_that_cannot_be_met_says_what_to_write(
 def test_several_forks_are_compared_in_a_table(callboard: Callboard, log: str) -> None:
     (origin,) = ids(callboard, log)
     options = ("--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log, "--effects", "live")
-    done = callboard("fork", origin, *options, "--n", "3")
+    done = callboard("fork", f"{origin}#2", *options, "--n", "3")
     assert done.exit_code == 0, done.stderr
     heading, first, *rows = done.stdout.splitlines()
     assert heading.split() == [
@@ -145,12 +145,12 @@ def test_several_forks_are_compared_in_a_table(callboard: Callboard, log: str) -
         "TEXT",
     ]
     assert first.split()[:2] == [origin, "answered"]
-    assert [row.split()[1:5] for row in rows] == [["answered", "9", "3", "5"]] * 3
+    assert [row.split()[1:5] for row in rows] == [["answered", "9", "3", "6"]] * 3
     assert all(row.endswith("All is hot.") for row in rows)
-    done = callboard("fork", origin, *options, "--n", "2", "--json")
+    done = callboard("fork", f"{origin}#2", *options, "--n", "2", "--json")
     shown = json.loads(done.stdout)
     assert shown["origin"]["session"] == origin
-    assert [(one["called"], one["reused"]) for one in shown["forks"]] == [(3, 5)] * 2
+    assert [(one["called"], one["reused"]) for one in shown["forks"]] == [(3, 6)] * 2
     assert len(ids(callboard, log)) == 6
     assert callboard("verify", "--all", "--log", log).exit_code == 0
 
