@@ -30,6 +30,7 @@ _HOMES = {
         "MissingDeps",
         "MissingExtra",
         "MissingKey",
+        "MissingProgram",
         "MissingType",
         "MisuseError",
         "NotApproved",

@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
+from callboard.actors.protocol.errors import MissingProgram as MissingProgram
 from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import NotApproved as NotApproved
@@ -169,6 +170,7 @@ __all__ = [
     "MissingDeps",
     "MissingExtra",
     "MissingKey",
+    "MissingProgram",
     "MissingType",
     "MisuseError",
     "Model",

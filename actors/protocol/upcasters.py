@@ -39,7 +39,7 @@ UPCASTERS: dict[str, Upcaster] = {}
 STEPS_MAX: Final = 100
 """Upcasters for one body. A longer chain goes round in a circle."""
 
-T = TypeVar("T", bytes, str)
+T = TypeVar("T", bound=bytes | str)
 
 _FORMAT: Final = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

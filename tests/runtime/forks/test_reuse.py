@@ -9,9 +9,9 @@ from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.errors import MissingProgram, MisuseError, UnknownName
 from callboard.actors.protocol.port_messages import ApprovalGiven, SchemaChecked, ToolReturned
+from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
-from callboard.runtime.contexts import ContextRequest
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import call, calls, say
 from callboard.runtime.programs.context import ProgramContext
