@@ -6,12 +6,21 @@
 import pytest
 
 from callboard.replay.testing.sessions.scenario import Scenario
+from tests.effort import long_search
 from tests.mutants.exhaustion import LONG, SMALL, exhaust
 from tests.mutants.scenarios_background import crowded
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["wait for one", "words at the cap", "one slot", "small budget"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wait for one",
+        "small budget",
+        pytest.param("words at the cap", marks=long_search),
+        pytest.param("one slot", marks=long_search),
+    ],
+)
 def test_every_order_and_every_crash_of_a_small_session_keeps_all_rules(name: str) -> None:
     found = exhaust(SMALL[name](), 2_000)
     assert not found.faults

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.effort import effort
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import MUTANTS, ORIGINS
 from tests.mutants.test_mutants import child
@@ -26,7 +27,7 @@ def test_the_unchanged_core_passes_the_tests_of_origins() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ORIGINS)
+@pytest.mark.parametrize("name", list(ORIGINS)[: effort(suite=2, campaign=len(ORIGINS))])
 def test_a_test_of_origins_finds_the_mutant(name: str) -> None:
     told = child("core", name, "origins")
     assert told["killed"], f"{name} survives"

@@ -72,7 +72,7 @@ def test_the_same_error_twice_is_found() -> None:
 def test_a_failure_below_an_answer_is_found() -> None:
     def policy(request: ModelRequest) -> Step:
         if request.profile == "clerk":
-            return fail("invalid_request_error")
+            return fail("invalid_request_error", is_retryable=False)
         return call("task", agent="clerk", prompt="Go") if request.turn == 1 else say("All is well.")
 
     clerk = Agent("clerk", description="Finds.")
@@ -84,7 +84,9 @@ def test_a_failure_below_an_answer_is_found() -> None:
 def test_an_ask_that_failed_is_the_first_finding_with_its_reason() -> None:
     def policy(request: ModelRequest) -> Step:
         return (
-            fail("invalid_request_error", "no such model") if request.turn == 3 else call("broken", key="A")
+            fail("invalid_request_error", "no such model", is_retryable=False)
+            if request.turn == 3
+            else call("broken", key="A")
         )
 
     recording = record(policy, Agent("host", tools=[broken]), "Look.")
@@ -118,7 +120,7 @@ def test_a_failure_that_the_ask_shares_is_not_below_an_answer() -> None:
     def policy(request: ModelRequest) -> Step:
         if request.profile == "host" and request.turn == 1:
             return call("task", agent="clerk", prompt="Go")
-        return fail("invalid_request_error")
+        return fail("invalid_request_error", is_retryable=False)
 
     clerk = Agent("clerk", description="Finds.")
     assert "failed_below_ok" not in kinds(record(policy, Agent("host", agents=[clerk]), "Go."))

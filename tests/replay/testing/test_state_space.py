@@ -7,6 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, ProgramWorld, Send
+from tests.effort import long_search
 from tests.replay.testing.network import Network, NetworkWorld
 from tests.replay.testing.programs import Silent, collector
 from tests.replay.testing.state_space import Reached, reach
@@ -99,7 +100,7 @@ def test_two_phase_commit_of_three_has_288_states() -> None:
     assert reach(two_phase_commit(3).world).states == 288
 
 
-@pytest.mark.slow
+@long_search
 def test_two_phase_commit_of_five_has_8832_states() -> None:
     assert reach(two_phase_commit(5).world).states == 8_832
 

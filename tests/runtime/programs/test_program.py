@@ -294,18 +294,20 @@ async def test_a_resumed_program_goes_on_where_it_was() -> None:
 
 @live
 async def test_an_answer_of_the_grace_is_received_after_its_timeout() -> None:
+    leaving = asyncio.Event()
+
     @tool(effect="read")
     async def quick() -> str:
-        """Return soon."""
-        await asyncio.sleep(0.1)
+        """Return in the grace."""
+        await leaving.wait()
         return "in time"
 
     @program(tools=[quick])
     async def host(ctx: ProgramContext, prompt: str) -> str:
         if prompt == "timeout":
-            async with asyncio.timeout(0.4):
+            async with asyncio.timeout(1):
                 return await ctx.call(quick)
-        return await asyncio.wait_for(ctx.call(quick), 0.4)
+        return await asyncio.wait_for(ctx.call(quick), 1)
 
     async def resumed(form: str) -> Outcome:
         log = MemoryLog()
@@ -313,14 +315,18 @@ async def test_an_answer_of_the_grace_is_received_after_its_timeout() -> None:
             session = await runtime.open(host)
             asking = asyncio.create_task(session.ask(form))
             await until(lambda: called(log, session))
-            await session.detach(grace_s=5)
+            detaching = asyncio.create_task(session.detach(grace_s=5))
+            await asyncio.sleep(0)
+            leaving.set()
+            await detaching
         with pytest.raises(SessionDetached):
             await asking
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
         async with Runtime(log, model=MODEL) as runtime:
             return await (await runtime.resume(session.session_id, host)).outcome
 
     for form in ("timeout", "wait_for"):
+        leaving.clear()
         outcome = await resumed(form)
         assert (outcome.kind, outcome.text) == ("answered", "in time")
 

@@ -20,7 +20,7 @@ from callboard.replay.testing.sessions.capacity_world import (
 )
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
-from tests.effort import effort
+from tests.effort import effort, long_search
 from tests.mutants.scenarios_capacity import (
     SHARED,
     SMALL,
@@ -56,7 +56,11 @@ def until(world: CapacityWorld, session: str, kind: type) -> None:
         world.make(next(move for move in world.moves() if move.strand.startswith(f"{session}/")))
 
 
-@pytest.mark.parametrize("small", SMALL, ids=lambda small: small.__name__)
+@pytest.mark.parametrize(
+    "small",
+    [pytest.param(one, marks=long_search) if one is detach_twice else one for one in SMALL],
+    ids=lambda small: small.__name__,
+)
 def test_no_order_of_two_sessions_breaks_a_rule(small: Any) -> None:
     found = explore(
         CapacityWorlds(small()), capacity_monitors(), Plan("exhaustive", runs=5_000, bounds=BOUNDS)

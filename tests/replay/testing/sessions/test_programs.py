@@ -21,6 +21,7 @@ from callboard.replay.testing.sessions.resumes import check_resumes
 from callboard.replay.testing.sessions.scenario import Scenario, ask, program_profile
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
+from tests.effort import effort
 from tests.mutants.campaign import without_faults
 from tests.mutants.scenarios_programs import PROGRAMS
 
@@ -85,9 +86,10 @@ def test_logs_of_programs_are_verified(name: str) -> None:
     assert Verifier(world.log).run() is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_prefix_of_a_session_of_programs_resumes_to_a_good_end(name: str) -> None:
     scenario = without_faults(PROGRAMS[name])
     log = SessionWorld(scenario).run(in_random_order(3)).log
-    assert check_resumes(scenario, log, in_random_order(1)) == []
+    # Every fifth prefix in the suite, for each takes a whole session; all of them in the campaign.
+    for length in range(0, len(log) + 1, effort(suite=5, campaign=1)):
+        assert check_resumes(scenario, log[:length], in_random_order(1), start=length) == []
