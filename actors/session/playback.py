@@ -161,26 +161,30 @@ class Playback:
 
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events of the fork itself, after the end of an earlier process: what it has used up."""
-        effects: dict[int, bool] = {}  # the calls of tools with an effect: whether they may have run
         for event in events:
-            body = event.body
-            if isinstance(body, CallTool) and body.effect != "read":
-                effects[event.seq] = body.effect == "idempotent" and self.effects != "recorded"
-            elif isinstance(body, ToolStarted):
-                effects[event.cause] = True
-            elif (
-                isinstance(body, ToolReturned)
-                and effects.pop(event.cause, None) is not None
-                and not body.reused
-            ):
-                # Any word of it may be that of a person who said no; but then the tools are only run again.
-                self.is_after_effect |= body.status not in _UNRUN
-            elif event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
+            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
                 self.inputs.pop()
-            if reused := getattr(body, "reused", 0):
+            if reused := getattr(event.body, "reused", 0):
                 self.recorded.use_up(reused)
-        open_effects = (self._keys.get(seq, ()) for seq, may_have_run in effects.items() if may_have_run)
-        self.is_after_effect |= any(not self.recorded.answers.get(key) for key in open_effects)
+        self._note_effects(events)
+
+    def _note_effects(self, events: Sequence[Event]) -> None:
+        """Note whether a tool with an effect may have run in an earlier process."""
+        may_run: dict[int, bool] = {}  # the open calls of tools with an effect
+        for event in events:
+            match event.body:
+                case CallTool(effect="write" | "idempotent" as effect):
+                    may_run[event.seq] = effect == "idempotent" and self.effects != "recorded"
+                case ToolStarted():
+                    may_run[event.cause] = True
+                case ToolReturned(reused=0, status=status) if event.cause in may_run:
+                    # An error may be the word of a person who said no: then the `read` tools run again.
+                    self.is_after_effect |= status not in _UNRUN
+                    del may_run[event.cause]
+                case ToolReturned():
+                    may_run.pop(event.cause, None)
+        keys = (self._keys.get(seq, ()) for seq, may in may_run.items() if may)
+        self.is_after_effect |= any(not self.recorded.answers.get(key) for key in keys)
 
     # --- requests -----------------------------------------------------------------
 
@@ -343,11 +347,6 @@ class Playback:
             return None
         when, timer = min(due)
         return Fire(timer, self._timers.pop(timer).request, when)
-
-
-def _takes(effects: dict[int, bool], seq: int) -> bool:
-    """Take a call that has its answer out. Return False if it is none of these."""
-    return effects.pop(seq, None) is not None
 
 
 def _is_read(request: Event) -> bool:

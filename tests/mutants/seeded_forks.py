@@ -103,8 +103,8 @@ PLAYBACK: Final = (
         "effect-forgotten-at-the-restart",
         "A new process gives recorded results of read tools after a tool with an effect has run.",
         "session.playback",
-        "                self.is_after_effect |= body.status not in _UNRUN\n",
-        "                pass\n",
+        "                    self.is_after_effect |= status not in _UNRUN\n",
+        "                    pass\n",
     ),
     Mutant(
         "inputs-at-once",
@@ -117,8 +117,8 @@ PLAYBACK: Final = (
         "inputs-again-after-the-restart",
         "A new process posts the inputs of the client from the beginning.",
         "session.playback",
-        "            elif event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:\n",
-        "            elif not self.inputs and event.body == self.inputs[-1].body:\n",
+        "            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:\n",
+        "            if event.sender == CLIENT and not self.inputs:\n",
     ),
     Mutant(
         "approval-without-a-result",

@@ -29,6 +29,7 @@ from callboard.replay.testing.sessions.monitors import (
     Requests,
     SessionMonitor,
 )
+from callboard.replay.testing.sessions.scripted_session import Effect
 from callboard.replay.testing.sessions.world import SessionWorld
 
 _Finds = Callable[[ForkWorld], Iterator[str]]
@@ -46,55 +47,62 @@ class ForkMonitor(SessionMonitor):
         super().__init__(name, rule, breach)
 
 
+def _results(world: ForkWorld) -> list[tuple[Event, ToolReturned]]:
+    """Return the answers of tools of the fork itself."""
+    return [(one, one.body) for one in world.own_events if isinstance(one.body, ToolReturned)]
+
+
+def _replies(world: ForkWorld) -> list[tuple[Event, ModelReplied]]:
+    """Return the answers of models of the fork itself."""
+    return [(one, one.body) for one in world.own_events if isinstance(one.body, ModelReplied)]
+
+
+def _programs(world: ForkWorld) -> set[str]:
+    """Return the addresses of programs."""
+    begins = ((one.recipient, one.body) for one in world.log if isinstance(one.body, Begin))
+    return {address for address, begin in begins if begin.model.is_program}
+
+
+def _effects(world: ForkWorld) -> list[Effect]:
+    """Return the runs of tools with an effect."""
+    return [one for one in world.effects if one.effect != "read"]
+
+
+def _live(world: ForkWorld) -> set[int]:
+    return {event.seq for event in world.live}
+
+
 def _run_effects(world: ForkWorld) -> Iterator[str]:
-    if world.fork.effects != "recorded":
-        return
-    for one in world.effects:
-        if one.effect != "read":
-            yield f"{one.tool} of {one.address}, turn {one.turn}, has run"
+    ran = _effects(world) if world.fork.effects == "recorded" else []
+    yield from (f"{one.tool} of {one.address}, turn {one.turn}, has run" for one in ran)
 
 
 def _run_twice(world: ForkWorld) -> Iterator[str]:
-    ran: set[tuple[str, int, int]] = set()
-    for one in world.effects:
-        call = (one.address, one.turn, one.call)
-        if one.effect == "write" and call in ran:
-            yield f"{one.tool} of {one.address}, turn {one.turn}, has run twice"
-        ran.add(call)
-    for event in world.own_events:
-        body = event.body
-        if isinstance(body, ToolReturned) and body.reused and (event.recipient, body.turn, body.call) in ran:
+    writes = [one[:3] for one in world.effects if one.effect == "write"]
+    yield from (f"call {one} has run twice" for one in set(writes) if writes.count(one) > 1)
+    ran = {one[:3] for one in world.effects}
+    for event, body in _results(world):
+        if body.reused and (event.recipient, body.turn, body.call) in ran:
             yield f"event {event.seq} is a recorded result of a call that has run"
 
 
 def _unpaid(world: ForkWorld) -> Iterator[str]:
-    live = {event.seq for event in world.live}
-    steps = {event.recipient for event in world.log if _is_program(event)}
-    for event in world.own_events:
-        body = event.body
-        if not isinstance(body, ModelReplied) or event.recipient in steps or body.status != "ok":
-            continue
-        if (event.cause in live) == bool(body.reused):
-            yield f"event {event.seq} is {'reused' if body.reused else 'paid'}, and its call was " + (
-                "made" if event.cause in live else "not made"
-            )
-
-
-def _is_program(event: Event) -> bool:
-    return isinstance(event.body, Begin) and event.body.model.is_program
+    live, programs = _live(world), _programs(world)
+    for event, body in _replies(world):
+        is_paid = event.cause in live
+        if body.status == "ok" and event.recipient not in programs and is_paid == bool(body.reused):
+            yield f"event {event.seq}: its call was made: {is_paid}; it is marked as reused: {not is_paid}"
 
 
 def _lost(world: ForkWorld) -> Iterator[str]:
-    live = {event.seq for event in world.live}
-    for event in world.own_events:
-        body = event.body
-        if isinstance(body, ModelReplied) and body.status == "lost" and event.cause not in live:
+    live, ran = _live(world), {one.address for one in world.effects}
+    for event, reply in _replies(world):
+        if reply.status == "lost" and event.cause not in live:
             yield f"event {event.seq} is the loss of a call that was not made"
-        if isinstance(body, ToolReturned) and body.status == "interrupted" and not body.reused:
-            request = world.log[event.cause - 1]
-            has_run = any(one.address == request.sender for one in world.effects)
-            if request.seq > world.base and not has_run:
-                yield f"event {event.seq} is the interruption of a call that has not run"
+    for event, body in _results(world):
+        is_new = body.status == "interrupted" and not body.reused and event.cause > world.base
+        if is_new and event.recipient not in ran:
+            yield f"event {event.seq} is the interruption of a call that has not run"
 
 
 def _back_in_time(world: ForkWorld) -> Iterator[str]:
@@ -104,34 +112,25 @@ def _back_in_time(world: ForkWorld) -> Iterator[str]:
 
 
 def _other_content(world: ForkWorld) -> Iterator[str]:
-    origin = world.fork.origin
     changed = {one.replaces: one.value for one in world.fork.planned.changes}
-    for event in world.own_events:
-        body = event.body
-        reused: int = getattr(body, "reused", 0)
-        if not reused:
-            continue
-        was = origin[reused - 1].body
-        value = changed.get(reused)
-        if isinstance(body, ToolReturned) and isinstance(was, ToolReturned):
-            is_same = bytes(body.output) == bytes(was.output if value is None else value)
-        else:
-            assert isinstance(body, ModelReplied)
-            assert isinstance(was, ModelReplied)
-            is_same = value is not None or replace(body, reused=0) == was
-        if not is_same:
-            yield f"event {event.seq} is not what event {reused} of the recording says"
+    for event, body in _results(world):
+        was = world.fork.origin[body.reused - 1].body
+        if body.reused and isinstance(was, ToolReturned):
+            wanted = changed.get(body.reused, was.output)
+            if bytes(body.output) != bytes(wanted):
+                yield f"event {event.seq} is not what event {body.reused} of the recording says"
+    for event, reply in _replies(world):
+        is_same = replace(reply, reused=0) == world.fork.origin[reply.reused - 1].body
+        if reply.reused and reply.reused not in changed and not is_same:
+            yield f"event {event.seq} is not what event {reply.reused} of the recording says"
 
 
 def _other_request(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded answers that were given to another request."""
     origin = world.fork.origin
-    for event in world.own_events:
-        reused: int = getattr(event.body, "reused", 0)
-        if not reused:
-            continue
-        mine, theirs = world.log[event.cause - 1], origin[origin[reused - 1].cause - 1]
-        if _named(mine, world.log) != _named(theirs, origin):
+    for event, body in (*_results(world), *_replies(world)):
+        theirs = origin[origin[body.reused - 1].cause - 1]
+        if body.reused and _named(world.log[event.cause - 1], world.log) != _named(theirs, origin):
             yield f"event {event.seq} is the answer to another request, event {theirs.seq} of the recording"
 
 
@@ -140,44 +139,41 @@ def _named(request: Event, log: Sequence[Event]) -> object:
     body = request.body
     if isinstance(body, CallTool):
         return request.sender, body.tool, bytes(body.arguments), body.given
-    assert isinstance(body, CallModel)
-    wish = log[body.request - 1].body
-    return body.agent, getattr(wish, "digest", "")
+    return getattr(log[getattr(body, "request", 1) - 1].body, "digest", "")
 
 
 def _reused_steps(world: ForkWorld) -> Iterator[str]:
-    programs = {event.recipient for event in world.log if _is_program(event)}
-    for event in world.own_events:
-        if isinstance(event.body, ModelReplied) and event.recipient in programs and event.body.reused:
+    programs = _programs(world)
+    for event, body in _replies(world):
+        if body.reused and event.recipient in programs:
             yield f"event {event.seq} is a recorded step of the program {event.recipient}"
 
 
 def _approved_alone(world: ForkWorld) -> Iterator[str]:
     """Yield the approvals that were given again for a call without a recorded result."""
-    live = {event.seq for event in world.live}
-    given: set[tuple[str, int, int]] = set()
-    for event in world.own_events:
-        body = event.body
-        if isinstance(body, ApprovalGiven):
-            is_again = event.cause not in live and not body.permission
-            if is_again and body.verdict == "approved":
-                given.add((event.recipient, body.turn, body.call))
-        elif isinstance(body, ToolReturned) and not (body.reused or body.status == "cancelled"):
-            call = (event.recipient, body.turn, body.call)
-            yield from [f"event {event.seq}: no person has approved its call here"] * (call in given)
+    live, own = _live(world), world.own_events
+    answers = ((one, one.body) for one in own if isinstance(one.body, ApprovalGiven))
+    given = {
+        (event.recipient, body.turn, body.call)
+        for event, body in answers
+        if body.verdict == "approved" and not body.permission and event.cause not in live
+    }
+    for event, body in _results(world):
+        is_new = not body.reused and body.status != "cancelled"
+        if is_new and (event.recipient, body.turn, body.call) in given:
+            yield f"event {event.seq}: no person has approved its call here"
 
 
 def _other_state(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded results of tools that would have read another shared state."""
     origin = world.fork.origin
-    for event in world.own_events:
-        body = event.body
-        if isinstance(body, ToolReturned) and body.reused and body.state_read:
-            mine = states_at(world.log, [event.cause])[event.cause]
-            cause = origin[body.reused - 1].cause
-            theirs = states_at(origin, [cause])[cause]
-            if any(mine.get(key) != theirs.get(key) for key in body.state_read):
-                yield f"event {event.seq} has read {mine} where the recorded result has read {theirs}"
+    for event, body in _results(world):
+        read = body.state_read if body.reused else ()
+        mine = states_at(world.log, [event.cause] if read else [])
+        cause = origin[body.reused - 1].cause
+        theirs = states_at(origin, [cause] if read else [])
+        if any(mine[event.cause].get(key) != theirs[cause].get(key) for key in read):
+            yield f"event {event.seq} has read another state than the recorded result"
 
 
 def _other_tail(world: ForkWorld) -> Iterator[str]:
@@ -187,57 +183,36 @@ def _other_tail(world: ForkWorld) -> Iterator[str]:
     was = [with_by(one.body) for one in world.fork.origin if isinstance(one.body, AskEnded)]
     if len(was) < sum(isinstance(one.body, Ask) for one in world.fork.origin):
         return  # a recording that was cut short goes on with new answers
-    if world.live:
-        yield f"a port has worked on event {world.live[0].seq}, {world.live[0].kind}"
+    yield from (f"a port has worked on event {one.seq}, {one.kind}" for one in world.live)
     if world.asks_ended() != was:
         yield "the outcomes are other ones than in the recording"
 
 
-def _changes_missing(world: ForkWorld) -> Iterator[str]:
-    """Yield the changes that a fork began before, reached, and did not make."""
-    for change in world.fork.planned.changes:
-        asked = [
-            event
-            for event in world.own_events
-            if isinstance(event.body, ToolReturned) and event.body.reused == change.replaces
-        ]
-        for event in asked:
-            assert isinstance(event.body, ToolReturned)
-            if bytes(event.body.output) != bytes(change.value):
-                yield f"event {event.seq} has the recorded result in place of the changed one"
-
-
 def _after_effect(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded results of `read` tools that were asked for after a tool with an effect had run."""
-    ran = [
-        began
-        for one, began in zip(world.live, world.began, strict=True)
-        if isinstance(one.body, CallTool) and one.body.effect != "read"
-    ]
-    for event in world.own_events:
-        body, request = event.body, world.log[event.cause - 1]
-        is_read = isinstance(request.body, CallTool) and request.body.effect == "read"
-        if isinstance(body, ToolReturned) and body.reused and is_read and ran and request.seq > ran[0]:
+    calls = zip(world.live, world.began, strict=True)
+    ran = [began for one, began in calls if getattr(one.body, "effect", "read") != "read"]
+    first = min(ran, default=len(world.log))
+    for event, body in _results(world):
+        is_read = getattr(world.log[event.cause - 1].body, "effect", "") == "read"
+        if body.reused and is_read and event.cause > first:
             yield f"event {event.seq} is a recorded result, and a tool with an effect ran before its call"
 
 
-def _asks_after_need(world: ForkWorld) -> Iterator[str]:
-    """Yield model calls that an ask makes after it needed an effect."""
-    need = 0
+def _turns_after_need(world: ForkWorld) -> Iterator[str]:
+    """Yield the turns of agents that need an effect, in the same ask, and the asks that end well."""
+    need: dict[str, int] = {}
     for event in world.own_events:
         body = event.body
-        if isinstance(body, ToolReturned) and body.status == "needs_effect":
-            need = need or event.seq
-        elif isinstance(body, AskEnded):
-            if need and body.kind in ("answered", "reported"):
-                yield f"event {event.seq} ends an ask as {body.kind}, and event {need} needs an effect"
-            need = 0
-        elif isinstance(body, CallModel) and need and _is_same(world.log, need, body.agent):
-            yield f"event {event.seq} is a turn of {body.agent}, after event {need} needs an effect"
-
-
-def _is_same(log: list[Event], need: int, agent: str) -> bool:
-    return log[need - 1].recipient == agent
+        match body:
+            case ToolReturned(status="needs_effect"):
+                need.setdefault(event.recipient, event.seq)
+            case CallModel(agent=agent) if agent in need:
+                yield f"event {event.seq} is a turn of {agent}, after event {need[agent]} needs an effect"
+            case AskEnded():
+                if need and body.kind in ("answered", "reported"):
+                    yield f"event {event.seq} ends an ask as {body.kind}, which needs an effect"
+                need.clear()
 
 
 FORK_RULES: Final = (
@@ -252,9 +227,8 @@ FORK_RULES: Final = (
     ForkMonitor("approvals", "An approval is given again only with the result of its call.", _approved_alone),
     ForkMonitor("same-state", "A recorded result is given where its tool would read the same.", _other_state),
     ForkMonitor("same-tail", "A fork without a change repeats the recording and asks nothing.", _other_tail),
-    ForkMonitor("changes", "A changed result is given in place of the recorded one.", _changes_missing),
     ForkMonitor("fresh-reads", "After a live effect no result of a read tool is reused.", _after_effect),
-    ForkMonitor("needs-effect", "An agent that needs an effect takes no further turn.", _asks_after_need),
+    ForkMonitor("needs-effect", "An agent that needs an effect takes no further turn.", _turns_after_need),
 )
 
 
