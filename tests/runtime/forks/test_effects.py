@@ -344,3 +344,26 @@ def test_a_fork_without_a_change_costs_nothing_wherever_its_process_ends() -> No
 
 def is_closed(log: MemoryLog, name: str) -> bool:
     return events_of(log, name)[-1].kind == "SessionClosed"
+
+
+def test_a_fork_goes_on_after_its_origin_was_deleted() -> None:
+    log = MemoryLog()
+
+    async def leave() -> None:
+        session, runtime, _ = await asking(log)
+        await question_of(session)
+        await runtime.aclose()
+
+    async def go_on() -> None:
+        async with Runtime(log, model=Counted(reporting)) as runtime, asyncio.timeout(10):
+            await runtime.delete("origin", forks="keep")
+            session = await runtime.resume("f", host_of())
+            (await question_of(session)).approve()
+            assert (await session.outcome).kind == "answered"
+            await session.close()
+
+    asyncio.run(recorded(log, reporting))
+    asyncio.run(leave())
+    asyncio.run(go_on())
+    assert len(SENT) == 2
+    events_of(log, "f")
