@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
-from callboard.actors.protocol.client_messages import RevokePermission
+from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -31,7 +31,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
-from callboard.actors.session.shared_state import NO_STATE, STATE_KINDS
+from callboard.actors.session.shared_state import NO_STATE
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
     **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
@@ -54,10 +54,9 @@ class OpenRequests:
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
-        if take := _TAKES.get(type(event.body)):
-            take(self, event, event.body)
-        if type(event.body) in STATE_KINDS:
-            self._shared = self._shared.after(event)
+        body = event.body
+        if take := _TAKES.get(type(body)):
+            take(self, event, body)
 
     def broken_rule(self, event: Event) -> str:
         """Return the rule that an event of a port or a client breaks, or nothing."""
@@ -73,19 +72,20 @@ class OpenRequests:
         request, repeated = self._open.get(answer.cause, (None, ()))
         if request is None or type(request.body) is not kind:
             return "an answer needs a request that has no answer yet"
-        if _values(answer.body, names) != repeated:
+        body = answer.body
+        if _getter(names)(body) != repeated:
             return f"an answer repeats {' and '.join(names)} of its request"
-        if not self._is_permitted(request, answer):
+        if type(body) is ApprovalGiven and not self._is_permitted(request, body):
             return "an approval by permission names one that holds for this call"
-        if isinstance(answer.body, ToolReturned) and self._shared.why_refused(answer.body.state_update):
+        if type(body) is ToolReturned and self._shared.why_refused(body.state_update):
             return "a tool updates keys that the session declares, with values of their types"
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"
 
-    def _is_permitted(self, request: Event, answer: Event) -> bool:
+    def _is_permitted(self, request: Event, given: ApprovalGiven) -> bool:
         """Return whether a permission that an approval names covers its call."""
-        given, asked = answer.body, request.body
-        if not isinstance(given, ApprovalGiven) or not isinstance(asked, RequestApproval):
+        asked = request.body
+        if not isinstance(asked, RequestApproval):
             return True
         held = self._permissions.covering(asked)
         return not given.permission or (held is not None and held.seq == given.permission)
@@ -98,7 +98,7 @@ class OpenRequests:
             if source.seq != getattr(body, row.through):
                 self._open[event.seq] = event, ()
                 return
-        self._open[event.seq] = event, _values(source.body, row.repeats)
+        self._open[event.seq] = event, _getter(row.repeats)(source.body)
 
     def _timer(self, event: Event, body: SetTimer) -> None:
         self._open[event.seq] = event, body.timer
@@ -109,6 +109,14 @@ class OpenRequests:
 
     def _answered(self, event: Event, body: AnyMessage) -> None:
         self._open.pop(event.cause, None)
+
+    def _returned(self, event: Event, body: ToolReturned) -> None:
+        self._open.pop(event.cause, None)
+        if body.state_update:
+            self._shared = self._shared.after(event)
+
+    def _declare(self, event: Event, body: AnyMessage) -> None:
+        self._shared = self._shared.after(event)
 
     def _approved(self, event: Event, body: ApprovalGiven) -> None:
         request, _ = self._open.pop(event.cause, (None, ()))
@@ -130,6 +138,8 @@ class OpenRequests:
 _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
     **dict.fromkeys(PORT_REQUESTS, OpenRequests._request),
     **dict.fromkeys((row.answer for row in PORT_REQUESTS.values()), OpenRequests._answered),
+    ToolReturned: OpenRequests._returned,
+    **dict.fromkeys((SessionOpened, Resumed, Forked), OpenRequests._declare),
     ApprovalGiven: OpenRequests._approved,
     RevokePermission: lambda requests, event, body: requests._permissions.revoke(body.permission),
     **dict.fromkeys((TimerFired, CancelTimer), OpenRequests._timer_ended),
@@ -141,10 +151,7 @@ _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
 }
 
 
-def _values(body: object, names: tuple[str, ...]) -> object:
-    return _getter(names)(body)
-
-
 @cache
 def _getter(names: tuple[str, ...]) -> Callable[[object], object]:
+    """Return a function that gives the values of these fields of a message."""
     return attrgetter(*names)

@@ -9,17 +9,19 @@ closed. The log is read once; memory holds states, events that are not handled, 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
+from callboard.actors.protocol.addresses import PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.events import Event, Post, is_closed_after
+from callboard.actors.protocol.events import CLOSING_KINDS, Event, Post, is_closed_after
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests
+
+_ENDS: Final = CLOSING_KINDS | {AskEnded}
 
 Page: TypeAlias = Sequence[tuple[Event, bytes]]
 """Events that follow each other, each with its body as it is stored."""
@@ -72,14 +74,15 @@ class Verifier:
     def _take(self, event: Event, body: bytes) -> None:
         if self._due:
             self._compare(event, body)
-        elif is_decider(event.sender):
+        elif event.sender not in PORTS:
             self._decide_for(event)
             self._compare(event, body)
         elif rule := self._requests.broken_rule(event):
             _fail(unexpected(event, rule))
-        self._note_end(event)
+        if type(event.body) in _ENDS:
+            self._note_end(event)
         self._requests.take(event)
-        if is_decider(event.recipient):
+        if event.recipient not in PORTS:
             self._inboxes[event.recipient].append(event)
 
     def _note_end(self, event: Event) -> None:
@@ -97,7 +100,7 @@ class Verifier:
         if not self._due:
             _fail(extra(output))
         event, post = self._due.popleft()
-        if (output.sender, output.cause) != (event.recipient, event.seq):
+        if output.cause != event.seq or output.sender != event.recipient:
             _fail(missing(event, output.seq, post, output))
         if output.recipient != post.recipient or body != encode(post.body):
             _fail(changed(output, body, post))
@@ -110,7 +113,8 @@ class Verifier:
         if type(output.body) in ANSWERS or not is_known:
             self._refuse(output)
         event = self._next_for(output)
-        self._due.extend((event, post) for post in self._decide(event, (output,)))
+        for post in self._decide(event, (output,)):
+            self._due.append((event, post))
 
     def _next_for(self, output: Event) -> Event:
         """Take the event that an output answers, and those before it, which need no answer, off the inbox."""

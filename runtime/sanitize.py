@@ -55,6 +55,7 @@ def _dumped(model: object) -> object:
 
 
 _LARGE = "is too large: pass a file's path, or a part of it"
+_DEEP = "is nested too deeply, or contains itself"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -97,7 +98,9 @@ def to_json(
     if isinstance(value, msgspec.Raw):
         return check_json(bytes(value), max_bytes=max_bytes, max_depth=max_depth, what=what)
     try:
-        if type(value) is not str or len(value) > max_bytes:
+        if type(value) is dict:  # as nearly all arguments
+            _weigh_dict(value, max_depth, max_bytes)
+        elif type(value) is not str or len(value) > max_bytes:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
         if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
@@ -168,7 +171,7 @@ def _left(budget: int) -> int:
 
 def _inside(depth: int) -> int:
     if depth <= 0:
-        raise _Refused("is nested too deeply, or contains itself")
+        raise _Refused(_DEEP)
     return depth - 1
 
 
@@ -176,7 +179,9 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
     """Do as `_weigh_items` does, for a dict."""
     # Without a call for each text or number: most arguments are flat.
     key: object = None
-    depth = _inside(depth)
+    depth -= 1
+    if depth < 0:
+        raise _Refused(_DEEP)
     try:
         for key, item in value.items():
             if type(key) is not str and not isinstance(key, str):
@@ -185,6 +190,8 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
                 budget -= len(key) + len(item)
             elif type(item) is int:
                 budget -= len(key) + 1 + (item.bit_length() >> 2)
+            elif type(item) is dict:
+                budget = _weigh_dict(item, depth, budget - len(key))
             else:
                 budget = _weigh(item, depth, budget - len(key))
             if budget < 0:

@@ -40,14 +40,18 @@ from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Settled
 
 _NO_TEXT: Final = text_json("")
+_CARRIERS: Final = frozenset({Delegate, Wake})
+"""The messages of a reply's calls that can carry the settlement."""
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most, uses = state.limits.max_tool_calls or 1, with_specs(state, uses)
+    most, background = state.limits.max_tool_calls or 1, state.background
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
-    posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
+    posts: list[Post] = []
+    delegations: list[int] = []
+    tools_out, waiting, questions = 0, NO_CALLS, NO_CALLS
     for call, post in requests:
         if post.recipient == TOOLS:
             if tools_out == places:
@@ -56,14 +60,16 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
             tools_out += 1
         elif post.recipient == APPROVALS:
             questions = questions.put(call, True)
+        else:
+            delegations.append(call)
         posts.append(post)
-    delegations = _delegating(posts)
-    background, cancels, answers = open_waits(state, uses, own, posts, answers)
-    posts += cancels
+    if own or delegations:
+        background, cancels, answers = open_waits(state, uses, own, posts, answers)
+        posts += cancels
     state = replace(
         state,
         phase="acting",
-        uses=_kept(uses[:most], delegations),
+        uses=_kept(uses[:most], delegations) if delegations else uses[:most],
         refused=uses[most:],
         answers=answers,
         unanswered=len(requests) + background.waits.size,
@@ -74,22 +80,15 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         reports=reports,
         background=background,
     )
-    return (
-        (state, settled_in(state, _with_reserve(state, posts, delegations), settled))
-        if state.unanswered
-        else all_answered(state, settled)
-    )
-
-
-def _delegating(posts: list[Post]) -> list[int]:
-    """Return the calls that became a `Delegate`."""
-    return [post.body.call for post in posts if isinstance(post.body, Delegate)]
+    if not state.unanswered:
+        return all_answered(state, settled)
+    if delegations:
+        posts = _with_reserve(state, posts, delegations)
+    return state, settled_in(state, posts, settled)
 
 
 def _kept(uses: tuple[ToolUse, ...], delegations: list[int]) -> tuple[ToolUse, ...]:
     """Return the calls of a reply as its agent keeps them. delegations: those that delegate."""
-    if not delegations:
-        return uses
     kept = list(uses)
     for call in delegations:
         kept[call] = delegated(uses[call])
@@ -104,8 +103,6 @@ def delegated(use: ToolUse) -> ToolUse:
 
 def _with_reserve(state: AgentState, posts: list[Post], delegations: list[int]) -> list[Post]:
     """Let each of these delegations state the need of the next turn, as far as it is known now."""
-    if not delegations:
-        return posts
     closing = _closing(state, delegations)
     return [
         Post(SUPERVISOR, replace(post.body, closing=closing, delegations=len(delegations)))
@@ -138,7 +135,9 @@ def _sort_calls(
     own: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
-        fault = prompts.TRUNCATED if call == cut else _fault_of(use)
+        fault = prompts.TRUNCATED if call == cut else ""
+        if (written := use.unread) is not None:
+            fault = fault or prompts.unread_arguments(written)
         if not fault and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
@@ -151,22 +150,6 @@ def _sort_calls(
         else:
             answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
     return requests, tuple(reports), own, answers
-
-
-def _fault_of(use: ToolUse) -> str:
-    """Return the error that answers a call whose arguments cannot be read, or an empty text."""
-    written = use.unread
-    return "" if written is None else prompts.unread_arguments(written)
-
-
-def with_specs(state: AgentState, uses: tuple[ToolUse, ...]) -> tuple[ToolUse, ...]:
-    """Return calls with their tools as these are now."""
-    # The tools of an agent may change while a call waits: it keeps the effect and the approval it has now.
-    specs = prefix_of(state).specs
-    return tuple(
-        use if (spec := specs.get(use.name)) is None else ToolUse(use.id, spec.name, use.input, spec)
-        for use in uses
-    )
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
@@ -255,7 +238,7 @@ def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
 def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:
     """Put the settlement into the first post that can carry it, or else into a post of its own."""
     for at, post in enumerate(posts):
-        if isinstance(post.body, Delegate | Wake):
+        if type(post.body) in _CARRIERS:
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
             return tuple(posts)
     closing = _closing(state, ()) if state.background.tasks.size else NOTHING

@@ -4,6 +4,8 @@ The conversation keeps the blocks themselves, byte for byte, with thinking signa
 module reads the parts that the agent needs. An unreadable reply is garbage, never an exception.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -61,10 +63,14 @@ _TYPE: Final = msgspec.json.Decoder(_Typed)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
 _TEXT: Final = msgspec.json.Decoder(str)
 _READ: Final = frozenset({"text", "tool_use"})
+_NO_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({})
 
 
-def read(content: Json) -> Said | None:
-    """Read the text and the calls of a list of content blocks; return None for garbage."""
+def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | None:
+    """Read the text and the calls of a list of content blocks; return None for garbage.
+
+    specs: the agent's tools as they are now. A call keeps its own, since they may change while it waits.
+    """
     try:
         blocks = _BLOCKS.decode(content)
     except (msgspec.DecodeError, RecursionError):
@@ -84,7 +90,9 @@ def read(content: Json) -> Said | None:
         if block.type == "tool_use":
             if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None
-            uses.append(ToolUse(block.id, block.name, block.input))
+            spec = specs.get(block.name)
+            name = block.name if spec is None else spec.name  # one text for all calls of a tool
+            uses.append(ToolUse(block.id, name, block.input, spec))
     text = "\n".join(texts)
     return Said(text, tuple(uses), is_text_only and not text.strip())
 

@@ -111,7 +111,10 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     prefix, carry = prefix_for(begin), state.carry
     model, fallback = first_of(begin.model)
     before = state
-    state = begin_with(replace(with_model(state, model), fallback=fallback), prefix)
+    state = with_model(state, model)
+    if fallback is not state.fallback:
+        state = replace(state, fallback=fallback)
+    state = begin_with(state, prefix)
     state = begin_bound(before, state)
     state = replace(
         state,
@@ -139,7 +142,7 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     usage = reply.usage and priced(reply.usage, state.model.prices)
     if state.phase != "thinking":
         return _on_owed(state, Settled(usage))
-    said = read(reply.content) if reply.status == "ok" else None
+    said = read(reply.content, prefix_of(state).specs) if reply.status == "ok" else None
     settled = Settled(usage, said.text if said else "")
     if said is None:
         return take_failure(state, reply, settled)
@@ -176,19 +179,22 @@ def _on_owed(state: AgentState, settled: Settled) -> Decision:
 def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
     """Append the reply to the conversation."""
     bound, books = after_reply(state, reply)
-    state = replace(
-        state, context_tokens=bound, fallback=books, text=said.text or state.text, is_forced=False
-    )
-    if said.is_blank:  # services refuse a blank message in a conversation
-        return replace(state, fresh=())
-    said_so = message("assistant", reply.content)
-    marks = () if reply.origin is None else (mark(reply.origin),)
+    history, origins, digest, origin = state.history, state.origins, state.digest, reply.origin
+    if not said.is_blank:  # services refuse a blank message in a conversation
+        said_so = message("assistant", reply.content)
+        origins = with_reply(origins, history.size, origin or state.model.made_by)
+        history = history.append(said_so)
+        digest = rolled(digest, said_so) if origin is None else rolled(digest, said_so, mark(origin))
     return replace(
         state,
-        history=state.history.append(said_so),
-        origins=with_reply(state.origins, state.history.size, reply.origin or state.model.made_by),
-        digest=rolled(state.digest, said_so, *marks),
-        fresh=(seq,),
+        history=history,
+        digest=digest,
+        context_tokens=bound,
+        fresh=() if said.is_blank else (seq,),
+        text=said.text or state.text,
+        is_forced=False,
+        origins=origins,
+        fallback=books,
     )
 
 
@@ -221,7 +227,9 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 def _is_open(state: AgentState, turn: int, call: int) -> bool:
     """Return True if this turn is the current one and has this call, without an answer."""
-    return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
+    if turn != state.turn or not 0 <= call < len(state.uses):
+        return False
+    return not state.answers.size or state.answers.get(call) is None
 
 
 def _answered(
@@ -243,16 +251,26 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
         return state, ()
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
-    asked = question_after(state, returned, state.uses[call]) if state.phase == "acting" else None
-    if asked is not None:
-        use, question = asked
-        state = replace(with_use(state, call, use), questions=questions.put(call, True))
-        state, posts = start_next_tool(replace(state, tools_out=state.tools_out - 1))
-        return state, (question, *posts)
-    state = note_effect(state, returned, state.uses[call].name)
-    state, told = set_tools(state, returned) if state.phase == "acting" else (state, ())
-    state, posts = _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
+    if returned.status != "ok":
+        return _on_unusual(state, seq, returned)
+    if returned.tools is None or state.phase != "acting":
+        return _from_port(state, seq, call, returned.output, is_error=False, tools=1)
+    state, told = set_tools(state, returned.tools)
+    state, posts = _from_port(state, seq, call, returned.output, is_error=False, tools=1)
     return state, told + posts
+
+
+def _on_unusual(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
+    """Handle the answer of a tool that has no result: a person may be asked, and the call goes on then."""
+    call = returned.call
+    asked = question_after(state, returned, state.uses[call]) if state.phase == "acting" else None
+    if asked is None:
+        state = note_effect(state, returned, state.uses[call].name)
+        return _from_port(state, seq, call, returned.output, is_error=True, tools=1)
+    use, question = asked
+    state = replace(with_use(state, call, use), questions=state.questions.put(call, True))
+    state, posts = start_next_tool(replace(state, tools_out=state.tools_out - 1))
+    return state, (question, *posts)
 
 
 def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
@@ -276,7 +294,7 @@ def _from_port(
     state: AgentState, seq: int, call: int, output: Json, is_error: bool, tools: int = 0
 ) -> Decision:
     """Record the result of a call that a port has dealt with, and go on."""
-    if state.changed.get(call):
+    if state.changed.size and state.changed.get(call):
         output = prompts.with_changed_arguments(output, state.uses[call].input)
     state = _answered(state, seq, call, output, is_error, tools)
     if state.phase == "stopping":

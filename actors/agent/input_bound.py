@@ -87,9 +87,9 @@ def _prompt_bytes(books: Fallback, spec: ModelSpec) -> int:
     return books.input_bytes if most is None else books.input_bytes - books.media.bytes + most
 
 
-def with_message(state: AgentState, said: Json) -> tuple[Fallback | None, int]:
+def with_message(state: AgentState, books: Fallback | None, said: Json) -> tuple[Fallback | None, int]:
     """Return the books after a new message, without its bytes, and the tokens that its media add to those."""
-    books, media = state.fallback, media_in(said)
+    media = media_in(said)
     if not media.bytes or (books is None and not media.links):
         return books, 0
     if books is None:
@@ -101,18 +101,18 @@ def with_message(state: AgentState, said: Json) -> tuple[Fallback | None, int]:
     return books, 0 if most is None else most - media.bytes
 
 
-def with_bytes(books: Fallback | None, size: int) -> Fallback | None:
+def with_bytes(books: Fallback, size: int) -> Fallback:
     """Return the books with more bytes in the conversation."""
-    return books and replace(books, input_bytes=books.input_bytes + size)
+    return replace(books, input_bytes=books.input_bytes + size)
 
 
 def after_reply(state: AgentState, reply: ModelReplied) -> tuple[int, Fallback | None]:
     """Return the bound on the conversation with a reply in it, and the books."""
     books, usage, size = state.fallback, reply.usage, len(reply.content)
-    counted = usage.tokens if usage is not None else 0
     if books is None:
-        return counted or state.context_tokens + size, None
+        return (usage is not None and usage.tokens) or state.context_tokens + size, None
     more = with_bytes(books, size)
     if not _believes(state, books, usage):
         return state.context_tokens + size, more
-    return counted, more and replace(more, is_open=False)
+    assert usage is not None  # else it is not believed
+    return usage.tokens, replace(more, is_open=False)

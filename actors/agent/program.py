@@ -23,7 +23,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from callboard.actors.agent import eager
-from callboard.actors.agent.calls import call_tool, delegated, request_for, settled_in, with_specs
+from callboard.actors.agent.calls import call_tool, delegated, request_for, settled_in
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.continued_calls import note_effect, question_after, with_input
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
@@ -76,7 +76,7 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     if step.cancels:
         wanted = set(step.cancels)
         state = _give_up(state, lambda call: call.use.id in wanted, posts)
-    for index, use in enumerate(with_specs(state, uses)):
+    for index, use in enumerate(uses):
         state = _start(state, index, use, posts)
     books = _books(state)
     if step.wake != books.wake:
@@ -174,7 +174,8 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     state = note_effect(state, returned, call.use.name)
     status = "error" if returned.status == "input_required" else returned.status
     block = program_result(call.use.id, returned.output, status, is_error=status != "ok")
-    state, told = set_tools(state, returned) if _is_wanted(state, call) else (state, ())
+    change = returned.tools if status == "ok" else None
+    state, told = set_tools(state, change) if change is not None and _is_wanted(state, call) else (state, ())
     state, posts = _deliver(state, call, block, seq)
     return state, told + posts
 

@@ -97,44 +97,46 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     needs_effect: the call that a fork does not run, in words; empty without one.
     """
 
+    # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
+    # that change every turn come first.
     address: str
     phase: Phase = "new"
-    prefix: RequestPrefix | None = None
-    model: ModelSpec = ModelSpec("")
-    limits: Limits = DEFAULTS
+    unanswered: int = 0
+    answers: IntMap[Answer] = NO_ANSWERS
+    tools_out: int = 0
     history: IntMap[Json] = IntMap()
     digest: str = ""
     context_tokens: int = 0
-    origins: Origins = NO_ORIGINS
     fresh: tuple[int, ...] = ()
+    uses: tuple[ToolUse, ...] = ()
+    refused: tuple[ToolUse, ...] = ()
+    reports: tuple[int, ...] = ()
     turn: int = 0
     attempt: int = 0
     cut_attempts: int = 0
     turns_used: int = 0
-    is_told_to_report: bool = False
-    is_forced: bool = False
-    report_attempts: int = 0
-    report_problems: tuple[SchemaProblem, ...] = ()
-    text: str = ""
-    uses: tuple[ToolUse, ...] = ()
-    refused: tuple[ToolUse, ...] = ()
-    answers: IntMap[Answer] = NO_ANSWERS
-    unanswered: int = 0
-    tools_out: int = 0
-    waiting: IntMap[bool] = NO_CALLS
-    questions: IntMap[bool] = NO_CALLS
-    changed: IntMap[bool] = NO_CALLS
-    is_model_out: bool = False
-    owed: Settled | None = None
-    reports: tuple[int, ...] = ()
-    is_accepted: bool = False
-    carry: tuple[Json, ...] = ()
-    eager: Eager | None = None
-    background: Background = NO_BACKGROUND
-    next_tools: NextTools | None = None
     is_anew: bool = False
     unsent: Unsent | None = None
     fallback: Fallback | None = None
+    text: str = ""
+    is_forced: bool = False
+    origins: Origins = NO_ORIGINS
+    waiting: IntMap[bool] = NO_CALLS
+    questions: IntMap[bool] = NO_CALLS
+    changed: IntMap[bool] = NO_CALLS
+    background: Background = NO_BACKGROUND
+    prefix: RequestPrefix | None = None
+    model: ModelSpec = ModelSpec("")
+    limits: Limits = DEFAULTS
+    is_told_to_report: bool = False
+    report_attempts: int = 0
+    report_problems: tuple[SchemaProblem, ...] = ()
+    is_model_out: bool = False
+    owed: Settled | None = None
+    is_accepted: bool = False
+    carry: tuple[Json, ...] = ()
+    eager: Eager | None = None
+    next_tools: NextTools | None = None
     needs_effect: str = ""
 
 

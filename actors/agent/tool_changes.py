@@ -24,8 +24,7 @@ from callboard.actors.protocol.conversation import rolled, system_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import mark, without_system
-from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
 
 
 class Sent(NamedTuple):
@@ -43,11 +42,8 @@ def keep_change(state: AgentState, seq: int, tools: tuple[ToolSpec, ...]) -> Age
     return replace(state, next_tools=NextTools(tools, seq))
 
 
-def set_tools(state: AgentState, returned: ToolReturned) -> tuple[AgentState, tuple[Post, ...]]:
+def set_tools(state: AgentState, change: ToolsChange) -> tuple[AgentState, tuple[Post, ...]]:
     """Tell the supervisor of the tools that a tool has set, and keep those that are for this agent."""
-    change = returned.tools
-    if change is None or returned.status != "ok":
-        return state, ()
     # Kept here and not by way of the supervisor only, so that the next request of this agent has them.
     if state.address == change.address or prefix_of(state).profile.name == change.profile:
         state = keep_change(state, 0, change.tools)
@@ -73,7 +69,9 @@ def take_change(state: AgentState) -> tuple[AgentState, Sent]:
 
 def begin_with(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Return the state of an agent that begins with this prefix, after its earlier conversation."""
-    before, state = state.prefix, replace(state, next_tools=None)
+    before = state.prefix
+    if state.next_tools is not None:
+        state = replace(state, next_tools=None)
     if before is None or not _may_stay(before, prefix, state.model):
         return _anew(state, prefix)
     if before.profile.tools == prefix.profile.tools:

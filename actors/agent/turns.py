@@ -1,14 +1,15 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
 from callboard.actors.agent.input_bound import with_bytes, with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
-from callboard.actors.agent.tool_changes import take_change
+from callboard.actors.agent.tool_changes import NOTHING_SENT, take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
@@ -24,7 +25,7 @@ Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
 
 
-class NewMessage(NamedTuple):
+class NewMessage(msgspec.Struct, frozen=True, gc=False):
     """The user message of a turn that is no continuation.
 
     tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
@@ -50,27 +51,32 @@ def ask_turn(
 ) -> Decision:
     """Append a message to the conversation, if there is one, and ask the supervisor for the next turn."""
     history, digest, tokens = state.history, state.digest, state.context_tokens
-    fallback = at_new_turn(state.fallback)
+    fallback = None if state.fallback is None else at_new_turn(state.fallback)
     if new is None:  # it continues a paused turn, which a change of the tools must not join
         unsent = _unsent(state, state.fresh)
         names, told, ends = state.fresh, 0, 0
     else:
         fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
         unsent = _unsent(state, fresh, new.results, new.words)
-        state, change = take_change(state)
+        state, change = (state, NOTHING_SENT) if state.next_tools is None else take_change(state)
         history, digest = state.history.append(new.said), rolled(state.digest, new.said)
-        fallback, media_tokens = with_message(replace(state, fallback=fallback), new.said)
+        fallback, media_tokens = with_message(state, fallback, new.said)
         tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
         if change.message is not None:
             history, digest = history.append(change.message), rolled(digest, change.message)
             tokens += len(change.message)
-        fallback = with_bytes(fallback, tokens - unsent.context_tokens)
+        if fallback is not None:
+            fallback = with_bytes(fallback, tokens - unsent.context_tokens)
         tokens += media_tokens
-    turn, model, heard = state.turn + 1, state.model, (told, ends, otherwise)
+    turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    asked = ("", False) if fallback is None else (fallback.name, fallback.is_open)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, *heard, state.is_anew, *asked)
-    # One copy of the state for the message and the request.
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
+    if fallback is not None and (fallback.place or fallback.is_open):
+        request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
+    if is_anew:
+        state = replace(state, is_anew=False)
+    # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
+    # `unanswered` and `reports` are empty: no turn is asked for before the last answer and judgement.
     state = replace(
         state,
         phase="thinking",
@@ -85,9 +91,6 @@ def ask_turn(
         uses=(),
         refused=(),
         answers=NO_ANSWERS,
-        unanswered=0,
-        reports=(),
-        is_anew=False,
         unsent=unsent,
         fallback=fallback,
     )
@@ -101,8 +104,18 @@ def _unsent(
     words: IntMap[Word] = NO_WORDS,
 ) -> Unsent:
     """Return the conversation as it is before a turn's message."""
-    said = (state.history, state.digest, state.context_tokens)
-    return Unsent(*said, fresh, carry, words, state.prefix, state.is_anew, state.origins, state.fallback)
+    return Unsent(
+        state.history,
+        state.digest,
+        state.context_tokens,
+        fresh,
+        carry,
+        words,
+        state.prefix,
+        state.is_anew,
+        state.origins,
+        state.fallback,
+    )
 
 
 def ask_new_turn(
@@ -122,7 +135,8 @@ def ask_new_turn(
     words = state.background.words
     if not words.size:
         said = user_message(results, prompt)
-        new = NewMessage(said, _size(said, results, prompt), results, seqs, begun)
+        size = len(said) if prompt != NULL else sum(map(len, results))
+        new = NewMessage(said, size, results, seqs, begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
     state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
@@ -130,12 +144,9 @@ def ask_new_turn(
     said = user_message(blocks, prompt)
     names = (*(word.seq for word in heard), *begun)
     told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
-    new = NewMessage(said, _size(said, blocks, prompt), results, seqs, names, words, told, ends)
+    size = len(said) if prompt != NULL else sum(map(len, blocks))
+    new = NewMessage(said, size, results, seqs, names, words, told, ends)
     return ask_turn(state, settled, new, otherwise)
-
-
-def _size(said: Json, blocks: tuple[Json, ...], prompt: Json) -> int:
-    return sum(map(len, blocks)) if prompt == NULL else len(said)
 
 
 def take_back(state: AgentState) -> AgentState:

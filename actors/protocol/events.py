@@ -1,11 +1,11 @@
 """An event is a posted message with its envelope; a post is a message before it gets one."""
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import SessionClosed, resumed_in
+from callboard.actors.protocol.client_messages import Forked, Resumed, SessionClosed, resumed_in
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
@@ -40,6 +40,10 @@ class Event(PlainValues, frozen=True, gc=False):
     def kind(self) -> str:
         """The kind of message, as it stands in the log."""
         return type(self.body).__name__
+
+
+CLOSING_KINDS: Final = frozenset({SessionClosed, Resumed, Forked})
+"""The kinds of messages after which `is_closed_after` may differ from before."""
 
 
 def is_closed_after(body: AnyMessage, *, was_closed: bool) -> bool:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from callboard.actors.protocol.plain_values import PlainValues
 
@@ -97,7 +98,7 @@ def keep_default(part: msgspec.Struct, name: str, default: Any) -> None:
     # The encoder leaves a field out if it holds the very object that is its default, not an equal one.
     value = getattr(part, name)
     if value is not default and value == default:
-        msgspec.structs.force_setattr(part, name, default)
+        force_setattr(part, name, default)
 
 
 class Value(PlainValues, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -116,7 +117,10 @@ class Part(Value, frozen=True):
 
     def __post_init__(self) -> None:
         for name, default in _defaults(type(self)):
-            keep_default(self, name, default)
+            # As `keep_default`, without a call for each field.
+            value = getattr(self, name)
+            if value is not default and value == default:
+                force_setattr(self, name, default)
 
 
 class Message(
@@ -143,4 +147,7 @@ class RichMessage(Message, frozen=True):
 
     def __post_init__(self) -> None:
         for name, default in _defaults(type(self)):
-            keep_default(self, name, default)
+            # As `keep_default`, without a call for each field.
+            value = getattr(self, name)
+            if value is not default and value == default:
+                force_setattr(self, name, default)

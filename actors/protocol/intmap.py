@@ -56,6 +56,8 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
             is_new = at >= len(leaf) or leaf[at] is None
             return IntMap(_with(root, top, _with(leaf, at, value)), shift, size + is_new)
         if not shift and key < _WIDTH:
+            if key == len(root):  # the next one, as nearly always
+                return IntMap((*root, value), 0, size + 1)
             is_new = key >= len(root) or root[key] is None
             return IntMap(_with(root, key, value), 0, size + is_new)
         while key >> shift >= _WIDTH:

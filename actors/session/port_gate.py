@@ -53,7 +53,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
-from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
+from callboard.actors.session.port_table import PORT_REQUESTS, PortRequest, Repeated, interrupted
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 
@@ -176,15 +176,14 @@ class PortGate:
     def may_start(self, request: Event) -> bool:
         """Return True if a port may act: the request has no answer and is wanted."""
         opened = None if self.is_closed else self.open.get(request.seq)
-        return opened is not None and not opened.is_answered and not self._is_ended(opened)
-
-    def _is_ended(self, opened: OpenRequest) -> bool:
-        return opened.is_given_up or opened.is_unwanted
+        if opened is None or opened.is_answered:
+            return False
+        return not (opened.is_given_up or opened.is_unwanted)
 
     def is_wanted(self, seq: int) -> bool:
         """Return False for an open request that was given up, or whose agent was stopped."""
         opened = self.open.get(seq)
-        return opened is None or not self._is_ended(opened)
+        return opened is None or not (opened.is_given_up or opened.is_unwanted)
 
     def repeat(self, request: Event) -> Start:
         """Return how to start a request again that an earlier process may already have started."""
@@ -207,8 +206,10 @@ class PortGate:
 
     def start_of(self, request: Event) -> Start:
         """Return the start of a request, with its announcement."""
+        return self._start(request, PORT_REQUESTS[type(request.body)])
+
+    def _start(self, request: Event, row: PortRequest) -> Start:
         body = request.body
-        row = PORT_REQUESTS[type(body)]
         if row.waits is None:
             return Start(request, self._is_strict and type(body) is CallModel)
         return Start(request, row.waits(body), row.announces(request) if row.announces else None)
@@ -219,20 +220,20 @@ class PortGate:
         owner = getattr(body, row.owner) if row.owner else event.sender
         wish = self._granted(event, owner, getattr(body, row.through)) if row.through else None
         opened = self.open[seq] = OpenRequest(event, owner, wish)
-        if self._interrupted and type(body) is CallTool:
-            opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
-        if self.shared.cells and type(body) is CallTool:
+        if type(body) is CallTool:
             opened.shared = self.shared
-        opened.is_given_up = owner in self._forgotten
-        opened.is_unwanted = owner in self._stopped
-        if opened.is_given_up or owner in self._stopped:
+            if self._interrupted:
+                opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
+        if owner in self._stopped or owner in self._forgotten:
+            opened.is_given_up = owner in self._forgotten
+            opened.is_unwanted = owner in self._stopped
             answer = self.without_false_claim(event, self.cancelled(event))
             actions.append(Refuse(event, event.recipient, answer))
             return
         if owner != SUPERVISOR:
             others = self._of.get(owner)
             self._of[owner] = (seq,) if others is None else (*others, seq)
-        actions.append(self.start_of(event))
+        actions.append(self._start(event, row))
 
     def _granted(self, grant: Event, owner: str, wish: int) -> TurnRequested:
         """Return the request that a `CallModel` grants. Raises Diverged if its agent made none."""
@@ -252,18 +253,14 @@ class PortGate:
                 del self._of[request.owner]
             else:
                 self._of[request.owner] = tuple(seq for seq in seqs if seq != cause)
-        if type(body) is ToolReturned and _may_have_acted(body, request):
-            self._interrupted.add((event.recipient, body.turn, body.call))
+        if type(body) is ToolReturned:
+            if body.state_update:
+                self.shared = self.shared.after(event)
+            if body.status != "ok" and _may_have_acted(body, request):
+                self._interrupted.add((event.recipient, body.turn, body.call))
         elif self.places and type(body) is ModelReplied and event.recipient in self.places:
             self.places.remove(event.recipient)
             actions.append(GiveBack(event.recipient, body.usage))
-
-    def _returned(self, event: Event, actions: list[Action]) -> None:
-        body = event.body
-        assert isinstance(body, ToolReturned)
-        if body.state_update:
-            self.shared = self.shared.after(event)
-        self._answer(event, actions)
 
     def _declare(self, event: Event, actions: list[Action]) -> None:
         self.shared = self.shared.after(event)
@@ -354,7 +351,6 @@ _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
     CapacityGiven: PortGate._placed,
-    ToolReturned: PortGate._returned,
     SessionOpened: PortGate._declare,
     Resumed: PortGate._declare,
     Forked: PortGate._declare,

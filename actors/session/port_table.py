@@ -220,4 +220,7 @@ def owner_of(request: Event) -> str:
 def recipient_of_answer(request: Event) -> str:
     """Return the address to which the answer to a port request goes."""
     row = PORT_REQUESTS.get(type(request.body))
-    return request.sender if row is not None and row.answers_sender else owner_of(request)
+    if row is None or row.answers_sender or not row.owner:
+        return request.sender
+    owner: str = getattr(request.body, row.owner)
+    return owner

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened, resumed_in
+from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
@@ -61,10 +61,6 @@ class Cell(msgspec.Struct, frozen=True):
     def read(self) -> object:
         """Return the value as a new Python value."""
         return self.total if self.key.reducer == "add" else msgspec.json.decode(self.json())
-
-
-STATE_KINDS: Final = frozenset({SessionOpened, Resumed, Forked, ToolReturned})
-"""The kinds of messages that can change the shared state."""
 
 
 class SharedState(msgspec.Struct, frozen=True):

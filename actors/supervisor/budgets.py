@@ -5,7 +5,7 @@ before the call and replaced by the usage when the answer is settled, so that th
 cannot overshoot it together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -28,6 +28,15 @@ def subtract(one: Need, other: Need) -> Need:
     return Need(one.tokens - other.tokens, one.micro_usd - other.micro_usd)
 
 
+def is_limited(ancestry: Iterable[Record]) -> bool:
+    """Return True if a budget bounds the last of these agents."""
+    for record in ancestry:
+        budget = record.budget
+        if budget.tokens is not None or budget.micro_usd is not None:
+            return True
+    return False
+
+
 def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     """Return whether a call fits, and the scopes in which it does not, lowest first.
 
@@ -35,6 +44,8 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     later: calls in flight hold the room that it needs.
     never: one scope is too small, even after all calls in flight are settled.
     """
+    if not is_limited(ancestry):
+        return "now", ()
     kept = need  # and room for each ancestor's closing turn, in its own scope and in all above it
     exhausted: list[str] = []
     for record in reversed(ancestry):

@@ -32,7 +32,7 @@ from callboard.actors.protocol.messages import Begin, Delegate, Delegated, Deleg
 from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import add, kept_above
+from callboard.actors.supervisor.budgets import add, is_limited, kept_above
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
@@ -59,24 +59,24 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         return
     parent, count = ancestry[-1], len(request.profiles)
     first = parent.next_ordinal
-    # Taken before the checks: a denied delegation uses up its ordinals too.
-    work.update_record(sender, next_ordinal=first + count)
     room = room_for(ancestry, request)
     needed = need_of_room(ancestry, room)
     refusal = why_denied(work.state, ancestry, request, needed)
+    budget = parent.budget
     if refusal is not None:
         kind, detail = refusal
         address = child_of(sender, first)
         end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
-        if request.room:
-            work.update_record(sender, budget=with_result(ancestry, end))
+        budget = with_result(ancestry, end) if request.room else budget
+        # A denied delegation uses up its ordinals too.
+        work.update_record(sender, next_ordinal=first + count, budget=budget)
         work.post(sender, end)
         return
     if not parent.profile.is_eager:  # a program keeps no reserve
-        budget = with_closing(parent.budget, request.closing, needed)
+        budget = with_closing(budget, request.closing, needed)
         if request.mode == "background":
             budget = with_task(ancestry, budget, room, child_of(sender, first))
-        work.update_record(sender, budget=budget)
+    work.update_record(sender, next_ordinal=first + count, budget=budget)
     _open_delegation(work, parent, first, request, room)
 
 
@@ -131,11 +131,9 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, seq: int) -> No
     schema, record = delegation.schema, work.record(parent)
     assert record is not None
     count = len(delegation.racers)
-    work.update_record(
-        parent,
-        turn_children=record.turn_children + count,
-        background=record.background + count * delegation.is_background,
-    )
+    taken = record.turn_children + count
+    background = record.background + count * delegation.is_background
+    work.put_records((replace(record, turn_children=taken, background=background),))
     verdict = work.schema_verdict(schema) if schema != NULL else None
     is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
     wanted = _contexts_wanted(work.state, delegation.request)
@@ -214,6 +212,8 @@ def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[P
 
 def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple[OutcomeKind, str] | None:
     """Return a denial if a budget leaves nothing for a sub-agent beside the closing turns."""
+    if not is_limited(ancestry):
+        return None
     closing, results = request.closing, add(ancestry[-1].budget.rooms, room)
     own = add(closing, results)
     for record, above in kept_above(ancestry):

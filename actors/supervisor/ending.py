@@ -337,8 +337,9 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
         work.update_record(address, is_leaving=True)
         return
     work.update_session(live=work.state.live - 1)
-    leaf: Record | None = replace(record, is_drained=True)
-    work.update_record(address, is_drained=True)
+    drained = replace(record, is_drained=True)
+    work.put_records((drained,))
+    leaf: Record | None = drained
     while leaf is not None and _may_leave(leaf):
         work.remove(leaf)
         parent = parent_of(leaf.address)

@@ -21,7 +21,7 @@ from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, Need, bound_of_any, dearest_input
-from callboard.actors.supervisor.budgets import add, kept_above, subtract
+from callboard.actors.supervisor.budgets import add, is_limited, kept_above, subtract
 from callboard.actors.supervisor.state import Budget, Delegation, Record
 
 ROOM_BYTES_MIN: Final = 500
@@ -42,6 +42,8 @@ def room_for(ancestry: list[Record], request: Delegate) -> int:
 
 def _left(ancestry: list[Record]) -> int | None:
     """Return the bytes that the parent's budget and those above it have left; None without a limit."""
+    if not is_limited(ancestry):
+        return None
     # Without the reservations of calls in flight: they say more about the order of answers than about room.
     specs = ancestry[-1].model.all_specs
     left: list[int] = []
@@ -65,11 +67,6 @@ def need_of_room(ancestry: list[Record], room: int) -> Need:
     if not room or not is_limited(ancestry):
         return NOTHING
     return bound_of_any(room, ancestry[-1].model.all_specs, has_reply=False)
-
-
-def is_limited(ancestry: list[Record]) -> bool:
-    """Return True if a budget bounds the last of these agents."""
-    return any(one.budget.tokens is not None or one.budget.micro_usd is not None for one in ancestry)
 
 
 def with_closing(budget: Budget, closing: Need, room: Need) -> Budget:

@@ -124,6 +124,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         holds, by number.
     """
 
+    # The fields that change every turn come first, as in `AgentState`.
     address: str
     ordinal: int
     delegation: int
@@ -134,31 +135,31 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     budget: Budget = NO_BUDGET
     spent: Usage = ZERO
     reserved: Need = NOTHING
+    grant: Need | None = None
+    turn: int = 0
+    attempt: int = 0
+    text: str = ""
+    wanted: TurnRequested | None = None
+    wanted_at: int = 0
+    ticket: int = 0
+    parked: str = ""
+    held: Need | None = None
+    children: IntMap["Record"] = IntMap()
+    delegations: IntMap[Delegation] = IntMap()
+    turn_children: int = 0
+    next_ordinal: int = 1
     is_running: bool = True
     is_stopped: bool = False
     is_drained: bool = False
-    wanted: TurnRequested | None = None
-    ticket: int = 0
-    parked: str = ""
     waiting: IntMap[str] = IntMap()
-    held: Need | None = None
     is_leaving: bool = False
-    turn: int = 0
-    attempt: int = 0
-    wanted_at: int = 0
-    grant: Need | None = None
     deadline_timer: int = 0
     turn_timer: int = 0
-    turn_children: int = 0
     background: int = 0
     ends: int = 0
     ended: IntMap[Need] = IntMap()
     told: int = 0
     unheard: IntMap[str] = IntMap()
-    next_ordinal: int = 1
-    children: IntMap["Record"] = IntMap()
-    delegations: IntMap[Delegation] = IntMap()
-    text: str = ""
     program: ProgramBooks | None = None
 
     @property
@@ -264,6 +265,11 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     host_tools: the tools of the host alone, None for those of its profile.
     """
 
+    # The fields that change every turn come first, as in `AgentState`.
+    host: Record | None = None
+    in_flight: int = 0
+    queue: IntMap[str] = IntMap()
+    next_ticket: int = 1
     phase: SessionPhase = "new"
     is_closing: bool = False
     host_name: str = ""
@@ -271,12 +277,8 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
     capacity: tuple[str, ...] = ()
-    host: Record | None = None
     agents: int = 0
     live: int = 0
-    in_flight: int = 0
-    queue: IntMap[str] = IntMap()
-    next_ticket: int = 1
     checks: IntMap[Check] = IntMap()
     next_check: int = 1
     timers: IntMap[Timer] = IntMap()

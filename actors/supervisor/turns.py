@@ -30,7 +30,7 @@ from callboard.actors.supervisor.admission import (
     wake_along,
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
-from callboard.actors.supervisor.rooms import at_new_turn, is_limited, with_stated
+from callboard.actors.supervisor.rooms import at_new_turn, with_stated
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -45,10 +45,10 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    is_new = request.attempt == 1 and not record.profile.is_eager
-    if is_new and (record.turn_children or record.budget.closing is not NOTHING):
+    has_rooms = record.turn_children or record.budget.closing is not NOTHING
+    if has_rooms and request.attempt == 1 and not record.profile.is_eager:
         record = ancestry[-1] = at_new_turn(record, request)
-    if request.is_unbounded and is_limited(ancestry):
+    if request.is_unbounded and budgets.is_limited(ancestry):
         _refuse_unbounded(work, record, request)
     elif request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)

@@ -58,8 +58,8 @@ class UnitOfWork:
             elif address not in changed:
                 continue
             if address != HOST:
-                parent, ordinal = place_of(address)
-                below.setdefault(parent, {})[ordinal] = records[address]
+                record = records[address]
+                below.setdefault(address.rpartition(".")[0], {})[record.ordinal] = record
         return replace(self.state, host=records[HOST], in_flight=self.in_flight)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
@@ -116,14 +116,14 @@ class UnitOfWork:
         if record.address != HOST:
             parent, ordinal = place_of(record.address)
             above = self._records[parent]
-            self.update_record(parent, children=above.children.put(ordinal, record))
+            self.put_records((replace(above, children=above.children.put(ordinal, record)),))
         self.put_records((record,))
 
     def remove(self, record: Record) -> None:
         """Take an agent out of the tree. It must have no children."""
         parent, ordinal = place_of(record.address)
         above = self._records[parent]
-        self.update_record(parent, children=above.children.drop(ordinal))
+        self.put_records((replace(above, children=above.children.drop(ordinal)),))
         del self._records[record.address]
         self._changed.discard(record.address)
 
@@ -150,7 +150,8 @@ class UnitOfWork:
             assert ask is not None
             self.update_session(ask=replace(ask, delegation=delegation))
         elif record := self.record(parent):
-            self.update_record(parent, delegations=record.delegations.put(delegation.key, delegation))
+            delegations = record.delegations.put(delegation.key, delegation)
+            self.put_records((replace(record, delegations=delegations),))
 
     def free_places(self, address: str, count: int) -> None:
         """Free places under a program's max_children, and note the program for `take_freed`."""

@@ -202,7 +202,9 @@ class ModelPort:
     def _post(self, request: Event, reply: ModelReplied) -> None:
         grant = request.body
         assert isinstance(grant, CallModel)
-        self._counts.look(self._board.core.states.get(grant.agent), reply)
+        state = self._board.core.states.get(grant.agent)
+        if isinstance(state, AgentState) and state.fallback is not None:  # else it believes every count
+            self._counts.look(state, reply)
         self._board.answer(request, Post(grant.agent, reply))
         self._texts.on_reply(request.seq)
 
@@ -226,7 +228,8 @@ class ModelPort:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
             return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
-        reason, model = self._short(answer.stop_reason), self._other(answer.model, asked.name)
+        reason = self._short(answer.stop_reason)
+        model = "" if answer.model == asked.name else self._short(answer.model)
         made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
         if answer.sent is not None:
             made = replace(made, sent=Sent(*map(self._short, astuple(answer.sent))))
@@ -276,12 +279,17 @@ def checked(answer: object) -> ModelAnswer:
         for (name, kinds), value in zip(_PARTS, parts, strict=True):
             if not isinstance(value, kinds):
                 raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
-    for name in ("origin", "sent"):
-        said: Origin | Sent | None = getattr(answer, name)
-        if said is not None and not all(isinstance(part, str) for part in astuple(said)):
-            raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")
+    if answer.origin is not None:
+        _check_texts("origin", answer.origin)
+    if answer.sent is not None:
+        _check_texts("sent", answer.sent)
     if answer.usage is not None:
         counts = astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
             raise ValueError(f"the counts of ModelAnswer.usage are whole numbers from 0 up, not {counts!r}")
     return answer
+
+
+def _check_texts(name: str, said: Origin | Sent) -> None:
+    if not all(isinstance(part, str) for part in astuple(said)):
+        raise TypeError(f"the parts of ModelAnswer.{name} are texts, not {astuple(said)!r}")

@@ -222,6 +222,8 @@ class Tasks:
                 run_queue.release()
         if piece is not None and waiting is not _ENDED:
             await self._rest_of(piece, waiting)
+        # The callback is for a task that ends in another way. Making it takes the loop one more pass.
+        task.remove_done_callback(self._stepper_ended)
 
     def _step(self, piece: _Piece, step: Callable[[Any], object], value: object) -> object:
         """Step a piece to its next wait. Return the object that it waits for, or _ENDED."""

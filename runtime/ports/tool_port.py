@@ -21,6 +21,8 @@ from callboard.runtime.tools.output import ToolOutcome, failed
 from callboard.runtime.tools.shared_state import StateAccess
 
 _CUT: Final = ("cancelled", "interrupted")
+_NO_ACCESS: Final = StateAccess()
+"""The access to a state without keys: one for all calls, since nothing can be read or updated."""
 
 
 class ToolPort:
@@ -57,7 +59,7 @@ class ToolPort:
         timeout_s, max_chars = state.limits.tool_timeout_s, state.limits.max_tool_output_chars
         assert timeout_s is not None  # an agent's `Begin` states every limit
         assert max_chars is not None
-        if (asked := self._missing_input(request, call, state)) is not None:
+        if call.given is not None and (asked := self._missing_input(request, call, state)) is not None:
             said = to_json("The input of a person was secret, and was not kept over the end of a process.")
             self._answer(request, ToolOutcome("input_required", said, asked=asked))
             return
@@ -93,7 +95,8 @@ class ToolPort:
         await self._tasks.aclose()
 
     def _context(self, request: Event, call: CallTool, profile: str) -> ToolContext:
-        sender = request.sender
+        sender, gate = request.sender, self._board.gate
+        shared = StateAccess(gate.state_for(request)) if gate.shared.cells else _NO_ACCESS
         return ToolContext(
             address=sender,
             session_id=self._board.session_id,
@@ -103,14 +106,14 @@ class ToolPort:
             deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
-            shared=StateAccess(self._board.gate.state_for(request)),
+            shared=shared,
             toolbox=partial(self._change, sender, profile),
-            given=self._board.inputs.whole(sender, call),
+            given=None if call.given is None else self._board.inputs.whole(sender, call),
         )
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
         """Return the input to ask for again: its secret values went with the process that had them."""
-        asked = asked_of(state, call.turn, call.call) if call.given is not None else None
+        asked = asked_of(state, call.turn, call.call)
         is_whole = asked is None or self._board.inputs.has(request.sender, call, asked)
         return None if is_whole else asked
 
@@ -135,20 +138,13 @@ class ToolPort:
     def _answer(self, request: Event, outcome: ToolOutcome, ctx: ToolContext | None = None) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        updates, read = ctx.state_used if ctx else ((), ())
-        change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx else (None, ())
-        if outcome.status != "ok":
+        status, output = outcome.status, outcome.output
+        has_state = bool(self._board.gate.shared.cells)
+        updates, read = ctx.state_used if ctx is not None and has_state else ((), ())
+        change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx is not None else (None, ())
+        if status != "ok":
             # A call that failed changes nothing, so that it can be made again.
             updates, change, checkpoints = (), None, ()
-        result = (outcome.status, outcome.output, outcome.trace)
-        returned = ToolReturned(
-            call.turn,
-            call.call,
-            *result,
-            state_update=updates,
-            state_read=read,
-            tools=change,
-            asked=outcome.asked,
-            checkpoints=checkpoints,
-        )
+        result = (status, output, outcome.trace, updates, read, change, outcome.asked)
+        returned = ToolReturned(call.turn, call.call, *result, checkpoints=checkpoints)
         self._board.answer(request, Post(request.sender, returned))

@@ -64,7 +64,7 @@ class Board:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
         self.on_cut_off: Callable[[], None] = lambda: None
-        self.on_published: Callable[[], None] = lambda: None
+        self.on_published: Callable[[], None] | None = None
         self.on_posted: Callable[[Sequence[Event]], None] | None = None
         self.time: Callable[[], int] | None = None  # of a clock of its own
         self.admits: Callable[[Start], bool] = lambda start: True
@@ -162,7 +162,8 @@ class Board:
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
-        self.on_published()
+        if self.on_published is not None:
+            self.on_published()
 
     def _fail_stop(self, error: BaseException) -> None:
         """Fail the session in this process. Raise an error again that is not an Exception."""
@@ -172,8 +173,10 @@ class Board:
 
     def _log(self, events: Sequence[Event]) -> None:
         self._writer.stage(self.session_id, self._epoch, events)
-        for event in [one for one in events if type(one.body) in DELEGATION_KINDS]:
-            self.delegations.add(event)
+        kinds = DELEGATION_KINDS
+        for event in events:
+            if type(event.body) in kinds:
+                self.delegations.add(event)
         if self.on_posted is not None:
             self.on_posted(events)
         if self.on_agent_end is not None:
@@ -285,7 +288,8 @@ class Board:
         gated = self._gated
         while gated and gated[0][0] <= head.seq:
             heapq.heappop(gated)[2]()
-        self.on_published()
+        if self.on_published is not None:
+            self.on_published()
 
     # --- detaching ------------------------------------------------------------------
 

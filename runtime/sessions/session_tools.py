@@ -30,8 +30,11 @@ class SessionTools:
     def find(self, address: str, profile: str, name: str, spec: ToolSpec | None = None) -> Tool | None:
         """Return the tool of this name that an agent has, or None. spec: as the agent knows the tool."""
         agent = self._agents.get(profile)
-        found = self._set.get((address, name)) or self._set.get((f"profile {profile}", name))
-        found = found or (_known(agent).get(name) if agent else None)
+        found = None
+        if self._set:
+            found = self._set.get((address, name)) or self._set.get((f"profile {profile}", name))
+        if found is None and agent is not None:
+            found = agent.tools.get(name) or agent.later_tools.get(name)
         if agent is None or spec is None or spec.origin is None:
             return found
         return self._as_listed(agent, spec, spec.origin.source, found)

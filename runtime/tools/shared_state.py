@@ -115,7 +115,8 @@ class StateAccess:
 
     def taken(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
         """Return the updates so far, in order, and the keys that were read, sorted."""
-        return tuple(self._updates), tuple(sorted(self.values.read))
+        read = self.values.read
+        return tuple(self._updates), tuple(sorted(read)) if read else ()
 
 
 def access_of(values: Mapping[str, object] | None) -> StateAccess:

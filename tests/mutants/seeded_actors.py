@@ -94,8 +94,9 @@ DESK: Final = (
         "write-starts-for-the-stopped",
         "A write tool call that is posted after its agent was stopped starts.",
         "session.port_gate",
-        "        if opened.is_given_up or owner in self._stopped:\n",
-        '        if opened.is_given_up or owner in self._stopped and getattr(event.body, "effect", "") != "write":\n',
+        "        if owner in self._stopped or owner in self._forgotten:\n",
+        '        is_write = getattr(event.body, "effect", "") == "write"\n'
+        "        if owner in self._forgotten or (owner in self._stopped and not is_write):\n",
     ),
     Mutant(
         "stop-without-abort",

@@ -58,7 +58,7 @@ APPROVALS: Final = (
         "changed-arguments-not-told",
         "The model does not read that other arguments ran.",
         "agent.decider",
-        "    if state.changed.get(call):\n",
+        "    if state.changed.size and state.changed.get(call):\n",
         "    if False:\n",
     ),
     Mutant(

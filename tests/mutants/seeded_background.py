@@ -220,7 +220,7 @@ FAILING: Final = (
         "forgotten-turn-starts",
         "A model call starts for an agent that has failed twice and forgotten its request.",
         "session.port_gate",
-        "        opened.is_given_up = owner in self._forgotten\n",
-        "",
+        "        if owner in self._stopped or owner in self._forgotten:\n",
+        "        if owner in self._stopped:\n",
     ),
 )

@@ -222,8 +222,8 @@ PLACES: Final = (
         "drained-agent-gets-a-place",
         "After a resume the port is asked again for a place of an agent that was stopped and has drained.",
         "session.port_gate",
-        "opened.is_given_up or opened.is_unwanted",
-        "opened.is_given_up or opened.owner in self._stopped",
+        "opened is None or not (opened.is_given_up or opened.is_unwanted)",
+        "opened is None or not (opened.is_given_up or opened.owner in self._stopped)",
     ),
     Mutant(
         "places-outlive-their-process",

@@ -78,8 +78,8 @@ ENDS: Final = (
         "children-with-a-schema-not-counted",
         "Children whose schema is checked first do not count for the turn.",
         "supervisor.delegating",
-        "turn_children=record.turn_children + count,",
-        "turn_children=record.turn_children + (count if schema == NULL or work.has_accepted(schema) else 0),",
+        "taken = record.turn_children + count",
+        "taken = record.turn_children + (count if schema == NULL or work.has_accepted(schema) else 0)",
     ),
     Mutant(
         "below-the-late-goes-on",

@@ -9,7 +9,7 @@ MAKERS: Final = (
         "maker-is-the-model-asked",
         "A reply that says who made it counts as one of the model that was asked.",
         "agent.decider",
-        "reply.origin or state.model.made_by",
+        "origin or state.model.made_by",
         "state.model.made_by",
     ),
     Mutant(

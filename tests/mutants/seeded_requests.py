@@ -23,8 +23,8 @@ NEW: Final = (
         "reply-not-named",
         "A request does not name the reply that it follows.",
         "agent.decider",
-        "        fresh=(seq,),",
-        "        fresh=(),",
+        "fresh=() if said.is_blank else (seq,),",
+        "fresh=(),",
     ),
     Mutant(
         "results-of-the-stopped-not-named",

@@ -41,6 +41,7 @@ Chunk: TypeAlias = dict[str, str | bytes]
 digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
 """
 
+# Without large values no row is looked at for cuts: a look costs 0.1 us.
 _INSERT_ROWS: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
        json_extract(row.value, '$[1]'),
@@ -48,7 +49,7 @@ SELECT json_extract(row.value, '$[0]'),
        json_extract(row.value, '$[3]'),
        json_extract(row.value, '$[4]'),
        {body},
-       CASE WHEN json_extract(row.value, '$[7]') IS NOT NULL THEN ({cuts}) END,
+       CASE WHEN length({of}names) AND json_extract(row.value, '$[7]') IS NOT NULL THEN ({cuts}) END,
        substr({of}digests, row.key * {size} + 1, {size})
 FROM json_each({of}rows) AS row"""
 _BODY: Final = "substr({of}bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
