@@ -183,6 +183,8 @@ class Playback:
                     del may_run[event.cause]
                 case ToolReturned():
                     may_run.pop(event.cause, None)
+                case _:
+                    pass
         keys = (self._keys.get(seq, ()) for seq, may in may_run.items() if may)
         self.is_after_effect |= any(not self.recorded.answers.get(key) for key in keys)
 

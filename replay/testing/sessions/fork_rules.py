@@ -3,12 +3,15 @@
 They read the log of a fork, the recording, and the calls that the ports have really worked on.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Forked, Resumed
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import (
@@ -105,6 +108,15 @@ def _lost(world: ForkWorld) -> Iterator[str]:
             yield f"event {event.seq} is the interruption of a call that has not run"
 
 
+def _inputs_again(world: ForkWorld) -> Iterator[str]:
+    """Yield the inputs of the client that are posted more often than in the recording."""
+    was = Counter(encode(one.body) for one in world.fork.origin[world.base :] if one.sender == CLIENT)
+    for event in world.own_events:
+        if event.sender == CLIENT and not isinstance(event.body, Forked | Resumed | Cancel):
+            was[encode(event.body)] -= 1
+            yield from [f"event {event.seq} is posted again"] * (was[encode(event.body)] < 0)
+
+
 def _back_in_time(world: ForkWorld) -> Iterator[str]:
     for before, event in zip(world.log, world.log[1:], strict=False):
         if event.at < before.at:
@@ -128,7 +140,8 @@ def _other_content(world: ForkWorld) -> Iterator[str]:
 def _other_request(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded answers that were given to another request."""
     origin = world.fork.origin
-    for event, body in (*_results(world), *_replies(world)):
+    given: list[tuple[Event, ToolReturned | ModelReplied]] = [*_results(world), *_replies(world)]
+    for event, body in given:
         theirs = origin[origin[body.reused - 1].cause - 1]
         if body.reused and _named(world.log[event.cause - 1], world.log) != _named(theirs, origin):
             yield f"event {event.seq} is the answer to another request, event {theirs.seq} of the recording"
@@ -213,6 +226,8 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
                 if need and body.kind in ("answered", "reported"):
                     yield f"event {event.seq} ends an ask as {body.kind}, which needs an effect"
                 need.clear()
+            case _:
+                pass
 
 
 FORK_RULES: Final = (
@@ -220,6 +235,7 @@ FORK_RULES: Final = (
     ForkMonitor("effects-once", "No tool with an effect runs twice for one call of a fork.", _run_twice),
     ForkMonitor("billed-apart", "A reply is marked as reused exactly if its call was not made.", _unpaid),
     ForkMonitor("nothing-lost", "No call of a fork is lost that was not made.", _lost),
+    ForkMonitor("inputs-once", "An input of the client is posted again once.", _inputs_again),
     ForkMonitor("clock", "The clock of a fork never goes back.", _back_in_time),
     ForkMonitor("recorded-content", "A reused answer is the recorded one, or its change.", _other_content),
     ForkMonitor("same-request", "A recorded answer is given to the same request only.", _other_request),
