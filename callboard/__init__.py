@@ -32,6 +32,7 @@ _HOMES = {
         "MissingExtra",
         "MissingFiles",
         "MissingKey",
+        "MissingProgram",
         "MissingType",
         "MisuseError",
         "NotApproved",

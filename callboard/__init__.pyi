@@ -22,6 +22,7 @@ from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingFiles as MissingFiles
 from callboard.actors.protocol.errors import MissingKey as MissingKey
+from callboard.actors.protocol.errors import MissingProgram as MissingProgram
 from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import NotApproved as NotApproved
@@ -180,6 +181,7 @@ __all__ = [
     "MissingExtra",
     "MissingFiles",
     "MissingKey",
+    "MissingProgram",
     "MissingType",
     "MisuseError",
     "Model",

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.replay.divergence import first_difference
 from callboard.replay.row_kinds import agent_of, kind_of
@@ -123,7 +124,8 @@ def _read(rows: Iterable[Stored]) -> _Side:
     side = _Side()
     seen: dict[tuple[str, str, int, int, int], int] = defaultdict(int)
     for row in rows:
-        kind, body = kind_of(row.body), _decode(row.body)
+        stored = canonical(row.body)
+        kind, body = kind_of(stored), _decode(stored)
         agent = _agent(row)
         side.counts[kind] += 1
         place = (agent, kind, body.get("turn", 0), body.get("attempt", 1), body.get("call", 0))

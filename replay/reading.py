@@ -12,7 +12,15 @@ from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, check_rules, event_of
+from callboard.runtime.log.protocol import (
+    Head,
+    LogReader,
+    Sealed,
+    Stored,
+    check_format,
+    check_rules,
+    event_of,
+)
 
 T = TypeVar("T")
 
@@ -86,6 +94,7 @@ class Source:
         event = event_of(self.session_id, row)
         if type(event.body) is SessionOpened:
             check_rules(self.session_id, row.seq, event.body.rules)
+            check_format(self.session_id, row.seq, event.body.format)
         return event
 
 
@@ -128,7 +137,10 @@ class Rows(Sequence[T], Generic[T]):
         if self._chunk[0] != number:
             first = number * _CHUNK_EVENTS + 1
             last = min(first + _CHUNK_EVENTS - 1, len(self))
-            self._chunk = number, list(self.between(first, last))
+            try:
+                self._chunk = number, list(self.between(first, last))
+            except CorruptLog:  # by another row, perhaps: one that cannot be read is refused by itself
+                return next(self.between(place + 1, place + 1))
         return self._chunk[1][offset]
 
     def between(self, first: int, last: int) -> Iterator[T]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
+from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.errors import Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
@@ -161,7 +162,7 @@ class Recording(AbstractContextManager["Recording"]):
     def _pages(self) -> "Iterator[Page]":
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
-            yield [(self._source.event(row), row.body) for row in rows]
+            yield [(self._source.event(row), canonical(row.body)) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""

@@ -20,6 +20,7 @@ class ApprovalAnswer(NamedTuple):
     arguments: to run the call with instead of the requested ones; None for those.
     is_always: True permits later calls of the same tool by agents of the same profile in this session.
     values: for the form of a call that asks for input, by field; of several forms, by form and field.
+    reuses: in a fork, True gives the recorded result of the same call, and the tool does not run.
     """
 
     is_approved: bool
@@ -28,6 +29,7 @@ class ApprovalAnswer(NamedTuple):
     arguments: Mapping[str, object] | None = None
     is_always: bool = False
     values: Mapping[str, object] | None = None
+    reuses: bool = False
 
 
 class Approval(PlainValues, frozen=True, gc=True, eq=False):
@@ -40,6 +42,8 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
     forms: of the input, by name: each has a `message`, and a `schema` of its values or a `url` to visit.
     seq, digest: the request in the log. The logged answer names this digest: it proves the shown arguments.
     expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
+    is_fork: this fork has no recorded result of the call, and runs its tool only if a person says so.
+    same: then the seq of the recorded result of the same call in another turn; 0 for none.
     """
 
     also: ClassVar[tuple[str, ...]] = ("id",)
@@ -59,6 +63,8 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
     _object: object
     _settle: Callable[[ApprovalAnswer], bool]
     _is_open: Callable[[], bool]
+    is_fork: bool = False
+    same: int = 0
 
     @property
     def deps(self) -> object:
@@ -112,6 +118,13 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         values that do not fit, MisuseError for `always` on an interrupted call, or one that asks for input.
         """
         return self._settle(ApprovalAnswer(True, note, by, arguments, always, values))
+
+    def reuse(self, *, by: str = "") -> bool:
+        """Give the call of a fork the recorded result `same`. Return False as `approve` does.
+
+        Raises MisuseError if there is none.
+        """
+        return self._settle(ApprovalAnswer(True, by=by, reuses=True))
 
     def deny(self, note: str = "", *, by: str = "") -> bool:
         """Refuse the call; the model reads the note. Return False as `approve` does."""

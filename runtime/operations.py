@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from callboard.runtime.agent import Agent
 from callboard.runtime.control.server import ControlServer
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
@@ -85,13 +86,15 @@ class Operations(ABC):
         async for found in resume_each(self._catalog.elsewhere("unfinished"), one):
             yield found
 
-    async def delete(self, session_id: str, *, forks: bool = False) -> int:
+    async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session permanently. Return the number of its events.
 
         No list and no command finds it from now on. Its events, and the large values that no other session
         has, are removed and overwritten in small steps; if the log is closed before the end, the next opening
-        goes on. forks: True deletes its forks, and theirs, too. Raises SessionBusy for one that runs here,
-        SessionNotFound, and HasForks for a session that has forks.
+        goes on. forks: `"delete"` deletes its forks, and theirs, too. `"keep"` keeps them: the events that
+        they share stay under the id of the session, in no list, and go with the last of them. Raises
+        SessionBusy for one that runs here, SessionNotFound, and with `"refuse"` HasForks for a session that
+        has forks.
         """
         self._usable()
         return await self._catalog.delete(session_id, forks=forks)

@@ -85,5 +85,6 @@ def note_effect(state: AgentState, returned: ToolReturned, tool: str) -> AgentSt
     """Note a call that a fork does not run: its agent ends with it."""
     if returned.status != "needs_effect" or state.needs_effect:
         return state
-    place = f"call {returned.call} of turn {returned.turn}"
-    return replace(state, needs_effect=f"{place}, {tool}, has an effect and no recorded result")
+    place = f"call {returned.call} of turn {returned.turn}, {tool}, has an effect and no recorded result"
+    same = f"; event {returned.same} of the recording is the result of the same call" if returned.same else ""
+    return replace(state, needs_effect=place + same)

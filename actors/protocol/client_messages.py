@@ -9,7 +9,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import ZERO, Need, Usage
-from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.protocol.value_types import Effects, ForkChange
 
 RULES = 1
 """The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
@@ -24,7 +24,8 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
-    state: the keys of the shared state. files: those that its tools may reach, None for none.
+    state: the keys of the shared state. files: those that its tools may reach, None for none. format: of the
+    messages that follow.
     """
 
     rules: int
@@ -37,6 +38,7 @@ class SessionOpened(RichMessage, frozen=True):
     capacity: tuple[str, ...] = ()
     state: tuple[StateKey, ...] = ()
     files: FileArea | None = None
+    format: str = "1.0"
 
 
 @final
@@ -48,7 +50,7 @@ class Resumed(RichMessage, frozen=True):
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
     reopens: continues a closed session. state: further keys of the shared state.
-    files: as in `SessionOpened`, from now on; None for no change.
+    files: as in `SessionOpened`, from now on; None for no change. format: as in `SessionOpened`.
     """
 
     rules: int
@@ -62,6 +64,7 @@ class Resumed(RichMessage, frozen=True):
     reopens: bool = False
     state: tuple[StateKey, ...] = ()
     files: FileArea | None = None
+    format: str = "1.0"
 
 
 @final
@@ -71,15 +74,17 @@ class Forked(RichMessage, frozen=True):
     origin, at, digest: the session that was forked, the seq of the last shared event, and its digest in hex.
     resumed: the agents and limits from now on, as of a process that resumes the session.
     effects: the choice for tools with an effect that have no recorded result: a `recorded` fork runs none.
-    changes: the answers that differ from the recorded ones.
+    changes: the inputs that differ from the recorded ones. until: the seq of the last input of the client
+    that is posted again. A process that goes on with the fork reads all of this.
     """
 
     origin: str
     at: int
     digest: str
     resumed: Resumed
-    effects: Literal["recorded", "live"] = "recorded"
+    effects: Effects = "recorded"
     changes: tuple[ForkChange, ...] = ()
+    until: int = 0
 
 
 def resumed_in(body: object) -> Resumed | None:

@@ -87,6 +87,10 @@ class MissingFiles(MisuseError, LookupError):
     """The files of a recorded session, which the resuming program does not give."""
 
 
+class MissingProgram(MisuseError, LookupError):
+    """A program at work at the event to fork at, which the given host does not have."""
+
+
 class MissingType(MisuseError, LookupError):
     """The Python type of a recorded ask, which the resuming program does not give; `names` lists all."""
 

@@ -97,7 +97,9 @@ class ToolReturned(RichMessage, frozen=True):
     asked: the input that it wants, where the status is `input_required`; the call goes on with another
     `CallTool`, its next round. `output` then says so in words.
     reused: as in `ModelReplied`. `needs_effect` means that the call has no recorded result, and that a fork
-    does not run this tool: it has an effect.
+    does not run this tool: it has an effect. same: then the seq of the recorded result of the same call in
+    another turn, which is not given by itself; 0 for none. checkpoints: the names that the tool gave to this
+    place of the log.
     """
 
     turn: int
@@ -110,6 +112,8 @@ class ToolReturned(RichMessage, frozen=True):
     tools: ToolsChange | None = None
     asked: InputAsked | None = None
     reused: int = 0
+    same: int = 0
+    checkpoints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.output == NULL:

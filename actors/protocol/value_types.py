@@ -1,6 +1,6 @@
 """Values inside messages that are more than a number, a text or foreign JSON."""
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
@@ -8,6 +8,11 @@ from callboard.actors.protocol.usage import Usage
 
 INPUT_ROUNDS_MAX: Final = 10
 """The most times that one call may ask a person for input."""
+
+
+Effects: TypeAlias = Literal["recorded", "ask", "live"]
+"""The choice of a fork for tools with an effect that have no recorded result: the ask ends, a person decides
+about each call, or they run."""
 
 
 class Settled(Value, frozen=True):
@@ -48,16 +53,18 @@ class Reason(Value, frozen=True):
     detail: str = ""
 
 
-class ForkChange(Value, frozen=True):
-    """An answer of a fork that differs from the recorded one. replaces: the seq of the recorded answer.
+class ForkChange(Part, frozen=True):
+    """An input of a fork that differs from the recorded one. replaces: the seq of the recorded one.
 
-    call: the index of the tool call in its turn; -1 for the reply of the model itself.
+    agent, turn, call: the call that it answers; call is -1 for the reply of the model itself. An input of the
+    client answers none: an empty text and two zeros. value: the new one, as JSON.
     """
 
     agent: str
     turn: int
     call: int
     replaces: int
+    value: Json = NULL
 
 
 class ModelFailure(Value, frozen=True):

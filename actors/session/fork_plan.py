@@ -4,40 +4,56 @@ Only inputs can be changed: what a port or the client has said. An agent's own m
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS
+from callboard.actors.protocol.client_messages import Ask, Forked
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
+from callboard.actors.protocol.value_types import ForkChange
 from callboard.actors.session.recorded_answers import OF_MODEL, Call, RecordedAnswers
 
-_NAMED = 12
+_NAMED: Final = 12
+_CLIENT: Final[Call] = ("", 0, 0)
+
+Place: TypeAlias = Call | int
+"""An answer to change: the call that it answers, or its seq."""
 
 
 class ForkPlan(NamedTuple):
-    """The plan of a fork. base: the seq of the last shared event. recorded: the answers behind it."""
+    """The plan of a fork. base: the seq of the last shared event. recorded: the answers behind it.
+
+    changes: as the log of the fork has them. until: the seq of the last input of the client that is posted
+    again.
+    """
 
     base: int
     recorded: RecordedAnswers
+    changes: tuple[ForkChange, ...]
+    until: int
 
 
 def plan(
     session_id: str,
     events: Sequence[Event],
     at: int | None,
-    changes: Mapping[Call, Json],
+    changes: Mapping[Place, Json],
     until: int | None = None,
 ) -> ForkPlan:
     """Plan a fork of a session.
 
     at: the last shared event; None for the one before the first change, or the last one without changes.
-    changes: new results of tools and new replies of models, by call. until: the last event whose input by
-    the client is posted again; None for all. Raises MisuseError for an event that is not there or a change
-    that cannot be made, UnknownName for a call that was never answered.
+    changes: new results of tools and new replies of models, by call; also prompts and answers of people, by
+    seq. until: the last event whose input by the client is posted again; None for all. Raises MisuseError
+    for an event that is not there or a change that cannot be made, UnknownName for a call that was never
+    answered.
     """
-    first = _first_change(session_id, events, changes)
+    made = _made(session_id, events, changes)
+    first = min((one.replaces for one in made), default=len(events) + 1)
     base = first - 1 if at is None else at
     if not 1 <= base <= len(events):
         raise MisuseError(
@@ -49,20 +65,55 @@ def plan(
             f"the answer to change first is event {first}, which a fork at {base} shares: fork at "
             f"{first - 1} or before"
         )
-    recorded = RecordedAnswers(events, base, changes)
-    recorded.inputs = [one for one in recorded.inputs if until is None or one.seq <= until]
-    return ForkPlan(base, recorded)
+    last = len(events) if until is None else min(until, len(events))
+    return ForkPlan(base, recorded_answers(events, base, made, last), made, last)
 
 
-def _first_change(session_id: str, events: Sequence[Event], changes: Mapping[Call, Json]) -> int:
-    """Return the seq of the first answer that is changed; the one behind the last event without changes."""
+def planned_again(events: Sequence[Event], forked: Forked) -> RecordedAnswers:
+    """Return the recorded answers of a fork that an earlier process began. events: of its origin."""
+    return recorded_answers(events, forked.at, forked.changes, forked.until)
+
+
+def recorded_answers(
+    events: Sequence[Event], base: int, changes: Sequence[ForkChange], until: int
+) -> RecordedAnswers:
+    """Return the answers of a session behind an event. until: the last input to post again."""
+    recorded = RecordedAnswers(events, base, {one.replaces: one.value for one in changes})
+    recorded.inputs = [one for one in recorded.inputs if one.seq <= until]
+    return recorded
+
+
+def _made(session_id: str, events: Sequence[Event], changes: Mapping[Place, Json]) -> tuple[ForkChange, ...]:
+    """Return the changes in the order of the answers that they replace. Raises UnknownName, MisuseError."""
     known = calls_of(events) if changes else {}
-    for call in changes:
-        if call not in known:
-            raise UnknownName(
-                f"session {session_id} has no answer of {named(call)}; there are: {_few(known)}"
-            )
-    return min((known[call] for call in changes), default=len(events) + 1)
+    found: dict[int, ForkChange] = {}
+    for place, value in changes.items():
+        call, seq = _located(session_id, events, known, place)
+        if seq in found:
+            raise MisuseError(f"event {seq} is changed twice; give one value for it")
+        _refuse_misfit(events[seq - 1], value)
+        found[seq] = ForkChange(*call, seq, value)
+    return tuple(found[seq] for seq in sorted(found))
+
+
+def _located(
+    session_id: str, events: Sequence[Event], known: Mapping[Call, int], place: Place
+) -> tuple[Call, int]:
+    """Return the call and the seq of an answer to change. Raises UnknownName, MisuseError."""
+    if isinstance(place, int):
+        return call_at(session_id, events, place), place
+    if place not in known:
+        raise UnknownName(f"session {session_id} has no answer of {named(place)}; there are: {_few(known)}")
+    return place, known[place]
+
+
+def _refuse_misfit(event: Event, value: Json) -> None:
+    """Refuse a value that an answer of this kind cannot have. Raises MisuseError."""
+    is_text = bytes(value).lstrip().startswith(b'"')
+    if isinstance(event.body, ApprovalGiven) and not (is_text and msgspec.json.decode(value)):
+        raise MisuseError(
+            f"event {event.seq} is a person's answer: give the text approved, or the reason for a refusal"
+        )
 
 
 def calls_of(events: Sequence[Event]) -> dict[Call, int]:
@@ -81,25 +132,30 @@ def call_at(session_id: str, events: Sequence[Event], seq: int) -> Call:
     """Return the call that an event answers. Raises MisuseError for an event that cannot be changed."""
     if not 1 <= seq <= len(events):
         raise UnknownName(f"session {session_id} has events 1 to {len(events)}; there is no {seq}")
-    event, known = events[seq - 1], calls_of(events)
-    call = next((call for call, at in known.items() if at == seq), None)
-    if call is not None:
-        return call
+    event = events[seq - 1]
+    body = event.body
+    if isinstance(body, ToolReturned | ApprovalGiven):
+        return event.recipient, body.turn, body.call
+    if isinstance(body, ModelReplied) and body.status == "ok":
+        return event.recipient, body.turn, OF_MODEL
+    if isinstance(body, Ask):
+        return _CLIENT
     if event.sender in PORTS or event.sender == CLIENT:
         raise MisuseError(
-            f"event {seq}, {event.kind}, cannot be changed: only answers of tools and models can"
+            f"event {seq}, {event.kind}, cannot be changed: only answers of tools, models and people, and "
+            "the prompts of asks can"
         )
     raise MisuseError(
         f"event {seq}, {event.kind}, was decided by {event.sender} and cannot be changed; change the input "
-        f"that it follows from: {_input_of(events, event, known)}"
+        f"that it follows from: {_input_of(events, event)}"
     )
 
 
-def _input_of(events: Sequence[Event], event: Event, known: Mapping[Call, int]) -> str:
+def _input_of(events: Sequence[Event], event: Event) -> str:
     """Return the first input on the way back from an event, in words."""
     while event.cause and event.sender not in PORTS:
         event = events[event.cause - 1]
-    call = next((call for call, at in known.items() if at == event.seq), None)
+    call = next((call for call, at in calls_of(events).items() if at == event.seq), None)
     words = f"event {event.seq}, {event.kind}"
     return words if call is None else f"{words}, which is {named(call)}"
 

@@ -15,12 +15,14 @@ Rules
   - A step of a program has no recorded answer: the program runs. But an answer that came after that step was
     recorded after it, and is given after it.
   - A tool result is fit only if the keys of the shared state that the tool has read have the same values.
+  - A second index finds the result of a tool with an effect under another turn: the same agent, tool and
+    arguments. It is never given by itself; a person may choose it.
   - A recorded firing is only the order of a timer. A timer never fires before it is due.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -44,7 +46,6 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.value_types import ForkChange
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 OF_MODEL: Final = -1  # in place of a call: the reply of the model itself
@@ -54,11 +55,16 @@ Call: TypeAlias = tuple[str, int, int]
 
 Key: TypeAlias = tuple[object, ...]
 
+NO_CHANGES: Final[Mapping[int, Json]] = {}
+APPROVED: Final = "approved"
+"""The text that changes an answer of a person to an approval; any other text is the reason for a refusal."""
+
 
 class Reusable(NamedTuple):
     """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
 
     read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
+    was_started: False for the result of a `write` tool that never started.
     """
 
     seq: int
@@ -66,6 +72,7 @@ class Reusable(NamedTuple):
     body: AnyMessage
     read: Mapping[str, bytes] = {}
     is_step: bool = False
+    was_started: bool = True
 
     def fits(self, shared: SharedState) -> bool:
         """Return True if the values that its tool has read are the same in this shared state."""
@@ -75,19 +82,24 @@ class Reusable(NamedTuple):
 class RecordedAnswers:
     """The answers of a session behind an event.
 
+    changes: the new values of answers, by the seq of the recorded one.
     answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
     inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
-    fired: the firings of timers, by timer. replaced: the recorded events that changes stand for, by call.
+    fired: the firings of timers, by timer.
     """
 
-    def __init__(self, events: Sequence[Event], base: int, changes: Mapping[Call, Json]) -> None:
+    def __init__(self, events: Sequence[Event], base: int, changes: Mapping[int, Json] = NO_CHANGES) -> None:
         self.answers: defaultdict[Key, list[Reusable]] = defaultdict(list)
         self.open_at_base: dict[int, Reusable] = {}
-        self.inputs = [event for event in events[base:] if event.sender == CLIENT and _is_input(event)]
+        self.inputs = [
+            _changed_input(event, changes)
+            for event in events[base:]
+            if event.sender == CLIENT and _is_input(event)
+        ]
         self.idle: set[int] = set()
         self._is_asked = False
         self.fired: defaultdict[int, list[Event]] = defaultdict(list)
-        self.replaced: dict[Call, int] = {}
+        self._same: defaultdict[Key, list[Reusable]] = defaultdict(list)
         self._base = base
         self._changes = changes
         self._keys = RequestKeys()
@@ -95,6 +107,9 @@ class RecordedAnswers:
         self._read_at: dict[int, SharedState] = {}
         self._requests: dict[int, Key] = {}
         self._calls: dict[int, Key] = {}
+        self._effects: dict[int, Key | None] = {}
+        self._waits: dict[int, bool] = {}
+        self._started: set[int] = set()
         self._results: set[Key] = set()
         for event in events:
             self._take(event)
@@ -112,6 +127,8 @@ class RecordedAnswers:
             body, given = event.body, event.body.given
             named = (body.turn, body.call, body.tool, bytes(body.arguments), given.round if given else 0)
             self._calls[event.seq] = (event.sender, *named)
+            self._effects[event.seq] = _same_call(event) if body.effect != "read" else None
+            self._waits[event.seq] = body.effect == "write"
         self._shared = self._shared.after(event)
 
     def _note_idle(self, event: Event) -> None:
@@ -122,13 +139,20 @@ class RecordedAnswers:
             self._is_asked = isinstance(event.body, Ask)
 
     def _answer(self, event: Event) -> None:
-        key = self._requests[event.cause]
-        if event.seq <= self._base or isinstance(event.body, ToolStarted):
+        key, body = self._requests[event.cause], event.body
+        if isinstance(body, ToolStarted):
+            self._started.add(event.cause)
+        if event.seq <= self._base or isinstance(body, ToolStarted) or _needs_effect(body):
             return
-        found = Reusable(event.seq, event.at, self._changed(event), self._read(event), key[0] == "step")
+        started = event.cause in self._started or not self._waits.get(event.cause)
+        values = (self._changed(event), self._read(event), key[0] == "step", started)
+        found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
         if key[0] == "tool":
             self._results.add(self._calls[event.cause])
+            same = self._effects[event.cause]
+            if same is not None and isinstance(event.body, ToolReturned) and event.body.status == "ok":
+                self._same[same].append(found)
         if event.cause <= self._base:
             self.open_at_base[event.cause] = found
 
@@ -140,36 +164,51 @@ class RecordedAnswers:
 
     def _changed(self, event: Event) -> AnyMessage:
         """Return an answer as it is given again: marked as recorded, perhaps with the value of a change."""
-        body = event.body
+        body, value = event.body, self._changes.get(event.seq)
         if isinstance(body, ToolReturned):
-            call = (event.recipient, body.turn, body.call)
-            if call not in self._changes:
+            if value is None:
                 return replace(body, reused=event.seq)
-            self.replaced[call] = event.seq
-            return ToolReturned(body.turn, body.call, "ok", self._changes[call], reused=event.seq)
+            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq)
         if isinstance(body, ModelReplied):
-            call = (event.recipient, body.turn, OF_MODEL)
             # Without its body, whose shared bytes are those of a request that the fork may not have.
-            again = replace(body, body=(), reused=event.seq)
-            if call not in self._changes or body.status != "ok":
-                return again
-            self.replaced[call] = event.seq
-            return replace(again, content=_blocks(self._changes[call]))
+            content = body.content if value is None else _blocks(value)
+            return replace(body, body=(), content=content, reused=event.seq)
+        if isinstance(body, ApprovalGiven) and value is not None:
+            return _changed_verdict(body, value)
         return body
 
-    def changes(self) -> tuple[ForkChange, ...]:
-        """Return the changes as the log of the fork has them."""
-        return tuple(ForkChange(*call, replaces) for call, replaces in sorted(self.replaced.items()))
-
     def find(self, key: Key, shared: SharedState) -> Reusable | None:
-        """Return the recorded answer to a request with this key, or None.
+        """Return the recorded answer to a request with this key, or None. One of several is used up.
 
         shared: the shared state as of the request.
         """
         known = self.answers.get(key)
         if not known or not known[0].fits(shared):
             return None
-        return known.pop(0) if len(known) > 1 else known[0]
+        found = known.pop(0) if len(known) > 1 else known[0]
+        self._drop_same(found.seq)
+        return found
+
+    def has(self, key: Key, shared: SharedState) -> bool:
+        """Return True if there is a recorded answer to a request with this key."""
+        known = self.answers.get(key)
+        return bool(known and known[0].fits(shared))
+
+    def same_call(self, request: Event) -> Reusable | None:
+        """Return the unused result of the same call of a tool with an effect in another turn, or None."""
+        found = self._same.get(_same_call(request))
+        return found[0] if found else None
+
+    def use_up(self, seq: int) -> None:
+        """Note that an earlier process of the fork has given the recorded answer with this seq."""
+        for known in self.answers.values():
+            if len(known) > 1:
+                known[:] = [one for one in known if one.seq != seq] or known
+        self._drop_same(seq)
+
+    def _drop_same(self, seq: int) -> None:
+        for known in self._same.values():
+            known[:] = [one for one in known if one.seq != seq]
 
     def has_result(self, request: Event, given: ApprovalGiven) -> bool:
         """Return True if the call that was approved has a recorded result. request: for the approval."""
@@ -241,6 +280,35 @@ def answer_to(request: Event, found: Reusable, recipient: str) -> Post:
     elif isinstance(asked, CallTool):
         body = replace(body, turn=asked.turn, call=asked.call)
     return Post(recipient, body)
+
+
+def _needs_effect(body: AnyMessage) -> bool:
+    """Return True for the answer to a call that a fork did not run: another fork may."""
+    return isinstance(body, ToolReturned) and body.status == "needs_effect"
+
+
+def _same_call(request: Event) -> Key:
+    """Return the key of the second index: the agent, the tool and the arguments of a call."""
+    call = request.body
+    assert isinstance(call, CallTool)
+    return request.sender, call.tool, bytes(call.arguments)
+
+
+def _changed_input(event: Event, changes: Mapping[int, Json]) -> Event:
+    """Return an input of the client, an `Ask` perhaps with another prompt."""
+    body, value = event.body, changes.get(event.seq)
+    if value is None or not isinstance(body, Ask):
+        return event
+    changed = replace(body, prompt=value)
+    return Event(event.seq, event.at, event.sender, event.recipient, event.cause, changed)
+
+
+def _changed_verdict(given: ApprovalGiven, value: Json) -> ApprovalGiven:
+    """Return another answer of a person: the text `approved`, or the reason for a refusal."""
+    said = msgspec.json.decode(value, type=str)
+    verdict: Literal["approved", "denied"] = "approved" if said == APPROVED else "denied"
+    note = "" if verdict == "approved" else said
+    return ApprovalGiven(given.turn, given.call, verdict, note, is_repeat=given.is_repeat, round=given.round)
 
 
 def _value(shared: SharedState, key: str) -> bytes:

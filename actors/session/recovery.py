@@ -23,7 +23,8 @@ Rules
   - A timer runs from the event that set it. The time between the two processes counts.
   - A place of the capacity port ends with its process. A call that starts now first takes a new one.
   - A fork begins in the same way, from a prefix of another session. No process of it has crashed: its model
-    calls are made again and nothing is charged, and a request that has a recorded answer keeps it.
+    calls are made again and nothing is charged. A request that has a recorded answer keeps it, also when a
+    process of the fork has crashed.
 """
 
 from collections import deque
@@ -74,6 +75,8 @@ def recover(
     at: int,
     gate: PortGate | None = None,
     recorded: Container[int] | None = None,
+    *,
+    has_run: bool = True,
 ) -> Recovered:
     """Continue a session from a prefix of its events, which may be empty.
 
@@ -81,12 +84,13 @@ def recover(
         there are no events.
     at: the time of the new events, in milliseconds since 1970 UTC.
     gate: a gate without requests.
-    recorded: for a fork, the logged requests that have a recorded answer; None for a process that crashed.
+    recorded: for a fork, the logged requests that have a recorded answer; None for any other session.
+    has_run: False if no process has run the session, as when a fork begins: none of its model calls is lost.
 
     Raises Diverged if the deciders do not post the outputs that the log holds: the code has changed, and a
     continuation would contradict the record. Raises the exception of the supervisor's decider.
     """
-    recovery = _Recovery(events, at, gate or PortGate(), recorded)
+    recovery = _Recovery(events, at, gate or PortGate(), recorded, has_run=has_run)
     recovery.repeat()
     recovery.post(CLIENT, 0, (Post(SUPERVISOR, first),))
     recovery.settle()
@@ -99,7 +103,13 @@ class _Recovery:
     """One recovery in progress. As a port driver, it holds starts back."""
 
     def __init__(
-        self, events: Sequence[Event], at: int, gate: PortGate, recorded: Container[int] | None = None
+        self,
+        events: Sequence[Event],
+        at: int,
+        gate: PortGate,
+        recorded: Container[int] | None = None,
+        *,
+        has_run: bool = True,
     ) -> None:
         self.events = events
         self.at = max(
@@ -113,7 +123,8 @@ class _Recovery:
         self.refused: dict[int, Post] = {}
         self.started: set[int] = set()
         self.answers_aborted = False
-        self.recorded = recorded
+        self.recorded: Container[int] = () if recorded is None else recorded
+        self.has_run = has_run
 
     # --- 1 and 2: the logged decisions ----------------------------------------------
 
@@ -227,7 +238,7 @@ class _Recovery:
 
     def _is_kept_open(self, request: Event) -> bool:
         """Return True if the driver of a fork gives this logged request its recorded answer."""
-        if self.recorded is None or request.seq not in self.recorded:
+        if request.seq not in self.recorded:
             return False
         # Others start: the driver finds the recorded answer then, after the announcement of the start.
         return not self.gate.is_wanted(request.seq) or request.seq in self.started
@@ -245,8 +256,8 @@ class _Recovery:
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """Return the answer to a request of a living agent; None if the port is asked again."""
-        if self.recorded is not None and isinstance(request.body, CallModel):
-            return None  # of a fork: its call runs in the other session, and nothing was lost
+        if isinstance(request.body, CallModel) and (request.seq in self.recorded or not self.has_run):
+            return None  # of a fork: no process of it has made this call, so nothing was lost
         repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
         return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)
 

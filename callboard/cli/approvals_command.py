@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.cli.approving import SHOWN_CHARS_MAX, form_lines, user_name
+from callboard.cli.approving import SHOWN_CHARS_MAX, fork_lines, form_lines, user_name
 from callboard.cli.errors import FAILED, Failure, misused, refuse_if
 from callboard.cli.formats import utc
 from callboard.cli.options import json_option, log_flag, log_option
@@ -26,6 +26,7 @@ from callboard.runtime.sanitize import check_json
 @click.command("approvals")
 @click.option("--yes", metavar="ID", default="", help="Let this call run.")
 @click.option("--no", metavar="ID", default="", help="Refuse this call.")
+@click.option("--reuse", metavar="ID", default="", help="Give this call of a fork the recorded result.")
 @click.option("--always", is_flag=True, help="With --yes: later calls of this tool too.")
 @click.option("--values", metavar="JSON", default="", help="With --yes: the input that the call asks for.")
 @click.option("--note", metavar="TEXT", default="", help="A reason; the model reads it after a refusal.")
@@ -34,7 +35,7 @@ from callboard.runtime.sanitize import check_json
 @log_option
 @key_options
 def approvals(
-    yes: str, no: str, always: bool, values: str, note: str, by: str, as_json: bool, log: str
+    yes: str, no: str, reuse: str, always: bool, values: str, note: str, by: str, as_json: bool, log: str
 ) -> int:
     """List the calls that wait for a person, or answer one.
 
@@ -44,6 +45,9 @@ def approvals(
 
     A call that asks for input shows its form, and goes on with --values. A URL is shown, never opened: visit
     it, then answer with --yes.
+
+    A fork with `--effects ask` lists its calls of tools with an effect that have no recorded result. If the
+    recording has the result of the same call in another turn, --reuse gives that.
 
     The first answer counts. For a call that was answered before, has expired or is no longer wanted, the
     exit code is 1.
@@ -56,12 +60,13 @@ def approvals(
       callboard approvals --no '20260101-abc#17' --note "at most 100"
       callboard approvals --json | jq -r '.[].id'
     """
-    refuse_if(yes and no, "answer one call: --yes ID or --no ID")
+    refuse_if(sum(map(bool, (yes, no, reuse))) > 1, "answer one call: --yes ID, --no ID or --reuse ID")
     refuse_if(always and not yes, "--always goes with --yes ID")
     refuse_if(values and not yes, "--values goes with --yes ID")
-    if wanted := yes or no:
+    if wanted := yes or no or reuse:
         given = _values(values) if values else None
-        answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always, values=given)
+        said = (not no, note, by or user_name())
+        answer = ApprovalAnswer(*said, is_always=always, values=given, reuses=bool(reuse))
         return _give(log, wanted, answer, as_json=as_json)
     found = _waiting(log)
     if as_json:
@@ -121,7 +126,7 @@ def _lines(one: ShownApproval) -> Sequence[str]:
     if len(text) > SHOWN_CHARS_MAX:
         text = f"{text[:SHOWN_CHARS_MAX]} ... and {len(text) - SHOWN_CHARS_MAX} characters more"
     again = ["    It was interrupted before and may have taken effect."] * one.is_repeat
-    forms = [f"    {line}" for line in form_lines(one.forms)]
+    forms = [f"    {line}" for line in (*fork_lines(one.is_fork, one.same), *form_lines(one.forms))]
     return (safe_line(head), f"    {safe_line(text, SHOWN_CHARS_MAX + 100)}", *again, *forms)
 
 
@@ -140,7 +145,8 @@ def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
     seq = int(digits[:18])
     try:
         said = (answer.is_approved, answer.note, answer.by, answer.is_always)
-        body = AnswerApproval(session, seq, *said, dict(answer.values) if answer.values is not None else None)
+        values = dict(answer.values) if answer.values is not None else None
+        body = AnswerApproval(session, seq, *said, values, answer.reuses)
         return ask_owner(log, body, bool), True
     except NoOwner:
         with open_reader(log) as reader:  # names the file or the session that is not there

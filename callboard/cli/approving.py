@@ -27,6 +27,7 @@ Mode = Literal["ask", "all", "none"]
 SHOWN_CHARS_MAX: Final = 4_000
 _YES: Final = frozenset({"y", "yes"})
 _ALWAYS: Final = frozenset({"a", "always"})
+_REUSE: Final = frozenset({"r", "reuse"})
 _NO: Final = frozenset({"", "n", "no"})
 
 
@@ -63,11 +64,8 @@ class Approver:
                 stack.callback(self.typing.start)
             for line in lines(question):
                 talk(line)
-            always = "" if question.is_repeat else ", a = always"
             is_form = question.round > 0
-            yes = "yes, field by field" if is_form else "yes"
-            more = "values for the form" if is_form else "yes with these arguments"
-            talk(f"y = {yes}, n = no{'' if is_form else always}, {{...}} = {more}")
+            talk(_choices(question))
             while question.is_open:  # until the arguments fit
                 with _told():
                     answer = verdict(await _typed("Let it run? [y/N, or why not] "), is_form=is_form)
@@ -84,6 +82,16 @@ async def _with_values(question: Approval, answer: ApprovalAnswer) -> ApprovalAn
         return answer._replace(values=await filled(forms, _typed))
     except InputEnded:
         return answer._replace(is_approved=False)
+
+
+def _choices(question: Approval) -> str:
+    """Return the words that answer a question."""
+    if question.is_fork:
+        return "y = yes, n = no" + (", r = reuse the recorded result" if question.same else "")
+    if question.round > 0:
+        return "y = yes, field by field, n = no, {...} = values for the form"
+    always = "" if question.is_repeat else ", a = always"
+    return f"y = yes, n = no{always}, {{...}} = yes with these arguments"
 
 
 @contextlib.contextmanager
@@ -106,7 +114,15 @@ def lines(question: Approval) -> list[str]:
     found += indented(arguments).splitlines()
     if question.is_repeat:
         found.append("It was interrupted before and may have taken effect: check before you allow it.")
-    return found + form_lines(question.forms_json)
+    return found + fork_lines(question.is_fork, question.same) + form_lines(question.forms_json)
+
+
+def fork_lines(is_fork: bool, same: int) -> list[str]:
+    """Return the lines about a call of a fork. same: the seq of the recorded result of the same call."""
+    found = ["The recording has no result of this call, so that it would run now."] * is_fork
+    return found + [f"Event {same} of the recording is the result of the same call in another turn."] * (
+        same > 0
+    )
 
 
 def form_lines(forms: msgspec.Raw) -> list[str]:
@@ -133,13 +149,15 @@ def _field_line(form: Form, name: str, field: Mapping[str, object]) -> str:
 
 
 def verdict(line: str, *, is_form: bool = False) -> ApprovalAnswer:
-    """Read a typed line: yes, always, yes with other arguments, no, or the reason for a no.
+    """Read a typed line: yes, always, reuse, yes with other arguments, no, or the reason for a no.
 
     is_form: the object is the values of a form. Raises InvalidPrompt for one that is no JSON object.
     """
     word, by = line.strip(), user_name()
     if word.lower() in _YES | _ALWAYS:
         return ApprovalAnswer(True, by=by, is_always=word.lower() in _ALWAYS)
+    if word.lower() in _REUSE:
+        return ApprovalAnswer(True, by=by, reuses=True)
     if word.startswith("{"):
         what = "The values" if is_form else "The arguments"
         given = msgspec.json.decode(check_json(word, what=what), type=dict[str, object])
@@ -161,7 +179,9 @@ def user_name() -> str:
 
 def _settled(question: Approval, answer: ApprovalAnswer) -> None:
     """Answer a question. Raises MisuseError for an answer that cannot be given."""
-    if answer.is_approved:
+    if answer.reuses:
+        question.reuse(by=answer.by)
+    elif answer.is_approved:
         always, values = answer.is_always, answer.values
         question.approve(by=answer.by, arguments=answer.arguments, always=always, values=values)
     else:

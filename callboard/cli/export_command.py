@@ -13,6 +13,7 @@ from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
+from callboard.runtime.log.forks import parents_first
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.reading import file_of
 
@@ -94,7 +95,7 @@ def _refuse_misfits(form: str, output: str, agent: str, beside: str, *, has_pars
 
 def _sources(reader: LogReader, session: str, *, is_all: bool, form: str) -> list[Source]:
     if is_all:
-        return [Source.upto(reader, row.session_id) for row in reader.sessions()]
+        return [Source.upto(reader, row.session_id) for row in parents_first(reader.sessions())]
     row, seq = find_place(reader, session)
     refuse_if(seq is not None and form == "db", "a database holds whole sessions: leave #SEQ out")
     return [Source.upto(reader, row.session_id, seq)]

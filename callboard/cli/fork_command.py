@@ -1,17 +1,20 @@
 """`callboard fork`: go on from an event of a session, with something changed."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import click
 import msgspec
 
-from callboard.actors.protocol.events import Event
-from callboard.actors.session.fork_plan import call_at
-from callboard.actors.session.recorded_answers import OF_MODEL, Call
-from callboard.cli.errors import misused, not_found
+from callboard.actors.protocol.endings import STATUS
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
+from callboard.cli.fork_variants import Variant, emit_variants, variant_of
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
@@ -20,9 +23,10 @@ from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.resume_command import changed_limits, with_recorded_model
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.forks.reusing_port import Effects
 from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 from callboard.runtime.sessions.session import Session
@@ -32,14 +36,14 @@ class _Wish(NamedTuple):
     """The wish for a fork. at: None for the event before the first change."""
 
     session_id: str
-    at: int | None
-    changes: Mapping[Call, object]
+    at: int | str | None
+    changes: Mapping[Place, object]
     effects: Effects
     until: int | None
 
 
 @click.command("fork")
-@click.argument("place", metavar="SESSION[#SEQ]")
+@click.argument("place", metavar="SESSION[#SEQ|@CHECKPOINT]")
 @click.option("--with", "agent", metavar="MODULE:AGENT", required=True, help="The host, as it is now.")
 @click.option(
     "--set",
@@ -54,10 +58,18 @@ class _Wish(NamedTuple):
 )
 @click.option(
     "--effects",
-    type=click.Choice(["recorded", "live"]),
+    type=click.Choice(get_args(Effects)),
     default="recorded",
     show_default=True,
-    help="For a tool with an effect that has no recorded result: end the ask, or run it.",
+    help="For a tool with an effect that has no recorded result: end the ask, ask a person, or run it.",
+)
+@click.option(
+    "--n",
+    "count",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Make so many forks, and compare them.",
 )
 @click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
 @model_option
@@ -70,6 +82,7 @@ def fork(
     sets: tuple[str, ...],
     prompts: tuple[str, ...],
     effects: Effects,
+    count: int,
     until: int | None,
     model: str,
     setting: Setting,
@@ -84,24 +97,39 @@ def fork(
     as `needs_effect`, unless --effects live. A changed agent is taken where it begins behind SEQ.
 
     FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
-    of `callboard run`. docs/fork.md has the details.
+    of `callboard run`. With --n several forks run at once, and a table compares them with the session: their
+    outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
 
     \b
     Examples:
       callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
-      callboard fork 2026#41 --with survey:host --limit tokens=500k
+      callboard fork 2026@loaded --with survey:host --limit tokens=500k
+      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
     """
-    session, _, seq = place.partition("#")
-    if seq and not seq.isdecimal():
-        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ")
+    session, at = _place(place)
     name, past = _recorded(setting.log, session)
     found = _with_prompts(load_agent(agent), prompts)
     host, own = with_recorded_model(found, model, past)
-    changes = dict(_change(name, past.events, pair) for pair in sets)
-    wish = _Wish(name, int(seq) if seq else None, changes, effects, until)
+    changes = dict(map(_change, sets))
+    wish = _Wish(name, at, changes, effects, until)
+    if count > 1:
+        forks = event_loop.run(_all_forked(setting, own, host, wish, past, count))
+        emit_variants(variant_of(name, past.events), forks, as_json=as_json)
+        return 0 if all(STATUS[one.outcome] == "ok" for one in forks) else FAILED
     work = _forked(setting, own, host, wish, past, is_quiet=quiet)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+
+
+def _place(place: str) -> tuple[str, int | str | None]:
+    """Return the session and the event of `SESSION`, `SESSION#SEQ` or `SESSION@CHECKPOINT`."""
+    session, mark, checkpoint = place.partition("@")
+    if mark and checkpoint:
+        return session, checkpoint
+    session, _, seq = place.partition("#")
+    if mark or (seq and not seq.isdecimal()):
+        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ or SESSION@CHECKPOINT")
+    return session, int(seq) if seq else None
 
 
 def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:
@@ -123,15 +151,7 @@ async def _forked(
 ) -> tuple[Outcome, int]:
     """Run a fork in the foreground. Return the outcome of its last ask and the exit code."""
     async with setting.runtime(own) as runtime:
-        session = await runtime.fork(
-            wish.session_id,
-            host,
-            at=wish.at,
-            changes=wish.changes,
-            limits=changed_limits(past.events, setting.limits),
-            effects=wish.effects,
-            until=wish.until,
-        )
+        session = await _fork(runtime, setting, host, wish, past)
         rows = [row async for row in runtime.sessions(limit=1)]
         title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{rows[0].base}"
         found = await attend(
@@ -140,6 +160,37 @@ async def _forked(
         if not is_quiet:
             talk(await _told(session))
         return found
+
+
+async def _fork(
+    runtime: Runtime, setting: Setting, host: Agent, wish: _Wish, past: RecordedSession
+) -> Session:
+    return await runtime.fork(
+        wish.session_id,
+        host,
+        at=wish.at,
+        changes=wish.changes,
+        limits=changed_limits(past.events, setting.limits),
+        effects=wish.effects,
+        until=wish.until,
+    )
+
+
+async def _all_forked(
+    setting: Setting, own: ModelChoice | None, host: Agent, wish: _Wish, past: RecordedSession, count: int
+) -> list[Variant]:
+    """Run several forks at once, without a tree. Return the figures of each."""
+    async with setting.runtime(own) as runtime:
+        return await asyncio.gather(*(_one_of_all(runtime, setting, host, wish, past) for _ in range(count)))
+
+
+async def _one_of_all(
+    runtime: Runtime, setting: Setting, host: Agent, wish: _Wish, past: RecordedSession
+) -> Variant:
+    session = await _fork(runtime, setting, host, wish, past)
+    await _last_outcome(session)
+    await session.close()
+    return variant_of(session.session_id, [event async for event in session.events()])
 
 
 async def _last_outcome(session: Session) -> Outcome:
@@ -155,17 +206,17 @@ async def _told(session: Session) -> str:
     return billed_text(billing([event async for event in session.events()]))
 
 
-def _change(name: str, events: Sequence[Event], pair: str) -> tuple[Call, object]:
+def _change(pair: str) -> tuple[Place, object]:
     """Return the call and the value of `CALL=FILE`."""
     place, mark, file = pair.partition("=")
     if not mark or not file:
         raise misused(f"--set {pair!r}: write CALL=FILE, such as host.1:2:0=result.txt")
-    return _call(name, events, place), _value(file)
+    return _call(place), _value(file)
 
 
-def _call(name: str, events: Sequence[Event], place: str) -> Call:
+def _call(place: str) -> Place:
     if place.lstrip("#").isdecimal():
-        return call_at(name, events, int(place.lstrip("#")))
+        return int(place.lstrip("#"))
     agent, *numbers = place.split(":")
     if not agent or len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
         raise misused(f"--set {place!r}: write AGENT:TURN:CALL, AGENT:TURN, or the seq of the answer")

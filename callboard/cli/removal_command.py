@@ -19,6 +19,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.removal import cut, erase
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
 from callboard.runtime.sessions.catalog import last_use_ms
@@ -29,22 +30,27 @@ _yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.command("delete")
 @click.argument("session")
 @click.option("--with-forks", is_flag=True, help="Delete its forks, and theirs, too.")
+@click.option("--keep-forks", is_flag=True, help="Keep its forks, and the events that they share.")
 @_yes_option
 @log_option
 @key_options
-def delete(session: str, with_forks: bool, yes: bool, log: str) -> None:
+def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str) -> None:
     """Delete a session permanently: its events, and the large values that no other session uses.
 
     The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. A session that has forks is refused, since they share its first events. If a process owns the
-    log, that process deletes the session in small steps beside its work; a session that it runs is not
-    deleted.
+    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
+    session that it runs is not deleted.
+
+    A session that has forks is refused, since they share its first events. --with-forks deletes all of them.
+    --keep-forks deletes the events behind the last shared one; the shared ones stay under the session's id,
+    in no list, and go with its last fork.
 
     \b
     Examples:
       callboard delete 20250101-survey
-      callboard delete 20250101-survey --yes
+      callboard delete 20250101-survey --yes --keep-forks
     """
+    refuse_if(with_forks and keep_forks, "write --with-forks or --keep-forks")
     refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
     with open_reader(log) as reader:
         row = find_session(reader, session)
@@ -52,10 +58,12 @@ def delete(session: str, with_forks: bool, yes: bool, log: str) -> None:
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
     also = f" and {counted(len(names) - 1, 'fork')}" if with_forks and len(names) > 1 else ""
     _confirm(f"Delete session {what}{also} permanently?", yes)
+    choice: ForksChoice = "delete" if with_forks else "keep" if keep_forks else "refuse"
     try:
-        count = ask_owner(log, DeleteSession(row.session_id, with_forks), int)
+        count = ask_owner(log, DeleteSession(row.session_id, choice), int)
     except NoOwner:
-        count = asyncio.run(_erase(log, names if with_forks else [row.session_id]))
+        chosen = names if with_forks else [row.session_id]
+        count = asyncio.run(_erase(log, chosen, keep_forks=keep_forks))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
@@ -127,9 +135,9 @@ def _confirm(question: str, yes: bool) -> None:
         refuse_if(not click.confirm(question, err=True), "nothing was deleted")
 
 
-async def _erase(address: str, session_ids: Sequence[str]) -> int:
+async def _erase(address: str, session_ids: Sequence[str], *, keep_forks: bool = False) -> int:
     async with opened_log(address) as log:
-        return await erase(log, *session_ids)
+        return await erase(log, *session_ids, keep_forks=keep_forks)
 
 
 def _cut(log: str, full: bool) -> int:

@@ -37,10 +37,14 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     bodies: Literal["text", "objects; digests cannot be computed from this file"] = "text"
     lineage: tuple[tuple[str, int], ...] | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def shared(self) -> tuple[tuple[str, int], ...]:
+        """Return the sessions whose events a fork shares, the oldest first, each up to which seq."""
+        return () if isinstance(self.lineage, msgspec.UnsetType) else self.lineage
+
     def session_of(self, seq: int) -> str:
         """Return the session under whose id an event stands: for the first events of a fork, its parent."""
-        lineage = () if isinstance(self.lineage, msgspec.UnsetType) else self.lineage
-        return next((name for name, last in lineage if seq <= last), self.session)
+        return next((name for name, last in self.shared if seq <= last), self.session)
 
 
 class BlobLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,6 +22,7 @@ from callboard.runtime.control.wire import (
     TellAgent,
     Vacuum,
 )
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
 from callboard.runtime.sessions.session import Session
 
@@ -33,7 +34,7 @@ class Controlled(Protocol):
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
 
-    async def delete(self, session_id: str, *, forks: bool = False) -> int:
+    async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session that does not run here. Return the number of its events."""
 
     async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
@@ -67,6 +68,8 @@ def _shown(one: Approval) -> ShownApproval:
         one.digest,
         one.expires_at_ms,
         one.forms_json,
+        one.is_fork,
+        one.same,
     )
 
 
@@ -74,7 +77,8 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
     session = _session(runtime, command.session)
     said = (command.is_approved, command.note, command.by)
-    given = ApprovalAnswer(*said, is_always=command.is_always, values=command.values)
+    always, values, reuses = command.is_always, command.values, command.reuses
+    given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
     return await session.approval_port.answer(command.seq, given)
 
 

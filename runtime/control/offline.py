@@ -1,16 +1,17 @@
 """Approvals in a log that no process runs: the open questions, and one answer appended as an input.
 
-Nothing is decided here. The next process that resumes the session delivers the answer to its agent.
+Nothing is decided here. The next process that resumes the session delivers the answer to its agent. A call of
+a fork is answered by the tools port, so only the process that runs the fork takes its answer.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import APPROVALS
-from callboard.actors.protocol.client_messages import RULES, Resumed
+from callboard.actors.protocol.client_messages import RULES, Forked, Resumed
 from callboard.actors.protocol.errors import Diverged, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import recover
@@ -36,19 +37,35 @@ def open_questions(session_id: str, rows: Sequence[Stored], now: int) -> list[Op
 
     now: the time, in milliseconds since 1970 UTC. Raises CorruptLog.
     """
+    events = recorded_of(session_id, rows).events
     gate = PortGate()
-    gate.on_events(recorded_of(session_id, rows).events)
-    asked = [one.event for _, one in sorted(gate.open.items()) if isinstance(one.event.body, RequestApproval)]
+    gate.on_events(events)
+    asks = asks_about_effects(events)
     return [
-        OpenQuestion(request, rows[request.seq - 1].digest.hex())
-        for request in asked
-        if gate.may_start(request) and without_person(request, now, gate.permissions) is None
+        OpenQuestion(one.event, rows[one.event.seq - 1].digest.hex())
+        for _, one in sorted(gate.open.items())
+        if gate.may_start(one.event) and _needs_person(one.event, now, gate, asks_about_effects=asks)
     ]
+
+
+def asks_about_effects(events: Sequence[Event]) -> bool:
+    """Return True for a fork that lets a person decide about tools with an effect."""
+    forked = next((one.body for one in reversed(events) if isinstance(one.body, Forked)), None)
+    return forked is not None and forked.effects == "ask"
+
+
+def _needs_person(request: Event, now: int, gate: PortGate, *, asks_about_effects: bool) -> bool:
+    body = request.body
+    if isinstance(body, CallTool):
+        return asks_about_effects and body.effect != "read"
+    return isinstance(body, RequestApproval) and without_person(request, now, gate.permissions) is None
 
 
 def shown(session_id: str, question: OpenQuestion) -> ShownApproval:
     """Return an open question as commands show it."""
     request, body = question.request, question.request.body
+    if isinstance(body, CallTool):
+        return _shown_call(session_id, question, body)
     assert isinstance(body, RequestApproval)
     return ShownApproval(
         approval_id(session_id, request.seq),
@@ -66,6 +83,14 @@ def shown(session_id: str, question: OpenQuestion) -> ShownApproval:
     )
 
 
+def _shown_call(session_id: str, question: OpenQuestion, call: CallTool) -> ShownApproval:
+    """Return an open call of a fork as commands show it."""
+    request = question.request
+    place = (approval_id(session_id, request.seq), session_id, request.seq, request.sender, "")
+    about = (call.tool, call.effect, call.arguments, False, question.digest)
+    return ShownApproval(*place, *about, is_fork=True)
+
+
 async def append_answer(log: EventLog, session_id: str, seq: int, answer: ApprovalAnswer) -> bool:
     """Append a person's answer to an open log. Return False if the question is closed.
 
@@ -74,7 +99,13 @@ async def append_answer(log: EventLog, session_id: str, seq: int, answer: Approv
     """
     rows = [row async for page in pages_from(log, session_id, 1) for row in page]
     events = recorded_of(session_id, rows).events
-    if not any(isinstance(event.body, RequestApproval) for event in events[max(0, seq - 1) : seq]):
+    kind = next((type(event.body) for event in events[max(0, seq - 1) : seq]), None)
+    if kind is CallTool and asks_about_effects(events):
+        raise MisuseError(
+            f"call {seq} is one of the fork {session_id}: only the process that runs the fork can answer it; "
+            f"`callboard resume {session_id} MODULE:AGENT` asks again"
+        )
+    if kind is not RequestApproval:
         raise no_question(session_id, seq)
     now = max(now_ms(), events[-1].at)
     question = next((one for one in open_questions(session_id, rows, now) if one.request.seq == seq), None)

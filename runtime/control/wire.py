@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL
+from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -41,6 +42,7 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
     by: str = ""
     is_always: bool = False
     values: dict[str, Any] | None = None
+    reuses: bool = False
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
@@ -60,10 +62,10 @@ class TellAgent(Base, frozen=True, tag="tell"):
 
 
 class DeleteSession(Base, frozen=True, tag="delete"):
-    """An order to delete a session that does not run. forks: its forks, and theirs, too."""
+    """An order to delete a session that does not run. forks: the choice for its forks."""
 
     session: str
-    forks: bool = False
+    forks: ForksChoice = "refuse"
 
 
 class PruneSessions(Base, frozen=True, tag="prune"):
@@ -86,7 +88,7 @@ Command: TypeAlias = (
 class ShownApproval(msgspec.Struct, frozen=True):
     """A call that waits for a person, as commands show it. expires_at_ms: None for never.
 
-    forms: of the input that it asks for, null for none.
+    forms: of the input that it asks for, null for none. is_fork, same: as of an `Approval`.
     """
 
     id: str
@@ -101,6 +103,8 @@ class ShownApproval(msgspec.Struct, frozen=True):
     digest: str
     expires_at_ms: int | None = None
     forms: msgspec.Raw = NULL
+    is_fork: bool = False
+    same: int = 0
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

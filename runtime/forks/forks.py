@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.session.recorded_answers import Call
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.fork_plan import Place
 from callboard.runtime.agent import Agent
-from callboard.runtime.forks.reusing_port import Effects
 from callboard.runtime.forks.starting import Forking, checked_effects, result_json
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.session_files import FilesChoice
@@ -24,8 +24,8 @@ class Forks(ABC):
         session_id: str,
         agent: Agent,
         *,
-        at: int | None = None,
-        changes: Mapping[Call, object] | None = None,
+        at: int | str | None = None,
+        changes: Mapping[Place, object] | None = None,
         limits: Limits | None = None,
         effects: Effects = "recorded",
         fork_id: str | None = None,
@@ -40,15 +40,18 @@ class Forks(ABC):
         the ask that is under way at `at`, or the next one, which is posted again.
 
         agent: the host, as it was or changed; a changed agent is taken where it begins behind `at`.
-        at: the last shared event; None for the one before the first change, or else the last one.
-        changes: new results by (agent, turn, call): any JSON value; with call -1 the reply of the model, a
-        text or content blocks. limits: of the session from now on.
+        at: the last shared event, or the name of a checkpoint; None for the one before the first change, or
+        else the last one.
+        changes: new results by (agent, turn, call), or by the seq of the recorded one: any JSON value; with
+        call -1 the reply of the model, a text or content blocks. By seq also the prompt of an ask, and the
+        answer of a person: `"approved"`, or the reason for a refusal. limits: of the session from now on.
         effects: for a `write` or `idempotent` tool without a recorded result: "recorded" ends the ask as
-        `needs_effect`, "live" runs it. fork_id: of the new session. until: the last event whose input by the
-        client is posted again. deps, files: for its tools; None for the runtime's.
+        `needs_effect`, "ask" shows the call where approvals are shown, "live" runs it. It holds in every
+        process that goes on with the fork. fork_id: of the new session. until: the last event whose input by
+        the client is posted again. deps, files: for its tools; None for the runtime's.
 
-        Raises SessionNotFound, UnknownName and MisuseError for changes that cannot be made, CorruptLog,
-        Diverged.
+        Raises SessionNotFound, UnknownName and MisuseError for changes that cannot be made, SessionBusy for a
+        session that runs here, MissingProgram, CorruptLog, Diverged.
         """
         given = {call: result_json(value) for call, value in (changes or {}).items()}
         wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps, files)

@@ -1,8 +1,7 @@
 """Forking: the wish for a fork, and the ports that play the recorded answers back."""
 
 import json
-from collections.abc import Container, Mapping, Sequence
-from functools import partial
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
 from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
@@ -10,10 +9,12 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.session.fork_plan import ForkPlan
-from callboard.actors.session.recorded_answers import Call
-from callboard.runtime.forks.playback import Playback
-from callboard.runtime.forks.reusing_port import Effects, EffectsPolicy, ReusingPort
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.checkpoints import checkpoint_named
+from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.playback import Playback
+from callboard.runtime.forks.playback import LivePlayback, Questions
+from callboard.runtime.forks.reusing_port import ReusingPort
 from callboard.runtime.forks.virtual_clock import VirtualClock
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
@@ -26,14 +27,18 @@ _REUSED: Final = (MODEL, TOOLS, APPROVALS, SCHEMA, CONTEXT)
 class Forking(NamedTuple):
     """A wish to fork a session; the fields are the parameters of `Runtime.fork`."""
 
-    at: int | None = None
-    changes: Mapping[Call, Json] = {}
+    at: int | str | None = None
+    changes: Mapping[Place, Json] = {}
     limits: Limits | None = None
     effects: Effects = "recorded"
     session_id: str = ""
     until: int | None = None
     deps: object = None
     files: FilesChoice = None
+
+    def place_in(self, session_id: str, events: Sequence[Event]) -> int | None:
+        """Return the seq of the last shared event. Raises UnknownName for a checkpoint that is not there."""
+        return checkpoint_named(session_id, events, self.at) if isinstance(self.at, str) else self.at
 
 
 def checked_effects(effects: str) -> Effects:
@@ -42,33 +47,24 @@ def checked_effects(effects: str) -> Effects:
         if effects == known:
             choice: Effects = known
             return choice
-    raise MisuseError(f"effects={effects!r}: use 'recorded' or 'live'")
+    raise MisuseError(f"effects={effects!r}: use 'recorded', 'ask' or 'live'")
 
 
 def play_back(
-    session: Session, board: Board, events: Sequence[Event], plan: ForkPlan, effects: Effects
-) -> Playback:
-    """Put the recorded answers before the ports of a fork. events: the shared ones."""
-    clock = VirtualClock(events[-1].at)
-    playback = Playback(board, plan.recorded, clock, session.repost, session.runs_ask)
-    playback.note(events)
-    policy = EffectsPolicy(effects)
+    session: Session, board: Board, at: int, playback: Playback, questions: Questions
+) -> LivePlayback:
+    """Put the recorded answers before the ports of a fork. at: the time of its last event."""
+    live = LivePlayback(board, playback, VirtualClock(at), session.repost, session.runs_ask, questions)
     for name in _REUSED:
-        board.ports[name] = ReusingPort(board.ports[name], playback, plan.recorded, policy, board.answer)
+        board.ports[name] = ReusingPort(board.ports[name], live)
     session.expect(playback.asks_left)
-    return playback
+    return live
 
 
-def hold_open(board: Board, plan: ForkPlan, playback: Playback, started: Container[int]) -> None:
-    """Hold the recorded answers to the requests under way at the base. started: those that ports get."""
-    for seq, found in plan.recorded.open_at_base.items():
-        if seq in started:
-            continue
-        request, port = board.gate.request(seq), None
-        if request is not None:
-            port = board.ports[request.recipient]
-        if request is not None and isinstance(port, ReusingPort):
-            playback.hold(request, found, partial(port.begin, request))
+def hold_open(board: Board, answered: Iterable[int], playback: LivePlayback, started: Container[int]) -> None:
+    """Hold the recorded answers to logged requests. answered: those with one. started: those that start."""
+    requests = (board.gate.request(seq) for seq in answered if seq not in started)
+    playback.hold_open([one for one in requests if one is not None])
 
 
 def result_json(value: object) -> Json:

@@ -50,6 +50,15 @@ class _Session(msgspec.Struct, eq=False):
     epoch: int = 1
     rows: list[bytes] = []
     values: set[bytes] = set()  # digests of its large values
+    is_hidden: bool = False  # it was deleted, apart from the events that its forks share
+
+    def cut(self, last: Stored) -> None:
+        """Hide the session, and drop its events behind the last one that a fork shares."""
+        self.is_hidden = True
+        self.rows = self.rows[: last.seq - self.before.seq]
+        self.head = Head(last.seq, last.digest)
+        row = SessionRow(self.row.session_id, 1, last.seq, self.row.created_ms, "", self.row.number)
+        self.row = structs.replace(row, parent=self.row.parent, base=self.row.base)
 
     def note(self, events: Sequence[Event]) -> None:
         """Bring the row up to these events."""
@@ -97,14 +106,15 @@ class MemoryLog(EventLog):
         return 1
 
     async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
-        head = self._session(parent).head
-        self._reader.verify_chain(parent, self._key)
-        if not 1 <= base <= head.seq:
-            raise no_base(parent, base, head.seq)
+        self._check_open()
+        origin = self._reader.session(parent, hidden=True)
+        self._reader.verify(origin, self._key)
+        if not 1 <= base <= origin.head.seq:
+            raise no_base(parent, base, origin.head.seq)
         if session_id in self._sessions:
             raise session_exists(session_id)
-        owner = next(one for one in self._reader.segments(parent) if base <= one.last)
-        (last,) = self._reader.events(parent, base, 1)
+        owner = next(one for one in self._reader.segments_of(origin) if base <= one.last)
+        (last,) = self._reader.events_in(origin, base, 1)
         self._made += 1
         before = Head(base, last.digest)
         row = SessionRow(session_id, 1, base, created_ms, title, self._made)
@@ -134,19 +144,45 @@ class MemoryLog(EventLog):
         self._check_open()
         return self._reader.sessions(query)
 
-    async def delete(self, session_id: str) -> int:
+    async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         session = self._session(session_id)
-        forks = [name for name, one in self._sessions.items() if one.row.parent == session_id]
-        if forks:
-            raise has_forks(session_id, forks)
-        del self._sessions[session_id]
-        self._size -= sum(map(len, session.rows))
-        self._users.subtract(session.values)
-        for digest in session.values:
+        forks = self._forks(session_id)
+        if forks and not keep_forks:
+            raise has_forks(session_id, tuple(forks))
+        return self._take_out(session)
+
+    def _forks(self, session_id: str) -> dict[str, int]:
+        """Return the last shared seq of each fork of a session, by its id."""
+        rows = [one.row for one in self._sessions.values()]
+        return {row.session_id: row.base for row in rows if row.parent == session_id}
+
+    def _take_out(self, session: _Session) -> int:
+        """Take a session out as far as no fork shares its events. Return the number of those that go."""
+        row, count, size = session.row, session.head.seq, sum(map(len, session.rows))
+        last = max(self._forks(row.session_id).values(), default=0)
+        if last:
+            session.cut(self._reader.events_in(session, last, 1)[0])
+        else:
+            del self._sessions[row.session_id]
+            session.rows = []
+        self._size -= size - sum(map(len, session.rows))
+        self._drop_unused(session)
+        count -= max(last, session.before.seq)
+        parent = self._sessions.get(row.parent)
+        if last or parent is None or not parent.is_hidden:
+            return count
+        return count + self._take_out(parent)
+
+    def _drop_unused(self, session: _Session) -> None:
+        """Drop the large values that a session does not have any more, and no other one has."""
+        left = {cut.digest for row in session.rows for cut in _unpack(row).cuts}
+        gone = session.values - left
+        session.values = left
+        self._users.subtract(gone)
+        for digest in gone:
             if not self._users[digest]:
                 del self._users[digest]
                 self._size -= len(self._blobs.pop(digest))
-        return session.head.seq - session.before.seq
 
     async def purge(self) -> bool:
         self._check_open()
@@ -169,7 +205,7 @@ class MemoryLog(EventLog):
 
     def _append(self, part: Append) -> Head | Exception:
         session = self._sessions.get(part.session_id)
-        if session is None:
+        if session is None or session.is_hidden:
             return no_session(part.session_id)
         if refused := refusal(part, session.epoch, session.head.seq):
             return refused
@@ -215,7 +251,7 @@ class MemoryReader(LogReader):
         """Do nothing: a reader in memory holds no file."""
 
     def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
-        rows = [session.row for session in list(self._log._sessions.values())]
+        rows = [session.row for session in list(self._log._sessions.values()) if not session.is_hidden]
         rows.sort(key=_place, reverse=True)
         before = query.place
         chosen = (row for row in rows if query.has(row) and (before is None or _place(row) < before))
@@ -225,22 +261,31 @@ class MemoryReader(LogReader):
         return self.session(session_id).head
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        return [row.whole() for row in self._rows(session_id, start, limit)]
+        return self.events_in(self.session(session_id), start, limit)
+
+    def events_in(self, session: _Session, start: int, limit: int) -> list[Stored]:
+        """Return up to `limit` events of a kept session from seq `start`."""
+        return [row.whole() for row in self._rows(session, start, limit)]
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
-        rows = self._rows(session_id, first, max(0, last - first + 1))
+        rows = self._rows(self.session(session_id), first, max(0, last - first + 1))
         own = (row for row in rows if address in (row.recipient, row.sender))
         return [row.whole() for row in islice(own, limit)]
 
     def segments(self, session_id: str) -> tuple[Segment, ...]:
-        session = self.session(session_id)
-        own = Segment(session_id, session.before, session.head.seq)
-        if not session.row.parent:
+        return self.segments_of(self.session(session_id))
+
+    def segments_of(self, session: _Session) -> tuple[Segment, ...]:
+        """Return the segments of a kept session."""
+        row = session.row
+        own = Segment(row.session_id, session.before, session.head.seq)
+        if not row.parent:
             return (own,)
-        shared = (one for one in self.segments(session.row.parent) if one.before.seq < session.row.base)
-        return (*(one._replace(last=min(one.last, session.row.base)) for one in shared), own)
+        parent = self.session(row.parent, hidden=True)
+        shared = (one for one in self.segments_of(parent) if one.before.seq < row.base)
+        return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
 
     def key_check(self) -> str:
         return self._log._hash_chain.key_check
@@ -248,25 +293,34 @@ class MemoryReader(LogReader):
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
+        return self._checked(self.session(session_id), upto, key, known)
+
+    def _checked(
+        self, session: _Session, upto: int, key: bytes | None, known: Head | None
+    ) -> Iterator[list[Sealed]]:
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
-        return hash_chain.checked_pages(self.segments(session_id), self._own_rows, upto, known)
+        return hash_chain.checked_pages(self.segments_of(session), self._own_rows, upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        session = self.session(session_id)
+        return self.verify(self.session(session_id), key, head)
+
+    def verify(self, session: _Session, key: bytes | None = None, head: Head | None = None) -> Head:
+        """Check every digest of a kept session and return its head."""
         upto = max(session.head.seq, head.seq if head else 0)
-        return last_head(self.checked_pages(session_id, upto, key, head), self.segments(session_id)[0].before)
+        return last_head(self._checked(session, upto, key, head), self.segments_of(session)[0].before)
 
-    def session(self, session_id: str) -> _Session:
-        """Return the kept session. Raises SessionNotFound."""
-        if session_id not in self._log._sessions:
+    def session(self, session_id: str, *, hidden: bool = False) -> _Session:
+        """Return the kept session; with `hidden` also one that was deleted. Raises SessionNotFound."""
+        found = self._log._sessions.get(session_id)
+        if found is None or (found.is_hidden and not hidden):
             raise no_session(session_id)
-        return self._log._sessions[session_id]
+        return found
 
-    def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
+    def _rows(self, session: _Session, start: int, limit: int) -> Iterator[Sealed]:
         """Yield up to `limit` rows of a session from seq `start`, from all its segments."""
         start = max(start, 1)
-        for segment in self.segments(session_id):
+        for segment in self.segments_of(session):
             count = min(limit, segment.last - start + 1)
             if count > 0:
                 yield from self._own_rows(segment.session_id, start, count)
@@ -274,7 +328,7 @@ class MemoryReader(LogReader):
 
     def _own_rows(self, session_id: str, start: int, limit: int) -> list[Sealed]:
         """Return up to `limit` rows that stand under a session's own id, from seq `start`."""
-        session = self.session(session_id)
+        session = self.session(session_id, hidden=True)
         at = max(start - session.before.seq, 1) - 1
         return list(map(self._with_values, map(_unpack, session.rows[at : at + limit])))
 

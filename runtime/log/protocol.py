@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import (
     WrongHead,
 )
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.upcasters import why_unreadable
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 
@@ -105,7 +106,8 @@ class EventLog(Protocol):
     async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
         """Create a session that begins with the events 1 to `base` of another one. Return its head, `base`.
 
-        The events are shared, not copied; its epoch is 1. Checks every digest of the parent before. Raises
+        The events are shared, not copied; its epoch is 1. Checks every digest of the parent before, which may
+        be hidden (see `delete`). Raises
         SessionExists, SessionNotFound, WrongHead for a parent without an event `base`, CorruptLog.
         """
 
@@ -133,11 +135,14 @@ class EventLog(Protocol):
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         """Return the chosen sessions, newest first, without reading their events. Raises MisuseError."""
 
-    async def delete(self, session_id: str) -> int:
+    async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         """Take a session out of the log at once: no method finds it from now on, and its id is free.
 
         `purge` removes its events. Returns their number, for a fork without those that it shares. Raises
         SessionNotFound, and HasForks for a session that has forks.
+
+        keep_forks: forks are no obstacle. The events that they share stay under the session's id, hidden, and
+        go with the last of them; until then the id is not free, and another fork may be made of them.
         """
 
     async def purge(self) -> bool:
@@ -245,6 +250,15 @@ def check_rules(session_id: str, seq: int, rules: int) -> None:
         raise CorruptLog(f"{said}; use a newer one", session_id, seq)
 
 
+def check_format(session_id: str, seq: int, written: str) -> None:
+    """Refuse a session of a newer format than this callboard reads. Raises CorruptLog.
+
+    One of a newer minor format is read: an event that this callboard does not know is refused by itself.
+    """
+    if why := why_unreadable(written):
+        raise CorruptLog(f"session {session_id} {why}", session_id, seq)
+
+
 def no_session(session_id: str) -> SessionNotFound:
     """Return the error for a missing session."""
     return SessionNotFound(f"no session {session_id!r} in this log; `callboard sessions` lists its sessions")
@@ -260,7 +274,8 @@ def has_forks(session_id: str, forks: Sequence[str]) -> HasForks:
     named = ", ".join(forks[:NAMED_MAX]) + (", ..." if len(forks) > NAMED_MAX else "")
     return HasForks(
         f"session {session_id} has forks, which share its first events: {named}; delete those first "
-        "(`callboard delete --with-forks` deletes all of them)"
+        "(`callboard delete --with-forks` deletes all of them), or keep them with the events that they "
+        "share (`--keep-forks`)"
     )
 
 

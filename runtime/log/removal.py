@@ -7,11 +7,11 @@ from callboard.runtime.log.protocol import EventLog
 _EVERY_PAGE: Final = 1 << 30  # more free pages than a file can have
 
 
-async def erase(log: EventLog, *session_ids: str) -> int:
+async def erase(log: EventLog, *session_ids: str, keep_forks: bool = False) -> int:
     """Delete sessions, remove all of them, and make the file smaller. Return the number of their events."""
     count = 0
     for session_id in session_ids:
-        count += await log.delete(session_id)
+        count += await log.delete(session_id, keep_forks=keep_forks)
     await cut(log)
     return count
 

@@ -36,6 +36,9 @@ SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
 """`open`: no ask is under way. `unfinished`: an ask has no outcome. `closed`: nothing is left to be done."""
 
 STATUSES: Final = ("open", "unfinished", "closed")
+HIDDEN: Final = "hidden"
+"""In place of a status: the session was deleted, and its forks still share its first events."""
+
 _CURSOR: Final = re.compile(r"(-?\d{1,19})\.(\d{1,19})", re.ASCII)
 
 

@@ -7,11 +7,12 @@ Rules
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -51,6 +52,8 @@ class ApprovalPort:
     show: gets each question.
     """
 
+    kind: ClassVar[type] = RequestApproval
+
     def __init__(
         self,
         board: Board,
@@ -67,6 +70,7 @@ class ApprovalPort:
         self._waiting: dict[int, _Waiting] = {}
         self._is_closed = False
         self._tasks = Tasks(self._lost)
+        self.also: ApprovalPort | None = None  # the questions about calls of a fork
 
     # --- the port -----------------------------------------------------------------
 
@@ -107,7 +111,8 @@ class ApprovalPort:
     def questions(self) -> tuple[Approval, ...]:
         """Return the questions that a person may answer now."""
         shown = [one.shown for one in self._waiting.values()]
-        return tuple(one for one in shown if one is not None and one.is_open)
+        found = tuple(one for one in shown if one is not None and one.is_open)
+        return found if self.also is None else (*found, *self.also.questions)
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
@@ -121,6 +126,8 @@ class ApprovalPort:
         if the session has left this process with the question open.
         """
         await self._board.durable()
+        if self.also is not None and await self.also.is_about(seq):
+            return await self.also.answer(seq, answer)
         stored = await self._stored(seq)
         if self._is_closed and self._board.gate.may_answer(seq):
             raise SessionEnded(
@@ -136,9 +143,15 @@ class ApprovalPort:
         """Read a request. Raises UnknownName."""
         session_id = self._board.session_id
         rows = await self._log.read(session_id, seq, 1) if seq > 0 else []
-        if not rows or not isinstance(event_of(session_id, rows[0]).body, RequestApproval):
+        if not rows or not isinstance(event_of(session_id, rows[0]).body, self.kind):
             raise no_question(session_id, seq)
         return rows[0]
+
+    async def is_about(self, seq: int) -> bool:
+        """Return True if the event with this seq can be a question of this port."""
+        with contextlib.suppress(UnknownName):
+            return bool(await self._stored(seq))
+        return False
 
     def _settle(self, seq: int, digest: str, answer: ApprovalAnswer) -> bool:
         """Post a person's answer, unless the question is closed."""
@@ -334,6 +347,8 @@ def _refuse_misfit(seq: int, asked: RequestApproval, answer: ApprovalAnswer) -> 
         raise MisuseError(f"{call} asks for input: approve it alone, without `always`")
     if is_form and answer.arguments is not None:
         raise InvalidPrompt(f"{call} has begun: give values=, not arguments=")
+    if answer.reuses:
+        raise MisuseError(f"{call} has no recorded result to reuse: only a call of a fork may have one")
     if answer.values is not None and not is_form:
         raise InvalidPrompt(f"{call} asks for no input: it takes no values=")
 

@@ -142,10 +142,10 @@ class ToolPort:
         status, output = outcome.status, outcome.output
         has_state = bool(self._board.gate.shared.cells)
         updates, read = ctx.state_used if ctx is not None and has_state else ((), ())
-        change = ctx.tools_change if ctx is not None else None
+        change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx is not None else (None, ())
         if status != "ok":
-            updates, change = (), None  # a call that failed changes nothing, so that it can be made again
-        returned = ToolReturned(
-            call.turn, call.call, status, output, outcome.trace, updates, read, change, outcome.asked
-        )
+            # A call that failed changes nothing, so that it can be made again.
+            updates, change, checkpoints = (), None, ()
+        result = (status, output, outcome.trace, updates, read, change, outcome.asked)
+        returned = ToolReturned(call.turn, call.call, *result, checkpoints=checkpoints)
         self._board.answer(request, Post(request.sender, returned))

@@ -67,6 +67,8 @@ class Board:
         self.on_published: Callable[[], None] | None = None
         self.on_posted: Callable[[Sequence[Event]], None] | None = None
         self.time: Callable[[], int] | None = None  # of a clock of its own
+        self.admits: Callable[[Start], bool] = lambda start: True
+        self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_agent_end: Callable[[str], None] | None = None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
@@ -217,6 +219,19 @@ class Board:
     # --- ports --------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
+        """Let a port act on a request, unless `admits` takes care of it."""
+        if self.admits(start):
+            self._start_when_durable(start)
+
+    def start_admitted(self, start: Start) -> None:
+        """Let a port act on a request that `admits` has kept back, while nothing else is performed."""
+        self.flush()
+        if self.error is None and self.core.gate.may_start(start.request):
+            self._at = self.now_ms
+            self._start_when_durable(start)
+            self._publish()
+
+    def _start_when_durable(self, start: Start) -> None:
         """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
         if start.waits:
@@ -296,7 +311,8 @@ class Board:
         for port in self.ports.values():
             port.detach()
         for request, answer in self.core.detached_answers():
-            self.answer(request, answer)
+            if not self.keeps(request):
+                self.answer(request, answer)
         self.flush()
         self.is_cut_off = True
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy, SessionNotFound
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.forks import whole_trees, with_forks
+from callboard.runtime.log.forks import ForksChoice, whole_trees, with_forks
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sessions.labels import checked_tag
@@ -46,15 +46,14 @@ class SessionCatalog:
             if row.session_id not in self._live:
                 yield row
 
-    async def delete(self, session_id: str, *, forks: bool = False) -> int:
-        """Delete a session that does not run here. Return the number of its events.
-
-        forks: True deletes its forks, and theirs, too.
-        """
-        names = with_forks(await self._log.sessions(), session_id) if forks else [session_id]
+    async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
+        """Delete a session that does not run here. Return the number of its events."""
+        names = [session_id]
+        if forks == "delete":
+            names = with_forks(await self._log.sessions(), session_id)
         for name in names:
             self._refuse_live(name)
-        return sum([await self._delete(name) for name in names])
+        return sum([await self._delete(name, keep_forks=forks == "keep") for name in names])
 
     def _refuse_live(self, session_id: str) -> None:
         if session_id in self._live:
@@ -62,9 +61,9 @@ class SessionCatalog:
                 f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
             )
 
-    async def _delete(self, session_id: str) -> int:
+    async def _delete(self, session_id: str, *, keep_forks: bool) -> int:
         with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
-            count = await self._log.delete(session_id)
+            count = await self._log.delete(session_id, keep_forks=keep_forks)
         self.remover.start()
         return count
 

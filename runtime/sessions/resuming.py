@@ -27,10 +27,11 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
+from callboard.actors.protocol.upcasters import FORMAT
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
+from callboard.runtime.log.protocol import EventLog, Head, Stored, check_format, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
@@ -166,6 +167,7 @@ def _spoken_for(
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
+    check_format(session_id, seq, body.format)
     if body.state:
         # A key that is declared again keeps its first declaration, as in the shared state itself.
         keys = {key.name: key for key in body.state}
@@ -291,6 +293,7 @@ def continuation(
             reopens=reopens,
             state=state,
             files=files,
+            format=FORMAT,
         )
     return Resumed(
         RULES,
@@ -304,6 +307,7 @@ def continuation(
         reopens=reopens,
         state=state,
         files=files,
+        format=FORMAT,
     )
 
 
@@ -313,14 +317,17 @@ def recover_session(
     first: Resumed | SessionOpened | Forked,
     gate: PortGate,
     answered: Container[int] | None = None,
+    *,
+    has_run: bool = True,
 ) -> Recovered:
     """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises.
 
-    answered: for a fork, the requests with a recorded answer; its time is that of the last shared event.
+    answered: for a fork, the requests with a recorded answer; its time is that of the last event. has_run:
+    False for a fork that begins.
     """
     at = now_ms() if answered is None else recorded.events[-1].at
     try:
-        return recover(recorded.events, first, at, gate, answered)
+        return recover(recorded.events, first, at, gate, answered, has_run=has_run)
     except Diverged:
         raise
     except Exception as error:

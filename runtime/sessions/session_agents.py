@@ -8,6 +8,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.upcasters import FORMAT
 from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.fallback import ModelChoice, models_of
@@ -60,7 +61,9 @@ def agents_of_session(
     limited = limited_among(capacity, models)
     state = declared({name: other.state for name, other in agents.items()})
     opened = secrets.admitted(
-        SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited, state=state)
+        SessionOpened(
+            RULES, host.name, profiles, model.spec, limits, capacity=limited, state=state, format=FORMAT
+        )
     )
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced)

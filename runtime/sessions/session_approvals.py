@@ -68,6 +68,12 @@ class SessionApprovals(SessionSleep):
         async with self._in_use() as live:
             return await live.approvals.answer(seq, ApprovalAnswer(True, note, by, arguments, always, values))
 
+    async def reuse(self, seq: int, *, by: str = "") -> bool:
+        """Give the call of a fork with this seq its recorded result, as `Approval.reuse` does."""
+        self.check_loop()
+        async with self._in_use() as live:
+            return await live.approvals.answer(seq, ApprovalAnswer(True, by=by, reuses=True))
+
     async def deny(self, seq: int, note: str = "", *, by: str = "") -> bool:
         """Refuse the call whose `Approval` has this seq, as `approve` lets it run."""
         self.check_loop()

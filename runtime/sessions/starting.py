@@ -16,23 +16,20 @@ from callboard.actors.protocol.addresses import (
     CONTEXT,
     MODEL,
     SCHEMA,
-    SUPERVISOR,
     TOOLS,
 )
-from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.profiles import Profile
-from callboard.actors.session.fork_plan import ForkPlan, plan
 from callboard.actors.session.port_gate import PortGate
-from callboard.actors.session.recovery import Recovered
-from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.forks.starting import Forking, hold_open, play_back
-from callboard.runtime.log.protocol import EventLog, event_of
+from callboard.runtime.forks.fork_starter import ForkStarter, is_closing
+from callboard.runtime.forks.past_fork import PastFork, past_fork
+from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.protocol import Model
@@ -42,6 +39,7 @@ from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.count_watch import CountWatch
+from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
@@ -58,15 +56,12 @@ from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.resuming import (
     Continuing,
-    RecordedSession,
     ResumeRules,
     TakenOver,
     continuation,
     downtime_ms,
     extension_ms,
-    pages_from,
     read_session,
-    recorded_of,
     recover_session,
     take_over,
 )
@@ -121,7 +116,7 @@ class Settings:
 
 
 @dataclass
-class SessionStarter:
+class SessionStarter(ForkStarter):
     """Starts the sessions of an open runtime.
 
     models: those that were used, by identity. opening: the ids that a call is about to open or resume.
@@ -221,7 +216,8 @@ class SessionStarter:
         recorded = taken.recorded
         deps = self._objects(session_id, labels_of(recorded.opened), how.deps, files)
         scope.deps = deps.now
-        if not settings.counts_downtime:
+        past = await past_fork(self.log, recorded)
+        if past is None and not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
         first = continuation(
             recorded,
@@ -231,51 +227,7 @@ class SessionStarter:
             policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
-        self._go_on(session, taken, first, found, deps, scope)
-        return session
-
-    async def fork(self, session_id: str, agent: Agent, wish: Forking) -> Session:
-        """Fork a session as `Runtime.fork` does."""
-        name = checked_name("session_id", wish.session_id) or new_session_id()
-        self.secrets.refuse_in("session_id", name)
-        rows = [row async for page in pages_from(self.log, session_id, 1) for row in page]
-        events = [event_of(session_id, row) for row in rows]
-        planned = plan(session_id, events, wish.at, wish.changes, wish.until)
-        shared = recorded_of(session_id, rows[: planned.base])
-        async with self._scope() as scope:
-            tools = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
-            found = self._agents_of(agent, wish.limits, tools)
-            deps = self._objects(session_id, labels_of(shared.opened), wish.deps, wish.files)
-            scope.deps = deps.now
-            resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
-            assert isinstance(resumed, Resumed)  # a fork shares at least the first event
-            digest, changes = rows[planned.base - 1].digest.hex(), planned.recorded.changes()
-            first = Forked(session_id, planned.base, digest, resumed, wish.effects, changes)
-            return await self._begin_fork(name, shared, planned, first, found, deps, scope)
-
-    async def _begin_fork(
-        self,
-        name: str,
-        shared: RecordedSession,
-        planned: ForkPlan,
-        first: Forked,
-        found: SessionAgents,
-        deps: SessionDeps,
-        scope: Scope,
-    ) -> Session:
-        """Make a fork in the log, and let its recorded answers run."""
-        gate = PortGate(self.settings.is_strict)
-        recovered = recover_session(name, shared, first, gate, planned.recorded.open_at_base)
-        title = next((row.title for row in await self.log.sessions() if row.session_id == first.origin), "")
-        head = await self.log.fork(name, now_ms(), title, first.origin, planned.base)
-        self.writer.attach(name, 1, head)
-        session = self._session(name, found, self._types_of(found), deps, scope)
-        board = self._connect(session, 1, found, deps, scope)
-        playback = play_back(session, board, shared.events, planned, first.effects)
-        session.remember(shared, _is_closing(recovered))
-        board.restore(recovered)
-        hold_open(board, planned, playback, {start.request.seq for start in recovered.starts})
-        playback.schedule()
+        self._go_on(session, taken, first, found, deps, scope, past)
         return session
 
     async def _recorded_tools(
@@ -303,7 +255,9 @@ class SessionStarter:
         )
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-        self._go_on(session, taken, continuation(taken.recorded, found.opened), found, deps, scope)
+        first = continuation(taken.recorded, found.opened)
+        past = await past_fork(self.log, taken.recorded)
+        self._go_on(session, taken, first, found, deps, scope, past)
 
     def _go_on(
         self,
@@ -313,14 +267,20 @@ class SessionStarter:
         found: SessionAgents,
         deps: SessionDeps,
         scope: Scope,
+        past: PastFork | None,
     ) -> None:
         """Connect a session that was taken over, and continue it. first: its first message here."""
         epoch, head, recorded = taken
-        recovered = recover_session(session.session_id, recorded, first, PortGate(self.settings.is_strict))
+        gate = self._gate()
+        answered = None if past is None else past.answered
+        recovered = recover_session(session.session_id, recorded, first, gate, answered)
         self.writer.attach(session.session_id, epoch, head)
         board = self._connect(session, epoch, found, deps, scope)
-        session.remember(recorded, _is_closing(recovered))
-        board.restore(recovered)
+        if past is None:
+            session.remember(recorded, is_closing(recovered))
+            board.restore(recovered)
+        else:
+            self._play(session, board, found, recorded, past, recovered)
 
     async def aclose(self) -> list[BaseException]:
         """Close the models, the sources, the writer, the checker and the tools. Return the errors."""
@@ -391,11 +351,16 @@ class SessionStarter:
         self.live.add(session, partial(self.sources.release, scope))
         return board
 
+    def _gate(self) -> PortGate:
+        return PortGate(self.settings.is_strict)
+
+    def _questions(self, session: Session, board: Board, found: SessionAgents) -> EffectQuestions:
+        """Return the questions about the tools of a fork, shown where its approvals are."""
+        show = session.on_approval
+        made = EffectQuestions(board, self.log, found.agents, self.settings.approver, show)
+        session.approval_port.also = made
+        return made
+
     def _title(self, prompt: object) -> str:
         kept = self.secrets.redactor.kept
         return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
-
-
-def _is_closing(recovered: Recovered) -> bool:
-    supervisor = recovered.states[SUPERVISOR]
-    return isinstance(supervisor, SupervisorState) and supervisor.is_closing

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -33,6 +34,7 @@ else:
     Deps = TypeVar("Deps")
 
 MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer one is cut
+_CHECKPOINT: Final = re.compile(r"[^\s#@]{1,80}")
 _LOG = logging.getLogger("callboard.tools")
 _PROGRESS: Final = threading.Lock()  # one for all calls: few report progress, and it is held for a moment
 
@@ -74,7 +76,8 @@ class ToolContext(Generic[Deps]):
         to services that accept one.
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
     given: the input of a person that an earlier round of the call asked for; None for none.
-    tools_change: the change that the call makes, None for none.
+    tools_change: the change that the call makes, None for none. checkpoints: the names that it gives to its
+        place in the log.
     timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
     All methods may be called from any thread. To test a tool of your own, make a context yourself:
@@ -98,6 +101,7 @@ class ToolContext(Generic[Deps]):
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)
+    checkpoints: tuple[str, ...] = field(default=(), init=False)
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
@@ -127,6 +131,22 @@ class ToolContext(Generic[Deps]):
         the wrong type, or too many updates.
         """
         self._shared.update(key, value)
+
+    def checkpoint(self, name: str) -> None:
+        """Give a name to the place of the log at which this call returns, to fork the session from there.
+
+        It counts once the call has returned without an error; of equal names the last one counts. name: 1 to
+        80 characters without spaces, `#` and `@`. Raises MisuseError.
+
+        >>> ctx = ToolContext()
+        >>> ctx.checkpoint("data-loaded")
+        >>> ctx.checkpoints
+        ('data-loaded',)
+        """
+        if not _CHECKPOINT.fullmatch(name):
+            raise MisuseError(f"{name!r:.100}: a checkpoint has 1 to 80 characters without spaces, # and @")
+        if name not in self.checkpoints:
+            self.checkpoints = (*self.checkpoints, name)
 
     def set_tools(self, tools: Sequence[NamedTool | str], *, agent: str = "") -> None:
         """Set the tools that the agent of this call has from its next new request on: all of them.

@@ -109,6 +109,10 @@ def test_another_prompt_is_paid_for_where_it_is_read(callboard: Callboard, log: 
         (["ORIGIN", "--prompt", "nobody=prompt.md"], 3, "no agent 'nobody'; there are: host, child"),
         (["ORIGIN#0"], 2, "a fork begins behind one of them, not 0"),
         (["ORIGIN#x"], 2, "SESSION#SEQ"),
+        (["ORIGIN@nothing"], 3, "has no checkpoint 'nothing'; there are: none; a tool makes one"),
+        (["ORIGIN@"], 2, "SESSION@CHECKPOINT"),
+        (["ORIGIN", "--set", "1=result.txt"], 2, "SessionOpened, cannot be changed"),
+        (["ORIGIN", "--set", "4=result.txt"], 2, "change the input that it follows from"),
         (["nobody"], 3, "there is no session 'nobody'"),
     ],
 )
@@ -171,3 +175,67 @@ def test_a_session_up_to_an_event_is_looked_at_by_every_command(callboard: Callb
         gone = callboard(command, f"{origin}#{whole + 1}", "--log", log)
         assert gone.exit_code == 3, command
         assert f"events 1 to {whole}; there is no {whole + 1}" in gone.stderr
+
+
+def test_several_forks_are_compared_in_a_table(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    options = ("--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log, "--effects", "live")
+    done = callboard("fork", f"{origin}#2", *options, "--n", "3")
+    assert done.exit_code == 0, done.stderr
+    heading, first, *rows = done.stdout.splitlines()
+    assert heading.split() == [
+        "SESSION",
+        "OUTCOME",
+        "TURNS",
+        "CALLED",
+        "REUSED",
+        "TOKENS",
+        "BILLED",
+        "COST",
+        "TEXT",
+    ]
+    assert first.split()[:2] == [origin, "answered"]
+    assert [row.split()[1:5] for row in rows] == [["answered", "9", "3", "6"]] * 3
+    assert all(row.endswith("All is hot.") for row in rows)
+    done = callboard("fork", f"{origin}#2", *options, "--n", "2", "--json")
+    shown = json.loads(done.stdout)
+    assert shown["origin"]["session"] == origin
+    assert [(one["called"], one["reused"]) for one in shown["forks"]] == [(3, 6)] * 2
+    assert len(ids(callboard, log)) == 6
+    assert callboard("verify", "--all", "--log", log).exit_code == 0
+
+
+def test_forks_that_fail_say_so_in_the_table_and_by_the_exit_code(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    options = ("--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log)
+    done = callboard("fork", origin, *options, "--n", "2")
+    assert done.exit_code == 1
+    assert done.stdout.count("needs_effect") == 2
+
+
+def test_another_prompt_for_an_ask_is_a_change_by_its_seq(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    done = callboard("fork", origin, "--with", "warm:host", "--set", "2=prompt.md", "--log", log)
+    assert (done.exit_code, done.stdout) == (0, "All is mild.\n"), done.stderr
+    assert "0 taken" not in done.stderr  # the children are asked the same
+
+
+def test_a_fork_that_asks_refuses_off_a_terminal_and_runs_with_approve_all(
+    callboard: Callboard, log: str
+) -> None:
+    (origin,) = ids(callboard, log)
+    options = (
+        "--with",
+        "warm:host",
+        "--set",
+        "host.2:1:0=result.txt",
+        "--log",
+        log,
+        "--effects",
+        "ask",
+        "-q",
+    )
+    assert callboard("fork", origin, *options).stdout == "All is hot.\n"
+    assert Path("mailed").read_text() == "mild\n"
+    assert callboard("fork", origin, *options, "--approve", "all").stdout == "All is hot.\n"
+    assert Path("mailed").read_text() == "mild\nhot\n"

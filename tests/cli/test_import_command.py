@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, SessionExists
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.cli import import_command
 from callboard.cli.import_command import Importing
 from callboard.replay.exports.parsing import ExportReader
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
@@ -217,3 +219,84 @@ def test_a_damaged_log_cannot_be_exported_for_an_import(callboard: Callboard, ow
     damage(own_log, 7)
     done = callboard("export", "20250101", "--log", str(own_log))
     assert (done.exit_code, done.stdout) == (4, "")
+
+
+# --- forks -----------------------------------------------------------------------------
+
+
+def forked_log(path: Path) -> None:
+    """Fork a session of a log at event 9, and that fork, which has an event of its own, at 5 and at 10."""
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.fork("f", 1, "a fork", "20250101-survey", 9)
+        await log.append([Append("f", 9, 1, [replace(events_of([Cancel("own")])[0], 10)])])
+        await log.fork("g", 2, "its beginning", "f", 5)
+        await log.fork("h", 3, "of a fork", "f", 10)
+        await log.close()
+
+    def replace(event: Event, seq: int) -> Event:
+        return Event(seq, event.at, event.sender, event.recipient, 0, event.body)
+
+    asyncio.run(work())
+
+
+def listed(callboard: Callboard, log: str) -> dict[str, object]:
+    shown = json.loads(callboard("sessions", "--json", "--log", log).stdout)["sessions"]
+    return {row["session"]: row["fork_of"] for row in shown}
+
+
+def test_sessions_and_their_forks_come_back_as_they_were(callboard: Callboard, own_log: Path) -> None:
+    forked_log(own_log)
+    content = callboard("export", "--all", "--log", str(own_log)).stdout
+    assert callboard("import", "-", "--log", "new.db", text=content).exit_code == 0
+    assert listed(callboard, "new.db") == listed(callboard, str(own_log))
+    assert callboard("export", "--all", "--log", "new.db").stdout == content
+    with open_reader("new.db") as reader:
+        assert [one.session_id for one in reader.segments("h")] == ["20250101-survey", "f", "h"]
+        reader.verify_chain("h")
+
+
+def test_a_fork_alone_brings_the_events_that_it_shares_and_no_other_session(
+    callboard: Callboard, own_log: Path
+) -> None:
+    forked_log(own_log)
+    content = ""
+    for name in ("h", "g"):  # the second finds what the first has brought
+        content = callboard("export", name, "--log", str(own_log)).stdout
+        done = callboard("import", "-", "--log", "new.db", text=content)
+        assert done.exit_code == 0, done.stderr
+        assert callboard("export", name, "--log", "new.db").stdout == content
+    assert set(listed(callboard, "new.db")) == {"g", "h"}
+    assert callboard("import", "-", "--log", "new.db", text=content).exit_code == 1
+    for name in ("h", "g"):
+        assert callboard("delete", name, "--yes", "--log", "new.db").exit_code == 0
+    connection = sqlite3.connect("new.db")
+    for table in ("sessions", "events"):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+    connection.close()
+
+
+def test_a_fork_of_another_session_of_that_id_is_refused_and_leaves_nothing(
+    callboard: Callboard, own_log: Path
+) -> None:
+    forked_log(own_log)
+    content = callboard("export", "h", "--log", str(own_log)).stdout
+    rows = rows_of(own_log, "20250102-report")
+    add_session(Path("new.db"), "20250101-survey", rows)
+    done = callboard("import", "-", "--log", "new.db", text=content)
+    assert done.exit_code == 1, done.stderr
+    assert "has a session '20250101-survey' already" in done.stderr
+    assert set(listed(callboard, "new.db")) == {"20250101-survey"}
+    assert rows_of(Path("new.db"), "20250101-survey") == rows
+
+
+def test_a_killed_import_of_a_fork_is_completed(callboard: Callboard, own_log: Path) -> None:
+    forked_log(own_log)
+    content = callboard("export", "h", "--log", str(own_log)).stdout
+    add_session(Path("new.db"), "20250101-survey", rows_of(own_log, "20250101-survey")[:4])
+    done = callboard("import", "-", "--log", "new.db", text=content)
+    assert done.exit_code == 0, done.stderr
+    assert callboard("export", "h", "--log", "new.db").stdout == content
+    assert callboard("verify", "h", "--log", "new.db").exit_code in (0, 5)

@@ -235,3 +235,48 @@ def test_prune_takes_a_session_with_its_forks_once_all_are_old(callboard: Callbo
     assert callboard("prune", *options).exit_code == 0
     with open_reader(own_log) as reader:
         assert not {row.session_id for row in reader.sessions()} & {*"fghi", "20250101-survey"}
+
+
+def test_a_session_goes_and_its_forks_stay(callboard: Callboard, own_log: Path) -> None:
+    fork_all(own_log)
+    log = ("--log", str(own_log))
+    assert callboard("delete", "20250101", "--keep-forks", "--with-forks", "--yes", *log).exit_code == 2
+    done = callboard("delete", "20250101-survey", "--keep-forks", "--yes", *log)
+    assert done.exit_code == 0, done.stderr
+    assert "20250101-survey deleted, 19 events" in done.stderr
+    assert callboard("show", "20250101-survey", *log).exit_code == 3
+    assert callboard("show", "f", *log).exit_code == 0
+    assert callboard("delete", "20250101-survey", "--yes", *log).exit_code == 3
+    done = callboard("export", "f", "--format", "db", "-o", str(own_log.with_name("copy.db")), *log)
+    assert done.exit_code == 0, done.stderr
+    with open_reader(own_log.with_name("copy.db")) as reader:
+        assert reader.verify_chain("f").seq == 9
+    for name in "ighf":
+        assert callboard("delete", name, "--yes", *log).exit_code == 0, name
+    connection = sqlite3.connect(own_log)
+    assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
+    assert connection.execute("SELECT count(DISTINCT id >> 32) FROM events").fetchone() == (2,)
+    connection.close()
+
+
+def test_an_owner_deletes_a_session_and_keeps_its_forks(callboard: Callboard, own_log: Path) -> None:
+    fork_all(own_log)
+
+    async def talk(session: Session, run: Run) -> None:
+        done = await run("delete", "20250101-survey", "--keep-forks", "--yes")
+        assert done.exit_code == 0, done.stderr
+        assert {*"fghi"} <= set(names(own_log))
+
+    beside(callboard, own_log, talk)
+    assert "20250101-survey" not in names(own_log)
+
+
+def test_the_forks_of_a_deleted_session_are_pruned_together(callboard: Callboard, own_log: Path) -> None:
+    fork_all(own_log)
+    log = ("--log", str(own_log))
+    assert callboard("delete", "20250101-survey", "--keep-forks", "--yes", *log).exit_code == 0
+    assert callboard("prune", "--older-than", "0m", "--status", "any", "--yes", *log).exit_code == 0
+    assert names(own_log) == []
+    connection = sqlite3.connect(own_log)
+    assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
+    connection.close()

@@ -17,6 +17,8 @@ from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.sessions.capacity_monitors import capacity_monitors
 from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, SharedScenario
 from callboard.replay.testing.sessions.faults import NO_FAULTS
+from callboard.replay.testing.sessions.fork_rules import fork_monitors
+from callboard.replay.testing.sessions.fork_world import Fork, ForkWorlds
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
@@ -26,7 +28,7 @@ from tests.mutants.rules import REPLAY_EVERY, rules
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
 
-AnyScenario: TypeAlias = Scenario | SharedScenario
+AnyScenario: TypeAlias = Scenario | SharedScenario | Fork
 
 
 class Lane:
@@ -57,6 +59,8 @@ def hunted(scenario: AnyScenario) -> tuple[MakeWorld[Any], Sequence[Monitor[Any]
     """Return the worlds of this scenario and the rules that they must keep."""
     if isinstance(scenario, SharedScenario):
         return CapacityWorlds(scenario), capacity_monitors(REPLAY_EVERY)
+    if isinstance(scenario, Fork):
+        return ForkWorlds(scenario), fork_monitors(REPLAY_EVERY)
     return Worlds(scenario), rules()
 
 
@@ -109,6 +113,8 @@ def calm(scenario: AnyScenario) -> AnyScenario:
     """Return the same sessions without faults."""
     if isinstance(scenario, Scenario):
         return without_faults(scenario)
+    if isinstance(scenario, Fork):
+        return replace(scenario, scenario=without_faults(scenario.scenario))
     alone = {name: without_faults(one) for name, one in scenario.sessions.items()}
     return replace(scenario, sessions=alone, crashes=0, leaves=())
 

@@ -1,10 +1,10 @@
-"""Mutants of forks: of the recorded answers, of recovery without a crash, of the end for an effect."""
+"""Mutants of forks: of the recorded answers, of their order, of recovery, and of tools with an effect."""
 
 from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FORKS: Final = (
+LOOK_UP: Final = (
     Mutant(
         "reused-by-turn-alone",
         "A recorded reply is given to another request of the same turn.",
@@ -23,22 +23,22 @@ FORKS: Final = (
         "change-forgotten",
         "A changed result is not given in place of the recorded one.",
         "session.recorded_answers",
-        '            return ToolReturned(body.turn, body.call, "ok", self._changes[call], reused=event.seq)\n',
+        '            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq)\n',
         "            return replace(body, reused=event.seq)\n",
     ),
     Mutant(
         "billed-again",
         "A reused reply counts as one that was paid for.",
         "session.recorded_answers",
-        '            if call not in self._changes or body.status != "ok":\n                return again\n',
-        '            if call not in self._changes or body.status != "ok":\n                return body\n',
+        "            return replace(body, body=(), content=content, reused=event.seq)\n",
+        "            return replace(body, body=(), content=content)\n",
     ),
     Mutant(
         "lost-in-a-fork",
         "Model calls under way at the base are lost and charged.",
         "session.recovery",
-        "        if self.recorded is not None and isinstance(request.body, CallModel):\n",
-        "        if self.recorded is None and isinstance(request.body, CallModel):\n",
+        "(request.seq in self.recorded or not self.has_run)",
+        "(request.seq in self.recorded and not self.has_run)",
     ),
     Mutant(
         "needs-effect-is-an-error",
@@ -69,3 +69,120 @@ FORKS: Final = (
         '            return ("model", grant.agent, wish.turn, wish.attempt, "")\n',
     ),
 )
+
+PLAYBACK: Final = (
+    Mutant(
+        "effects-run-silently",
+        "A tool with an effect runs in a fork of recorded effects.",
+        "session.playback",
+        '        if not isinstance(body, CallTool) or body.effect == "read":\n            return Work(request)\n',
+        "        if isinstance(body, CallTool):\n            return Work(request)\n",
+    ),
+    Mutant(
+        "people-not-asked",
+        "A tool with an effect runs in a fork that asks, and no person was asked.",
+        "session.playback",
+        "                return Asked(same)\n",
+        "                return Work(request)\n",
+    ),
+    Mutant(
+        "idempotent-is-read",
+        "An idempotent tool runs in a fork as one without an effect.",
+        "session.playback",
+        '        if not isinstance(body, CallTool) or body.effect == "read":\n            return Work(request)\n',
+        '        if not isinstance(body, CallTool) or body.effect != "write":\n            return Work(request)\n',
+    ),
+    Mutant(
+        "old-reads-after-an-effect",
+        "A recorded result of a read tool is given after a tool with an effect has run.",
+        "session.playback",
+        "                self.is_after_effect = True\n                return Work(request)\n",
+        "                return Work(request)\n",
+    ),
+    Mutant(
+        "effect-forgotten-at-the-restart",
+        "A new process gives recorded results of read tools after a tool with an effect has run.",
+        "session.playback",
+        "                    self.is_after_effect |= status not in _UNRUN\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        "inputs-at-once",
+        "The client asks again while an ask runs.",
+        "session.playback",
+        "            may_post = given.seq not in self.recorded.idle or not is_asked\n",
+        "            may_post = True\n",
+    ),
+    Mutant(
+        "inputs-again-after-the-restart",
+        "A new process posts the inputs of the client from the beginning.",
+        "session.playback",
+        "            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:\n",
+        "            if event.sender == CLIENT and not self.inputs:\n",
+    ),
+    Mutant(
+        "approval-without-a-result",
+        "An approval is given again although its tool has no recorded result.",
+        "session.playback",
+        "        return not is_approval or self.recorded.has_result(request, given)",
+        "        return True or self.recorded.has_result(request, given)",
+    ),
+    Mutant(
+        "last-answer-first",
+        "Recorded answers are given in the opposite order.",
+        "session.playback",
+        "        heapq.heappush(self.held, _Held(found.seq, request, found))\n",
+        "        heapq.heappush(self.held, _Held(-found.seq, request, found))\n",
+    ),
+    Mutant(
+        "cancellations-are-given",
+        "A recorded cancellation is given to a request that is still wanted.",
+        "session.playback",
+        "    if _is_cancelled(found) and gate.is_wanted(request.seq):\n",
+        "    if _is_cancelled(found) and not gate.is_wanted(request.seq):\n",
+    ),
+    Mutant(
+        "state-not-compared",
+        "A recorded result is given although its tool would read another shared state.",
+        "session.recorded_answers",
+        "        return all(_value(shared, key) == value for key, value in self.read.items())\n",
+        "        return True\n",
+    ),
+    Mutant(
+        "timers-fire-late",
+        "A timer without a recorded firing fires only once nothing else is left.",
+        "session.playback",
+        "if one.recorded is None and one.due <= at\n        ]\n",
+        "if one.recorded is None and one.due <= at - 10**12\n        ]\n",
+    ),
+    Mutant(
+        "need-of-an-effect-reused",
+        "A call that an earlier fork did not run is not run in a fork of it either.",
+        "session.recorded_answers",
+        '    return isinstance(body, ToolReturned) and body.status == "needs_effect"\n',
+        '    return isinstance(body, ToolReturned) and body.status == "needs nothing"\n',
+    ),
+    Mutant(
+        "later-rounds-alike",
+        "A recorded result of a call is given to a later round of it.",
+        "session.recorded_answers",
+        '        given = encode(call.given) if call.given else b""\n',
+        '        given = b""\n',
+    ),
+    Mutant(
+        "open-answers-forgotten",
+        "A request under way at the base of a fork does not get its recorded answer.",
+        "session.recorded_answers",
+        "            self.open_at_base[event.cause] = found\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "steps-do-not-wait",
+        "An answer is given before the program has made the step behind which it was recorded.",
+        "session.playback",
+        "            if not one.found.is_step:\n                yield one.seq, one.found.at",
+        "            if True:\n                yield one.seq, one.found.at",
+    ),
+)
+
+FORKS: Final = (*LOOK_UP, *PLAYBACK)

@@ -60,7 +60,7 @@ def tampered() -> MemoryLog:
 
 
 def tamper(log: MemoryLog, session_id: str, seq: int) -> None:
-    (row,) = MemoryReader(log)._rows(session_id, seq, 1)
+    (row,) = MemoryReader(log)._own_rows(session_id, seq, 1)
     log._sessions[session_id].rows[seq - 1] = msgspec.msgpack.encode(replace(row, at=1))
 
 

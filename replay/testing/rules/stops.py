@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import field
 
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
-from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -120,6 +120,8 @@ class TransitiveStop(Invariant):
         """Update the running agents by one decision, and check that no descendant of an ended one is left."""
         ended = [event.sender] if isinstance(body, Finished) else []
         worked_on: list[str] = []
+        for who in ended:
+            self._end(who)
         for output in outputs:
             who = output.recipient
             match output.body:
@@ -174,6 +176,11 @@ class Started(Invariant):
     _waiting: set[int] = set()
     _reads: set[int] = set()
     _interrupted: set[Call] = set()
+    _asks: bool = False
+
+    def on_Forked(self, event: Event, body: Forked) -> None:
+        """Record whether a person decides about calls of a fork, which may get a result without a start."""
+        self._asks = body.effects == "ask"
 
     def on_CallTool(self, event: Event, body: CallTool) -> None:
         """Record a call."""
@@ -189,6 +196,8 @@ class Started(Invariant):
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
         """Compare the status of an answer with what may have happened."""
         call = (event.recipient, body.turn, body.call)
+        if body.status == "needs_effect" or (self._asks and (body.status == "error" or body.reused)):
+            self._waiting.discard(event.cause)
         if why := self._why_false(event.cause, body.status, call in self._interrupted):
             self.broken(event.seq, f"call {body.turn}.{body.call} of {event.recipient} {why}")
         asks_on = body.status == "input_required" and event.cause not in self._reads

@@ -106,3 +106,55 @@ class ForkCases:
                 pass
             assert same(await log.read("s"), [*events(1, 4), large(5), *events(6, 10)])
             assert await log.delete("s") == 10
+
+    async def test_shared_events_stay_until_the_last_fork_goes(self, place: StorePlace) -> None:
+        posted = [*events(1, 4), large(5), *events(6, 9)]
+        async with opened(place, _KEY, sessions="s") as log:
+            await forked(log)
+            assert await log.delete("s", keep_forks=True) == 4
+            assert await log.delete("f", keep_forks=True) == 1
+            await _purged(log)
+            assert same(await log.read("g"), posted)
+            with closing(place.reader()) as reader:
+                assert [row.session_id for row in reader.sessions()] == ["h", "g"]
+                assert reader.verify_chain("g", _KEY).seq == 9
+                assert [one.session_id for one in reader.segments("g")] == ["s", "f", "g"]
+                for look in (reader.events, reader.head, reader.segments):
+                    with pytest.raises(SessionNotFound):
+                        look("s")
+            with pytest.raises(SessionExists):
+                await log.create("s", 1, "")
+            for gone in (log.take_over, log.read, log.delete):
+                with pytest.raises(SessionNotFound):
+                    await gone("f")
+            assert (await log.fork("k", 1, "of a fork", "g", 5)).seq == 5
+            assert (await log.fork("l", 1, "of a hidden one", "f", 7)).seq == 7
+            await log.delete("k")
+            await log.delete("l")
+            assert await log.delete("g") == 1 + 2 + 3  # its own, and what it was the last to share
+            await _purged(log)
+            assert same(await log.read("h"), posted[:3])
+            assert await log.delete("h") == 3
+            await _purged(log)
+            assert await log.create("s", 1, "") == 1
+
+    async def test_a_large_value_of_a_shared_event_stays(self, place: StorePlace) -> None:
+        async with opened(place, sessions="s") as log:
+            await added(log, "s", 1, [large(1, 5_000, "x"), large(2, 6_000, "y"), large(3, 5_000, "x")])
+            await log.fork("f", 2, "", "s", 1)
+            await log.delete("s", keep_forks=True)
+            await _purged(log)
+            assert same(await log.read("f"), [large(1, 5_000, "x")])
+            with closing(place.reader()) as reader:
+                assert reader.verify_chain("f").seq == 1
+
+    async def test_keep_forks_changes_nothing_without_forks(self, place: StorePlace) -> None:
+        async with opened(place, sessions="s") as log:
+            await added(log, "s", 1, events(1, 5))
+            assert await log.delete("s", keep_forks=True) == 5
+            assert await log.create("s", 1, "") == 1
+
+
+async def _purged(log: EventLog) -> None:
+    while await log.purge():
+        pass

@@ -1,7 +1,8 @@
 """The removal of sessions in small steps, so that commits of other sessions go in between.
 
-`mark` takes a session's row away and notes its number in the table `meta`, as `removal NUMBER`, with the
-seq of the next event to remove. From then on no query finds the session.
+`take_out` takes a session's row away and notes its number in the table `meta`, as `removal NUMBER`, with the
+seq of the next event to remove. From then on no query finds the session. The row of a session with forks
+stays, hidden: the events that they share stay under its id, and go with the last of them.
 `remove_some` removes its next events, and the large values that no other session has (table `uses`), and
 notes how far it came in the same transaction. So a crash in between leaves a note for the next owner.
 
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from callboard.runtime.log.session_rows import HIDDEN
 from callboard.runtime.log.sqlite.blobs import places_of
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, SEQ_MAX
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
@@ -28,6 +30,18 @@ _NOTE: Final = "printf('removal %010d', ?)"
 _NOTED: Final = (
     "SELECT CAST(substr(key, 9) AS INTEGER), CAST(value AS INTEGER) FROM meta "
     "WHERE key GLOB 'removal [0-9]*' ORDER BY key"
+)
+# A hidden session may lose more of its events before the removal of the others has ended.
+_EARLIER: Final = (
+    "ON CONFLICT(key) DO UPDATE SET value = min(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))"
+)
+_HIDE: Final = (
+    f"UPDATE sessions SET status = '{HIDDEN}', title = '', kind = '', failures = 0, host = '', "
+    "details = NULL, head = ? WHERE id = ?"
+)
+_KEPT: Final = (
+    "SELECT DISTINCT json_extract(cut.value, '$[1]') FROM events AS e, json_each(e.cuts) AS cut "
+    "WHERE e.id BETWEEN ? AND ? AND e.cuts IS NOT NULL AND json_valid(e.cuts)"
 )
 _NEXT: Final = f"{_NOTED} LIMIT 1"
 _LAST: Final = f"{_NOTED} DESC LIMIT 1"
@@ -53,13 +67,27 @@ class Step(NamedTuple):
     blobs: int = 0
 
 
-def mark(connection: sqlite3.Connection, tables: Tables, entry: SessionEntry) -> None:
-    """Take a session's row and tags away, and note that its events are to be removed. In a transaction."""
-    connection.execute(f"INSERT INTO meta VALUES ({_NOTE}, '1')", (entry.number,))
+def take_out(connection: sqlite3.Connection, tables: Tables, entry: SessionEntry) -> int:
+    """Take a session out, as far as no fork shares its events, in a transaction. Return their number.
+
+    A hidden session whose forks have gone with it goes, too.
+    """
+    last = max(tables.forks(entry.session_id).values(), default=0)
     for tag in tables.details_of(entry).tags:
         own = (tables.stored_tag(tag), entry.number)
         connection.execute("DELETE FROM tags WHERE (tag, session) = (?, ?)", own)
-    connection.execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
+    if last:
+        connection.execute(_HIDE, (last, entry.number))
+    else:
+        connection.execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
+    if last < entry.head:
+        noted = (entry.number, last + 1)
+        connection.execute(f"INSERT INTO meta VALUES ({_NOTE}, ?) {_EARLIER}", noted)
+    count = entry.head - max(last, entry.base)
+    if last or not entry.parent:
+        return count
+    parent = tables.entry(entry.parent, hidden=True)
+    return count + (take_out(connection, tables, parent) if parent.is_hidden else 0)
 
 
 def last_removed(connection: sqlite3.Connection) -> int:
@@ -74,7 +102,7 @@ def is_pending(connection: sqlite3.Connection) -> bool:
 
 
 def remove_some(connection: sqlite3.Connection) -> Step:
-    """Remove the next events of a deleted session, in a transaction."""
+    """Remove the next events of a deleted session, in a transaction. Those before them are shared."""
     left = connection.execute(_NEXT).fetchone()
     if left is None:
         return Step(0, True)
@@ -83,8 +111,10 @@ def remove_some(connection: sqlite3.Connection) -> Step:
     rows = connection.execute(_ROWS, (base | start, base | SEQ_MAX, EVENTS_MAX)).fetchall()
     last, size, blobs = _chosen(connection, number, rows)
     if last:
-        connection.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", (base, last))
-        _remove_blobs(connection, number, blobs)
+        shared = connection.execute(_KEPT, (base, (base | start) - 1)).fetchall()
+        kept = {blob for (blob,) in shared}
+        connection.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", (base | start, last))
+        _remove_blobs(connection, number, [blob for blob in blobs if blob not in kept])
     if not last or (last == rows[-1][0] and len(rows) < EVENTS_MAX):
         connection.execute(f"DELETE FROM meta WHERE key = {_NOTE}", (number,))
     else:

@@ -109,8 +109,8 @@ class SQLiteLog(EventLog):
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         return await self._run(lambda store: store.sessions(query))
 
-    async def delete(self, session_id: str) -> int:
-        return await self._run(lambda store: store.delete(session_id))
+    async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
+        return await self._run(lambda store: store.delete(session_id, keep_forks))
 
     async def purge(self) -> bool:
         return await self._run(lambda store: store.purge())

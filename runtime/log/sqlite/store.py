@@ -27,7 +27,7 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
-from callboard.runtime.log.sqlite.deletion import is_pending, last_removed, mark, remove_some
+from callboard.runtime.log.sqlite.deletion import is_pending, last_removed, remove_some, take_out
 from callboard.runtime.log.sqlite.meta import (
     BUSY_TIMEOUT_MS,
     CHECKPOINT_PAGES,
@@ -148,13 +148,13 @@ class SQLiteStore:
     def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
         kept = self._kept_title(session_id, title)
         with self._transaction("fork"):
-            entry = self._tables.entry(parent)
+            entry = self._tables.entry(parent, hidden=True)
             self._tables.verify(self._hash_chain, entry)
             if not 1 <= base <= entry.head:
                 raise no_base(parent, base, entry.head)
             # The parent is the session under which the event stands, which may be one that `parent` forks.
             owner = next(one for one in self._tables.lineage(entry) if base <= one.head)
-            (row,) = self._tables.events(parent, base, 1)
+            (row,) = self._tables.events(parent, base, 1, hidden=True)
             named = {"name": session_id, "created_ms": created_ms, "title": kept, "parent": owner.session_id}
             values = {"removed": last_removed(self._connection), "base": base, "digest": row.digest, **named}
             try:
@@ -188,18 +188,19 @@ class SQLiteStore:
         self._note_written(1, 0)
         return epoch, head
 
-    def delete(self, session_id: str) -> int:
+    def delete(self, session_id: str, keep_forks: bool) -> int:
         """Take a session out of the log; `purge` removes its events."""
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
             entry = self._tables.entry(session_id)
-            if forks := self._tables.forks(session_id):
-                raise has_forks(session_id, forks)
-            mark(self._connection, self._tables, entry)
+            forks = self._tables.forks(session_id)
+            if forks and not keep_forks:
+                raise has_forks(session_id, tuple(forks))
+            count = take_out(self._connection, self._tables, entry)
         self._known.pop(session_id, None)
         self._note_written(1, 0)
-        return entry.head - entry.base
+        return count
 
     def purge(self) -> bool:
         """Remove the next events of deleted sessions: overwrite them. Return whether more is left."""

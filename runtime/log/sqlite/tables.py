@@ -18,7 +18,7 @@ from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
-from callboard.runtime.log.session_rows import Details, SessionQuery, SessionRow
+from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.blobs import Blobs, Kept
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
@@ -26,7 +26,7 @@ from callboard.runtime.log.sqlite.store_errors import error_code
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
 _SESSION: Final = (
     f"SELECT id, {_EPOCH}, {_HEAD}, ifnull({typed('origin', 'blob')}, x''), CAST(parent AS BLOB), "
-    f"ifnull({typed('base', 'integer')}, -1) FROM sessions WHERE session_id = ?"
+    f"ifnull({typed('base', 'integer')}, -1), CAST(status AS BLOB) FROM sessions WHERE session_id = ?"
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
@@ -34,6 +34,9 @@ _SESSIONS: Final = (
     f"{typed('last_ms', 'integer')}, CAST(host AS BLOB), CAST(details AS BLOB), CAST(parent AS BLOB), "
     f"{typed('base', 'integer')} "
     "FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
+)
+_FORKS: Final = (
+    "SELECT CAST(session_id AS BLOB), base FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
 )
 # `CROSS JOIN` makes SQLite begin with the tag, of which few sessions are, and not with the newest sessions.
 _OF_TAG: Final = "tags CROSS JOIN sessions ON id = tags.session WHERE tag = ?"
@@ -75,7 +78,10 @@ _FIELDS: Final = SessionRow.__struct_fields__
 
 
 class SessionEntry(NamedTuple):
-    """A session in its file: its number there, and the values of its row."""
+    """A session in its file: its number there, and the values of its row.
+
+    is_hidden: it was deleted, apart from the events that its forks share.
+    """
 
     session_id: str
     number: int
@@ -84,6 +90,7 @@ class SessionEntry(NamedTuple):
     origin: bytes
     parent: str = ""
     base: int = 0
+    is_hidden: bool = False
 
     @property
     def segment(self) -> Segment:
@@ -114,13 +121,16 @@ class Tables:
 
     # --- sessions -----------------------------------------------------------------
 
-    def entry(self, session_id: str) -> SessionEntry:
-        """Return the session. Raises SessionNotFound."""
+    def entry(self, session_id: str, *, hidden: bool = False) -> SessionEntry:
+        """Return the session; with `hidden` also one that was deleted. Raises SessionNotFound."""
         row = self._connection.execute(_SESSION, (session_id,)).fetchone()
         if row is None:
             raise no_session(session_id)
-        number, epoch, head, origin, parent, base = row
-        entry = SessionEntry(session_id, number, epoch, head, origin, _text(parent), base)
+        number, epoch, head, origin, parent, base, status = row
+        lineage = (_text(parent), base, _text(status) == HIDDEN)
+        entry = SessionEntry(session_id, number, epoch, head, origin, *lineage)
+        if entry.is_hidden and not hidden:
+            raise no_session(session_id)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
             raise _damaged_session(session_id)
         if bool(parent) != (entry.base != 0) or not 0 <= entry.base <= entry.head:
@@ -137,7 +147,7 @@ class Tables:
         found = [entry]
         while (child := found[0]).parent:
             try:
-                parent = self.entry(child.parent)
+                parent = self.entry(child.parent, hidden=True)
             except SessionNotFound:
                 raise _without_parent(child) from None
             if not parent.base < child.base <= parent.head:  # so no chain of parents is a circle
@@ -156,10 +166,11 @@ class Tables:
         if last > own.base:
             yield own, own.ids(first, last)
 
-    def forks(self, session_id: str) -> list[str]:
-        """Return the ids of the sessions that share events of this one."""
-        query = "SELECT CAST(session_id AS BLOB) FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
-        return [_text(name) for (name,) in self._connection.execute(query, (session_id,)).fetchall()]
+    def forks(self, session_id: str) -> dict[str, int]:
+        """Return the sessions that share events of this one: the last shared seq of each, by its id."""
+        return {
+            _text(name): base for name, base in self._connection.execute(_FORKS, (session_id,)).fetchall()
+        }
 
     def head_of(self, entry: SessionEntry) -> Head:
         """Return the head of a session, which its last event must have."""
@@ -177,7 +188,7 @@ class Tables:
         """Return the chosen sessions, newest first."""
         # Only the wanted conditions: `? IS NULL OR status = ?` would use no index.
         wanted = [(clause, values) for clause, values in self._conditions(query) if None not in values]
-        source = "sessions WHERE true" if query.tag is None else _OF_TAG
+        source = f"sessions WHERE status <> '{HIDDEN}'" if query.tag is None else _OF_TAG
         chosen = "".join([source, *(clause for clause, _ in wanted)])
         limit = -1 if query.limit is None else query.limit
         bounds = [*chain.from_iterable(values for _, values in wanted), limit]
@@ -253,10 +264,10 @@ class Tables:
 
     # --- events -------------------------------------------------------------------
 
-    def events(self, session_id: str, start: int, limit: int) -> list[Stored]:
+    def events(self, session_id: str, start: int, limit: int, *, hidden: bool = False) -> list[Stored]:
         """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
         rows: list[Stored] = []
-        for part, ids in self._parts(self.entry(session_id), start):
+        for part, ids in self._parts(self.entry(session_id, hidden=hidden), start):
             rows += self._stored(part, self._page(part, _ROWS, (*ids, limit - len(rows))))
         return rows
 
@@ -288,7 +299,7 @@ class Tables:
 
         segments = [part.segment for part in parts.values()]
         yield from hash_chain.checked_pages(segments, read, upto, known)
-        if upto >= entry.head:
+        if upto >= entry.head and not entry.is_hidden:
             with self._reported(session_id, upto):
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
                 # Asked again: a live owner may have appended since, and moves the head with the events.

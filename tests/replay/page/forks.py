@@ -53,7 +53,7 @@ def fork_log() -> tuple[MemoryLog, str]:
         log = MemoryLog()
         async with Runtime(log, model=model) as runtime:
             await runtime.run(host, "How warm is it?", session_id="origin")
-            changes = {(f"host.{CHANGED}", 1, 0): "999 degrees"}
+            changes: dict[tuple[str, int, int] | int, object] = {(f"host.{CHANGED}", 1, 0): "999 degrees"}
             session = await runtime.fork("origin", host, changes=changes)
             await session.outcome
             await session.close()

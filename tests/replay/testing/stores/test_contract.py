@@ -152,13 +152,13 @@ class WorksWhenClosed(MemoryLog):
 
 
 class DeletesNothing(MemoryLog):
-    async def delete(self, session_id: str) -> int:
+    async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         return self._session(session_id).head.seq
 
 
 class DeletesSharedValues(MemoryLog):
-    async def delete(self, session_id: str) -> int:
-        count = await super().delete(session_id)
+    async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
+        count = await super().delete(session_id, keep_forks=keep_forks)
         self._blobs.clear()
         return count
 

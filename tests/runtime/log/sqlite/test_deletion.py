@@ -49,7 +49,7 @@ def test_a_step_removes_so_many_events_and_no_more(
 ) -> None:
     store.create("s", 1, "", GENESIS)
     store.append([Append("s", 0, 1, events(1, 2 * EVENTS_MAX + 10))])
-    store.delete("s")
+    store.delete("s", False)
     left = []
     while is_pending(connection):
         assert store.purge() == is_pending(connection)
@@ -63,7 +63,7 @@ def test_a_step_with_large_values_ends_earlier(store: SQLiteStore, connection: s
     half = BYTES_MAX // 2 + 1
     store.append([Append("s", 0, 1, [large(seq, half + seq) for seq in range(1, 6)])])
     store.append([Append("s", 5, 1, [event(6, Cancel("r" * BYTES_MAX)), *events(7, 8)])])
-    store.delete("s")
+    store.delete("s", False)
     left = []
     while store.purge():
         left.append(counts(connection)[:2])
@@ -76,7 +76,7 @@ def test_a_value_that_is_as_large_as_ten_steps_is_removed(
 ) -> None:
     store.create("s", 1, "", GENESIS)
     store.append([Append("s", 0, 1, [large(1, 10 * BYTES_MAX), *events(2, 3)])])
-    store.delete("s")
+    store.delete("s", False)
     while store.purge():
         pass
     assert counts(connection) == [0] * 5
@@ -84,7 +84,7 @@ def test_a_value_that_is_as_large_as_ten_steps_is_removed(
 
 def test_a_session_without_events_is_removed_too(store: SQLiteStore, connection: sqlite3.Connection) -> None:
     store.create("s", 1, "", GENESIS)
-    assert store.delete("s") == 0
+    assert store.delete("s", False) == 0
     assert not store.purge()
     assert counts(connection) == [0] * 5
 
@@ -95,7 +95,7 @@ def test_the_number_of_a_session_is_free_only_once_its_events_are_gone(
     for name in "ab":
         store.create(name, 1, "", GENESIS)
         store.append([Append(name, 0, 1, events(1, 3))])
-    store.delete("b")  # it has the highest number
+    store.delete("b", False)  # it has the highest number
     store.create("c", 1, "", GENESIS)
     assert store.read("c", 1, 10) == []
     store.append([Append("c", 0, 1, events(1, 5))])
@@ -113,7 +113,7 @@ def test_the_notes_of_removals_are_in_the_order_of_their_numbers(
         store.create(name, 1, "", GENESIS)
         store.append([Append(name, 0, 1, events(1, 2))])
     for name in (names[1], names[-1], names[8]):
-        store.delete(name)
+        store.delete(name, False)
     assert last_removed(connection) == len(names)
     assert store.purge()
     left = connection.execute("SELECT DISTINCT id >> 32 FROM events").fetchall()
@@ -138,7 +138,7 @@ def test_every_step_can_be_the_last_of_a_process(store: SQLiteStore, path: Path)
         store.append(
             [Append(name, 0, 1, [*events(1, 600), *(large(seq, 3_000 + seq) for seq in range(601, 700))])]
         )
-    store.delete("a")
+    store.delete("a", False)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         while is_pending(other):
             before = counts(other)
@@ -159,7 +159,7 @@ def test_events_behind_the_head_of_a_damaged_session_are_removed_too(
     store.create("s", 1, "", GENESIS)
     store.append([Append("s", 0, 1, events(1, 9))])
     connection.execute("UPDATE sessions SET head = 4")
-    store.delete("s")
+    store.delete("s", False)
     while store.purge():
         pass
     assert counts(connection) == [0] * 5

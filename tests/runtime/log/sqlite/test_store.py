@@ -16,7 +16,7 @@ from callboard.runtime.log.session_rows import EVERY_SESSION
 from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
-from callboard.runtime.log.sqlite.deletion import mark, remove_some
+from callboard.runtime.log.sqlite.deletion import remove_some, take_out
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.schema import pragma
 from callboard.runtime.log.sqlite.store import SQLiteStore
@@ -98,7 +98,7 @@ def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.Mo
 def test_a_large_value_that_went_with_its_session_is_stored_again(store: SQLiteStore) -> None:
     store.create("t", 1, "", GENESIS)
     store.append([Append("t", 0, 1, [large(1)])])
-    store.delete("t")
+    store.delete("t", False)
     store.append([Append("s", 0, 1, [large(1)])])
     assert same(store.read("s", 1, 10), [large(1)])
 
@@ -109,7 +109,7 @@ def test_so_is_one_that_another_connection_took_away(
     store.create("t", 1, "", GENESIS)
     store.append([Append("t", 0, 1, [large(1)])])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        mark(other, Tables(other), Tables(other).entry("t"))
+        take_out(other, Tables(other), Tables(other).entry("t"))
         assert remove_some(other).is_last
     store.append([Append("s", 0, 1, [large(1)])])
     assert same(store.read("s", 1, 10), [large(1)])
@@ -237,7 +237,7 @@ def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sq
 
 def erase(store: SQLiteStore, name: str) -> int:
     """Delete a session, remove all of it, and cut the file."""
-    count = store.delete(name)
+    count = store.delete(name, False)
     while store.purge():
         pass
     assert store.vacuum(1_000_000) == 0
@@ -322,7 +322,7 @@ def test_a_former_owner_is_fenced_in_every_call(
     for ask in (
         lambda: store.create("t", 1, "", GENESIS),
         lambda: store.take_over("s"),
-        lambda: store.delete("s"),
+        lambda: store.delete("s", False),
         lambda: store.vacuum(1),
         lambda: store.read("s", 1, 10),
         lambda: store.head("s"),

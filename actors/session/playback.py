@@ -1,0 +1,380 @@
+"""The playback of a fork: which recorded answer, timer or input of the client is next. No I/O, no clock.
+
+A fork asks its ports as any session does. Before a port acts on a request, `admit` says what happens:
+
+    Reuse     a recorded answer fits; it is given when its turn comes
+    Work      no recorded answer fits, and the port acts
+    Refused   no recorded answer fits, and a tool with an effect does not run
+    Asked     no recorded answer fits, and a person decides whether the tool runs
+
+Whenever no actor has a message, `take` returns the next thing to do:
+
+    Give      answer a request with its recorded answer
+    Missed    the recorded answer does not fit after all; `unfound` says what happens
+    Fire      fire a timer
+    Repost    post an input of the client again
+
+Rules
+  - The lowest recorded seq is next, of all kinds. So decisions see the same inputs, in the same order.
+  - The time moves to the recorded time of each answer and input. While a port works it runs, and an input or
+    a timer is due when its time has come. Else it stands, and nothing waits.
+  - A timer without a recorded firing fires when the time has passed its due time.
+  - An input that came while no ask ran, as each `Ask` did, waits for the end of the ask before.
+  - An answer behind the recorded reply of a program's step waits until that step has replied here.
+  - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
+  - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from callboard.actors.protocol.addresses import CLIENT, PORTS
+from callboard.actors.protocol.client_messages import Ask
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.port_table import recipient_of_answer
+from callboard.actors.session.recorded_answers import (
+    Key,
+    RecordedAnswers,
+    RequestKeys,
+    Reusable,
+    answer_to,
+)
+from callboard.actors.session.shared_state import NO_STATE, SharedState
+
+_NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded result for the call."
+_UNRUN: Final = frozenset({"cancelled", "needs_effect"})
+
+
+# --- a request before its port acts -----------------------------------------------------
+
+
+class Reuse(NamedTuple):
+    """A recorded answer for a request. It is given in its turn; of a program's step only its place counts."""
+
+    found: Reusable
+
+
+class Refused(NamedTuple):
+    """The answer to a call that does not run."""
+
+    answer: Post
+
+
+class Asked(NamedTuple):
+    """A call about which a person decides. same: the unused result of the same call in another turn."""
+
+    same: Reusable | None
+
+
+class Work(NamedTuple):
+    """A request on which the port acts."""
+
+    request: Event
+
+
+Admission: TypeAlias = Reuse | Refused | Asked | Work
+
+
+# --- the next thing -----------------------------------------------------------------------
+
+
+class Give(NamedTuple):
+    """A recorded answer whose turn has come. at: its recorded time."""
+
+    request: Event
+    answer: Post
+    at: int
+
+
+class Missed(NamedTuple):
+    """A request whose recorded answer is a cancellation, which did not come here."""
+
+    request: Event
+
+
+class Fire(NamedTuple):
+    """A timer that fires. request: the seq of its `SetTimer`."""
+
+    timer: int
+    request: int
+    at: int
+
+
+class Repost(NamedTuple):
+    """An input of the client that is posted again."""
+
+    given: Event
+
+    @property
+    def at(self) -> int:
+        """Return the time at which it was posted."""
+        return self.given.at
+
+
+Thing: TypeAlias = Give | Missed | Fire | Repost
+
+
+class _Held(NamedTuple):
+    seq: int
+    request: Event
+    found: Reusable
+
+
+class _Timer(NamedTuple):
+    request: int
+    due: int
+    recorded: Event | None
+
+
+class Playback:
+    """The recorded answers, timers and inputs of one fork.
+
+    held: the recorded answers that wait for their turn. inputs: those of the client that are left, the next
+    one last. is_after_effect: a tool with an effect has run.
+    """
+
+    def __init__(self, recorded: RecordedAnswers, effects: Effects = "recorded") -> None:
+        self.recorded = recorded
+        self.effects = effects
+        self.is_after_effect = False
+        self.held: list[_Held] = []
+        self.inputs = recorded.inputs[::-1]
+        self._keys: dict[int, Key] = {}
+        self._reader = RequestKeys()
+        self._timers: dict[int, _Timer] = {}
+
+    # --- events -------------------------------------------------------------------
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Note the keys of posted requests, until they have their answers."""
+        for event in events:
+            key = self._reader.take(event)
+            if key is not None:
+                self._keys[event.seq] = key
+            elif event.sender in PORTS and not isinstance(event.body, ToolStarted):
+                self._keys.pop(event.cause, None)
+
+    def note_own(self, events: Sequence[Event]) -> None:
+        """Note the events of the fork itself, after the end of an earlier process: what it has used up."""
+        for event in events:
+            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
+                self.inputs.pop()
+            if reused := getattr(event.body, "reused", 0):
+                self.recorded.use_up(reused)
+        self._note_effects(events)
+
+    def _note_effects(self, events: Sequence[Event]) -> None:
+        """Note whether a tool with an effect may have run in an earlier process."""
+        may_run: dict[int, bool] = {}  # the open calls of tools with an effect
+        for event in events:
+            match event.body:
+                case CallTool(effect="write" | "idempotent" as effect):
+                    may_run[event.seq] = effect == "idempotent" and self.effects != "recorded"
+                case ToolStarted():
+                    may_run[event.cause] = True
+                case ToolReturned(reused=0, status=status) if event.cause in may_run:
+                    # An error may be the word of a person who said no: then the `read` tools run again.
+                    self.is_after_effect |= status not in _UNRUN
+                    del may_run[event.cause]
+                case ToolReturned():
+                    may_run.pop(event.cause, None)
+                case _:
+                    pass
+        keys = (self._keys.get(seq, ()) for seq, may in may_run.items() if may)
+        self.is_after_effect |= any(not self.recorded.answers.get(key) for key in keys)
+
+    # --- requests -----------------------------------------------------------------
+
+    def admit(self, request: Event, gate: PortGate) -> Admission:
+        """Return what happens to a request on which its port may act now."""
+        found = self.find(request, gate)
+        return Reuse(found) if found is not None else self.unfound(request)
+
+    def unfound(self, request: Event) -> "Refused | Asked | Work":
+        """Return what happens to a request without a recorded answer."""
+        body = request.body
+        if not isinstance(body, CallTool) or body.effect == "read":
+            return Work(request)
+        same = self.recorded.same_call(request)
+        match self.effects:
+            case "recorded":
+                return Refused(not_run(request, same))
+            case "ask":
+                return Asked(same)
+            case "live":
+                self.is_after_effect = True
+                return Work(request)
+
+    def find(self, request: Event, gate: PortGate) -> Reusable | None:
+        """Return the recorded answer to a request, or None. Each is returned once."""
+        key = self._keys.pop(request.seq, None)
+        if key is None or (self.is_after_effect and _is_read(request)):
+            return None
+        found = self.recorded.find(key, _shared(request, gate))
+        return found if found is not None and self._is_whole(request, found) else None
+
+    def has_answer(self, request: Event, gate: PortGate) -> bool:
+        """Return True if a recorded answer fits a request, which is not looked up by this."""
+        key = self._keys.get(request.seq)
+        if key is None or key[0] == "step" or (self.is_after_effect and _is_read(request)):
+            return False
+        return self.recorded.has(key, _shared(request, gate))
+
+    def _is_whole(self, request: Event, found: Reusable) -> bool:
+        """Return False for an approval of a call that has no recorded result."""
+        given = found.body
+        is_approval = isinstance(given, ApprovalGiven) and given.verdict == "approved"
+        return not is_approval or self.recorded.has_result(request, given)  # type: ignore[arg-type]  # is_approval
+
+    def hold(self, request: Event, found: Reusable) -> None:
+        """Keep a recorded answer until its turn."""
+        heapq.heappush(self.held, _Held(found.seq, request, found))
+
+    def holds(self, request: Event) -> bool:
+        """Return True while a recorded answer to this request waits."""
+        return any(one.request.seq == request.seq and not one.found.is_step for one in self.held)
+
+    def asks_left(self) -> int:
+        """Return the number of asks that are still to be posted again."""
+        return sum(isinstance(event.body, Ask) for event in self.inputs)
+
+    # --- timers -------------------------------------------------------------------
+
+    def arm(self, timer: int, request: int, due: int) -> None:
+        """Set a timer."""
+        fired = (one for one in self.recorded.fired.get(timer, ()) if one.at >= due)
+        self._timers[timer] = _Timer(request, due, next(fired, None))
+
+    def disarm(self, timer: int) -> None:
+        """Forget a timer."""
+        self._timers.pop(timer, None)
+
+    def stop(self) -> None:
+        """Do nothing more in this process."""
+        self._timers.clear()
+        self.inputs.clear()
+
+    # --- the next thing -----------------------------------------------------------
+
+    def take(self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool) -> tuple[Thing, ...]:
+        """Take the next things off, which are done together; none if there is nothing to do yet.
+
+        is_working: a port works, so that the time runs. is_asked: an ask runs.
+        """
+        if passed := self._take_passed(now):
+            return (passed,)
+        first = self._first(now, gate, is_working=is_working, is_asked=is_asked)
+        if first is None:
+            return ()
+        _, at, kind, number = first
+        if passed := self._take_passed(at):
+            return (passed,)
+        if kind == "timer":
+            return (Fire(number, self._timers.pop(number).request, at),)
+        return (Repost(self.inputs.pop()),) if kind == "input" else self._take_answers(gate)
+
+    def is_due(self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool) -> bool:
+        """Return True if `take` has something to do."""
+        first = self._first(now, gate, is_working=is_working, is_asked=is_asked)
+        return first is not None or self._has_passed(now)
+
+    def _first(
+        self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool
+    ) -> tuple[int, int, str, int] | None:
+        """Return the next recorded thing: its seq, time, kind and number; None if it is not due."""
+        self._drop_stale(gate)
+        first = min((*self._answers(), *self._firings(), *self._given(is_asked)), default=None)
+        # An answer that waits behind it moves the time past its own.
+        is_later = first is not None and is_working and not self.held and first[1] > now
+        return None if is_later else first
+
+    def next_due(self, *, is_asked: bool) -> int | None:
+        """Return the time of the next timer or input; None without one."""
+        times = [one.recorded.at if one.recorded else one.due for one in self._timers.values()]
+        times += [at for _, at, _, _ in self._given(is_asked)]
+        return min(times, default=None)
+
+    def _answers(self) -> Iterator[tuple[int, int, str, int]]:
+        # A step that has not replied here keeps its place, so that all later answers wait for it.
+        for one in self.held[:1]:
+            if not one.found.is_step:
+                yield one.seq, one.found.at, "answer", 0
+
+    def _firings(self) -> Iterator[tuple[int, int, str, int]]:
+        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
+        for timer, one in self._timers.items():
+            if one.recorded is not None and (held is None or one.recorded.seq < held):
+                yield one.recorded.seq, one.recorded.at, "timer", timer
+
+    def _given(self, is_asked: bool) -> Iterator[tuple[int, int, str, int]]:
+        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
+        for given in self.inputs[-1:]:
+            may_post = given.seq not in self.recorded.idle or not is_asked
+            if may_post and (held is None or given.seq < held):
+                yield given.seq, given.at, "input", 0
+
+    def _drop_stale(self, gate: PortGate) -> None:
+        """Drop the held answers at the front whose requests have their answers."""
+        while self.held and not gate.may_answer(self.held[0].request.seq):
+            heapq.heappop(self.held)
+
+    def _take_answers(self, gate: PortGate) -> tuple[Thing, ...]:
+        """Take the first answer, and those that came in together with it."""
+        # Deciders then take turns as they did when the session was recorded.
+        held = heapq.heappop(self.held)
+        things, last = [_thing(held, gate)], held.seq
+        while self.held and self.held[0].seq == last + 1 and not self.held[0].found.is_step:
+            last += 1
+            if self._has_passed(self.held[0].found.at):
+                break
+            held = heapq.heappop(self.held)
+            if gate.may_answer(held.request.seq):
+                things.append(_thing(held, gate))
+        return tuple(things)
+
+    def _has_passed(self, at: int) -> bool:
+        return any(one.recorded is None and one.due <= at for one in self._timers.values())
+
+    def _take_passed(self, at: int) -> Fire | None:
+        """Take the first timer that has no recorded firing and is due by then."""
+        due = [
+            (one.due, timer) for timer, one in self._timers.items() if one.recorded is None and one.due <= at
+        ]
+        if not due:
+            return None
+        when, timer = min(due)
+        return Fire(timer, self._timers.pop(timer).request, when)
+
+
+def _is_read(request: Event) -> bool:
+    return isinstance(request.body, CallTool) and request.body.effect == "read"
+
+
+def _shared(request: Event, gate: PortGate) -> SharedState:
+    """Return the shared state as of a request, of which only tools are given something."""
+    return gate.state_for(request) if isinstance(request.body, CallTool) else NO_STATE
+
+
+def _thing(held: _Held, gate: PortGate) -> Thing:
+    request, found = held.request, held.found
+    if _is_cancelled(found) and gate.is_wanted(request.seq):
+        return Missed(request)
+    return Give(request, answer_to(request, found, recipient_of_answer(request)), found.at)
+
+
+def _is_cancelled(found: Reusable) -> bool:
+    return getattr(found.body, "status", getattr(found.body, "verdict", "")) == "cancelled"
+
+
+def not_run(request: Event, same: Reusable | None = None) -> Post:
+    """Return the answer to a call that this fork does not run. same: a result of the same call."""
+    call = request.body
+    assert isinstance(call, CallTool)
+    output = text_json(_NOT_RUN.format(tool=call.tool))
+    returned = ToolReturned(call.turn, call.call, "needs_effect", output, same=same.seq if same else 0)
+    return Post(request.sender, returned)

@@ -1,0 +1,65 @@
+"""Forks in the simulator: at every event, with changes, under schedules and crashes."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.replay.testing.run import Bounds, Run, perform
+from callboard.replay.testing.sessions.fork_rules import fork_monitors
+from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds, moves_of_people
+from callboard.replay.testing.world import Move
+from tests.effort import effort
+from tests.mutants.scenarios_forks import FORKS, family, recorded
+
+BOUNDS = Bounds(steps=200, steps_in_all=3_000)
+NAMES = sorted(FORKS)
+
+
+def run(fork: Fork, seed: str) -> Run:
+    """Make one run: in the order of the recording for an empty seed, else in a random one, with crashes."""
+    any_of = Random(seed).choice
+
+    def first(offered: Sequence[Move]) -> Move:
+        return any_of(offered) if seed else offered[0]
+
+    def calm(offered: Sequence[Move]) -> Move:
+        return any_of([move for move in offered if move.kind != "fault"]) if seed else offered[0]
+
+    return perform(ForkWorlds(fork)(), fork_monitors(1), first, calm, BOUNDS)
+
+
+@pytest.mark.parametrize("name", [*NAMES[:: effort(4, 1)]])
+def test_no_rule_of_forks_is_broken(name: str) -> None:
+    for seed in ("", *(f"{name}/{number}" for number in range(effort(2, 50)))):
+        made = run(FORKS[name], seed)
+        assert made.violation is None, (name, seed, made.violation)
+        assert made.is_at_rest
+
+
+def test_a_fork_without_a_change_at_any_event_has_the_outcomes_of_its_recording() -> None:
+    scenario = family()
+    log = recorded(scenario)
+    was = [(one.body.kind, one.body.text, one.body.usage) for one in log if isinstance(one.body, AskEnded)]
+    for base in range(1, len(log) + 1, effort(5, 1)):
+        world = ForkWorld(Fork(scenario, log, base)).run()
+        assert not world.live
+        assert [(one.kind, one.text, one.usage) for one in world.of(AskEnded)] == was
+
+
+def test_a_person_decides_in_a_fork_that_asks() -> None:
+    scenario = family()
+    log = recorded(scenario)
+    found = next(name for name, one in FORKS.items() if one.effects == "ask" and name.startswith("family"))
+    world = ForkWorlds(FORKS[found])()
+    while not (asked := moves_of_people(world.moves())):
+        world.make(world.moves()[0])
+    assert [move.strand.split()[1] for move in asked] == ["allows", "refuses"] * (len(asked) // 2)
+    before = len(world.effects)
+    world.make(asked[1])
+    assert len(world.effects) == before
+    refused = [one for one in world.of(ToolReturned) if one.status == "error"]
+    assert len(refused) == 1
+    assert len(log) > world.base
