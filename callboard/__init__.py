@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 # Loaded on first use: `import callboard` must stay light. Run `python -m tools.public_names` after a change.
 _HOMES = {
+    "actors.protocol.bundles": ("Allowed", "Bundle", "Denied", "LabelRule"),
     "actors.protocol.endings": ("OutcomeKind", "Status"),
     "actors.protocol.errors": (
         "AgentsChanged",

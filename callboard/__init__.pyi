@@ -1,5 +1,9 @@
 # Written by `python -m tools.public_names` from the table in __init__.py; do not edit.
 
+from callboard.actors.protocol.bundles import Allowed as Allowed
+from callboard.actors.protocol.bundles import Bundle as Bundle
+from callboard.actors.protocol.bundles import Denied as Denied
+from callboard.actors.protocol.bundles import LabelRule as LabelRule
 from callboard.actors.protocol.endings import OutcomeKind as OutcomeKind
 from callboard.actors.protocol.endings import Status as Status
 from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
@@ -137,6 +141,7 @@ __all__ = [
     "AgentView",
     "AgentsChanged",
     "AgentsPolicy",
+    "Allowed",
     "AnthropicModel",
     "AnyStreamItem",
     "Approval",
@@ -147,6 +152,7 @@ __all__ = [
     "AskView",
     "BedrockModel",
     "Blocks",
+    "Bundle",
     "Call",
     "CallFailed",
     "CallboardError",
@@ -157,6 +163,7 @@ __all__ = [
     "CorruptLog",
     "DelegationFailed",
     "DelegationOutcome",
+    "Denied",
     "Diverged",
     "Divergence",
     "Event",
@@ -174,6 +181,7 @@ __all__ = [
     "InvalidPrompt",
     "InvalidSchema",
     "InvalidState",
+    "LabelRule",
     "Limits",
     "MCPServer",
     "MemoryLog",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from callboard.replay.diff import SessionDiff
     from callboard.replay.divergence import Divergence
     from callboard.replay.grouping import Span
+    from callboard.replay.rights import AgentRights
     from callboard.replay.sent_requests import SentRequest
     from callboard.replay.state_changes import Change
     from callboard.replay.states import Output, States
@@ -264,6 +265,12 @@ class Recording(AbstractContextManager["Recording"]):
         state = self.state(upto, SUPERVISOR)
         assert isinstance(state, SupervisorState)
         return budget_report(self.events.upto(upto), state, upto)
+
+    def rights(self, at: int | None = None) -> "dict[str, AgentRights]":
+        """Return the rights and labels of each agent after event `at`, by address. Raises UnknownName."""
+        from callboard.replay.rights import rights_of
+
+        return rights_of(self.events.upto(self._seq(at)))
 
     def states(self, at: int) -> "dict[str, ActorState]":
         """Return all states after the events up to seq `at`, which are checked. Raises UnknownName."""

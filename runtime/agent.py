@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Final, Self, TypeVar, get_args
 
+from callboard.actors.protocol.bundles import NO_BUNDLE, Bundle
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
@@ -52,6 +53,8 @@ class Agent:
     later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
     lossy: True lets a text stand for a block that another model's service cannot take; else such a call fails
         (docs/several-providers.md).
+    permissions: what it may do and what it may delegate; it has no more than its parent hands down
+        (docs/permissions.md).
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -78,12 +81,14 @@ class Agent:
         context: ContextFunction | None = None,
         later_tools: Sequence[Tool] = (),
         lossy: bool = False,
+        permissions: Bundle | None = None,
     ) -> None:
         _check_name(name)
         _check(name, "description", description, str)
         _check(name, "instructions", instructions, str | Sequence)
         _check(name, "limits", limits, Limits | None)
         _check(name, "state", state, Mapping | None)
+        _check(name, "permissions", permissions, Bundle | None)
         self.name = name
         self.description = clean_text(description)
         self.sources, own = _parted(name, tools)
@@ -103,6 +108,7 @@ class Agent:
         self.on_finish: OnFinish = on_finish
         self._server_tools = _server_tools(name, server_tools)
         self.state = state_keys(name, state or {})
+        self.permissions = permissions or NO_BUNDLE
         self.context = checked_function(name, context)
 
     def __repr__(self) -> str:
@@ -125,6 +131,7 @@ class Agent:
             self.on_finish,
             function_name(self.context),
             lossy=self.lossy,
+            permissions=self.permissions,
         )
 
     def with_instructions(self, name: str, instructions: str) -> Self:
@@ -148,6 +155,11 @@ class Agent:
         agent = copy.copy(self)
         agent.tools = {tool.name: known[tool.name] for tool in every}
         return agent
+
+    @property
+    def all_tools(self) -> tuple[Tool, ...]:
+        """Return the tools that the agent has, or may be given later."""
+        return (*self.tools.values(), *self.later_tools.values())
 
     @property
     def all_models(self) -> tuple[Model, ...]:

@@ -1,13 +1,13 @@
 """Approval questions for a person: may this call run? A question is shown only once it is durable."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.profiles import Effect
 
 BY_CHARS_MAX: Final = 200
 """Characters of a person's name; a longer one is cut."""
@@ -21,6 +21,7 @@ class ApprovalAnswer(NamedTuple):
     is_always: True permits later calls of the same tool by agents of the same profile in this session.
     values: for the form of a call that asks for input, by field; of several forms, by form and field.
     reuses: in a fork, True gives the recorded result of the same call, and the tool does not run.
+    labels: of what the person gives, such as `untrusted`.
     """
 
     is_approved: bool
@@ -30,6 +31,7 @@ class ApprovalAnswer(NamedTuple):
     is_always: bool = False
     values: Mapping[str, object] | None = None
     reuses: bool = False
+    labels: Sequence[str] = ()
 
 
 class Approval(PlainValues, frozen=True, gc=True, eq=False):
@@ -109,15 +111,17 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         arguments: Mapping[str, object] | None = None,
         always: bool = False,
         values: Mapping[str, object] | None = None,
+        labels: Sequence[str] = (),
     ) -> bool:
         """Let the call run. Return False if it was answered before, has expired, or is no longer wanted.
 
         by: the person who answers. arguments: to run the call with instead of the requested ones; the model
         is told. always: permit later calls of this tool by agents of this profile too (`Session.revoke`
-        ends that). values: for the forms of a call that asks for input. Raises InvalidPrompt for arguments or
+        ends that). values: for the forms of a call that asks for input. labels: of what the person gives,
+        such as `untrusted`. Raises InvalidPrompt for arguments or
         values that do not fit, MisuseError for `always` on an interrupted call, or one that asks for input.
         """
-        return self._settle(ApprovalAnswer(True, note, by, arguments, always, values))
+        return self._settle(ApprovalAnswer(True, note, by, arguments, always, values, labels=labels))
 
     def reuse(self, *, by: str = "") -> bool:
         """Give the call of a fork the recorded result `same`. Return False as `approve` does.

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias, TypeVar
 
+from callboard.actors.protocol.errors import InsideLoop
+
 T = TypeVar("T")
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 
@@ -74,3 +76,12 @@ def loop_factory() -> LoopFactory | None:
     except ImportError:
         return None
     return new_event_loop
+
+
+def refuse_inside_loop() -> None:
+    """Refuse to block the thread of a running event loop. Raises InsideLoop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InsideLoop("run_sync would block the running event loop; use `await runtime.run(...)` here")

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from callboard.actors.protocol.errors import InsideLoop, MisuseError
+from callboard.actors.protocol.bundles import Bundle
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
@@ -20,6 +21,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice, model_or_name
 from callboard.runtime.operations import Operations
+from callboard.runtime.permissions import bundle_of
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
@@ -74,6 +76,7 @@ class Runtime(Operations, Forks):
         (docs/operate.md). None for never.
     keep_requests: True keeps the body of every answered model request in the log, as it was sent and without
         secrets, for `callboard request SEQ --as-sent`. The log grows by about two conversations.
+    permissions: a bundle that bounds every agent of every session (docs/permissions.md).
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
     its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
@@ -103,6 +106,7 @@ class Runtime(Operations, Forks):
         files: FilesChoice = None,
         idle_s: float | None = None,
         keep_requests: bool = False,
+        permissions: Bundle | None = None,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -118,6 +122,7 @@ class Runtime(Operations, Forks):
             checked_files(files),
             idle_seconds(idle_s),
             keep_requests,
+            bundle_of(permissions),
         )
         self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()
@@ -275,7 +280,7 @@ class Runtime(Operations, Forks):
         Ctrl-C and SIGTERM detach the session; SIGTERM ends the program by SystemExit unless it handles it.
         Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
         """
-        _refuse_inside_loop()
+        event_loop.refuse_inside_loop()
 
         async def once() -> Outcome[Any]:
             async with self:
@@ -294,6 +299,7 @@ class Runtime(Operations, Forks):
         metadata: Mapping[str, object] | None = None,
         files: FilesChoice = None,
         resume: bool = False,
+        permissions: Bundle | None = None,
     ) -> Opening:
         """Open a session with this agent as its host: `await` it, or `async with` it.
 
@@ -301,11 +307,12 @@ class Runtime(Operations, Forks):
         that is not closed, or returns the one that runs in this runtime.
         tags: up to 32 words by which `sessions` finds it. metadata: a small JSON object that it shows. Both
         are logged, and neither is shown to a model. files: for its tools; None for the runtime's.
+        permissions: a bundle that bounds every agent of the session, beside that of the runtime.
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given; with `resume` also what
         `Runtime.resume` raises.
         """
-        new = NewSession(session_id or "", limits, title, resume, tags, metadata, files)
+        new = NewSession(session_id or "", limits, title, resume, tags, metadata, files, permissions)
         return Opening(lambda: self._started().open(agent, new))
 
     def resume(
@@ -319,6 +326,7 @@ class Runtime(Operations, Forks):
         steal: bool = False,
         deps: object = None,
         files: FilesChoice = None,
+        permissions: Bundle | None = None,
     ) -> Opening:
         """Resume a session that another process left: `await` it, or `async with` it.
 
@@ -331,7 +339,8 @@ class Runtime(Operations, Forks):
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
         True takes a session over that runs in this process. deps, files: for its tools; None for those of
-        the runtime.
+        the runtime. permissions: a further bundle, for agents that begin from now on; the recorded ones hold
+        as well.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
@@ -339,7 +348,9 @@ class Runtime(Operations, Forks):
         CorruptLog, Diverged if the code does not do what the log says, and SessionFailed if the supervisor's
         decider raises.
         """
-        how = Continuing(limits, extend, accept_changes, steal, deps=deps, files=files)
+        how = Continuing(
+            limits, extend, accept_changes, steal, deps=deps, files=files, permissions=permissions
+        )
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     def reopen(
@@ -384,11 +395,3 @@ class Runtime(Operations, Forks):
 
     def _usable(self) -> GroupWriter:
         return self._started().writer
-
-
-def _refuse_inside_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise InsideLoop("run_sync would block the running event loop; use `await runtime.run(...)` here")

@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from callboard.actors.protocol.bundles import Allowed, Denied, LabelRule
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage
@@ -91,6 +92,22 @@ price_tiers = st.lists(st.integers(0, LARGEST - 1), max_size=3, unique=True).fla
 prices = st.builds(Prices, *_rates, tiers=st.just(()) | price_tiers)
 
 
+_entry_names = st.sampled_from(["a", "ab", "a*", "b*", "look"])
+_entries: dict[str, SearchStrategy[str]] = {
+    "effects": st.sampled_from(["read", "idempotent", "write"]),
+    "read": st.sampled_from([".", "a", "a/b", "c//d/"]),
+    "write": st.sampled_from([".", "a", "a/b", "c//d/"]),
+    "hosts": st.sampled_from(["a.example", "*.example", "http://127.0.0.1:8", "[::1]"]),
+}
+_lists = {
+    entry: st.lists(_entries.get(entry, _entry_names), max_size=2).map(tuple)
+    for entry in Allowed.__struct_fields__
+}
+allowed = st.builds(Allowed, **{entry: st.none() | lists for entry, lists in _lists.items()})
+denied = st.builds(Denied, **{entry: _lists[entry] for entry in Denied.__struct_fields__})
+label_rules = st.builds(LabelRule, st.sampled_from(["a", "b"]), _entry_names)
+
+
 def values(hint: Any) -> SearchStrategy[Any]:
     """Build a strategy for the values of a type that a message may hold."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -106,6 +123,8 @@ def values(hint: Any) -> SearchStrategy[Any]:
         return prices
     if hint is PriceTier:
         return st.builds(PriceTier, *_rates, above_tokens=st.integers(0, LARGEST - 1))
+    if hint in (Allowed, Denied, LabelRule):
+        return {Allowed: allowed, Denied: denied, LabelRule: label_rules}[hint]
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return messages(hint)
     return _SCALARS[hint]

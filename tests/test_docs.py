@@ -32,6 +32,7 @@ FOLLOWED = [
             "shared-state",
             "files",
             "shell",
+            "permissions",
             "changing-tools",
             "context",
             "streaming",

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
+from callboard.actors.agent.labels import labelled
 from callboard.actors.agent.state import (
     AgentState,
     Answer,
@@ -63,7 +64,7 @@ def take_end(state: AgentState, seq: int, end: DelegationEnded) -> AgentState:
         return state
     background, due = tasks.ended(state.background, ordinal)
     word = Word(text_block(prompts.task_ended(end)), seq)
-    return _answered(state, tasks.with_word(background, word), due)
+    return _answered(labelled(state, end.labels), tasks.with_word(background, word), due)
 
 
 def take_told(state: AgentState, seq: int, told: Told) -> AgentState:
@@ -71,7 +72,7 @@ def take_told(state: AgentState, seq: int, told: Told) -> AgentState:
     word = Word(text_block(prompts.told(told.text)), seq, told.number)
     background = tasks.with_word(state.background, word)
     due = [call for call, wait in background.waits.items() if not wait.is_cancel]
-    return _answered(state, background, due)
+    return _answered(labelled(state, told.labels), background, due)
 
 
 def _answered(state: AgentState, background: tasks.Background, due: list[int]) -> AgentState:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from callboard.actors.agent.arguments import read_question, read_task, unwrapped
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
+from callboard.actors.agent.rights import call_refusal
 from callboard.actors.agent.state import (
     NO_ANSWERS,
     AgentState,
@@ -155,6 +156,8 @@ def _sort_calls(
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
     if use.spec is not None:
+        if refusal := call_refusal(state, use):
+            return refusal
         if use.spec.approval in ("before", "always"):
             return question_about(state, call, use)
         return call_tool(state, call, use)
@@ -168,7 +171,8 @@ def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUs
 def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
     """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
     effect = _spec_of(use).effect
-    return Post(TOOLS, CallTool(turn or state.turn, call, use.name, effect, use.input, use.id, use.given))
+    body = CallTool(turn or state.turn, call, use.name, effect, use.input, use.id, use.given, state.labels)
+    return Post(TOOLS, body)
 
 
 def _spec_of(use: ToolUse) -> ToolSpec:
@@ -176,15 +180,29 @@ def _spec_of(use: ToolUse) -> ToolSpec:
     return use.spec
 
 
+def _places(state: AgentState) -> int:
+    return state.limits.max_parallel_tools or 1
+
+
 def start_next_tool(state: AgentState) -> Decision:
-    """Post the first waiting call if a place is free."""
+    """Post the first waiting call that is permitted, if a place is free, or go on if no call is open."""
     # Calls wait only while all places are taken, and one answer frees one place: one call is enough.
-    first = state.waiting.first()
-    if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
-        return state, ()
-    call, _ = first
-    state = replace(state, waiting=state.waiting.drop(call), tools_out=state.tools_out + 1)
-    return state, (call_tool(state, call, state.uses[call]),)
+    places = _places(state)
+    while (first := state.waiting.first()) is not None and state.tools_out < places:
+        call, use = first[0], state.uses[first[0]]
+        state = replace(state, waiting=state.waiting.drop(call))
+        if refusal := call_refusal(state, use):
+            state = _refused(state, call, use, refusal)
+            continue
+        return replace(state, tools_out=state.tools_out + 1), (call_tool(state, call, use),)
+    return (state, ()) if state.unanswered else all_answered(state)
+
+
+def _refused(state: AgentState, call: int, use: ToolUse, refusal: str) -> AgentState:
+    """Answer a call that has waited and may not run."""
+    block = tool_result(use.id, text_json(refusal), is_error=True)
+    answers = state.answers.put(call, Answer(block))
+    return replace(state, answers=answers, unanswered=state.unanswered - 1)
 
 
 def question_about(
@@ -208,7 +226,9 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
     room = 0 if prefix.profile.is_eager else state.limits.max_result_chars or 0  # a program's are not cut
     told, length = (task.prompt, task.output_schema), len(state.history)
-    body = Delegate(state.turn, call, names, *told, room=room, mode=mode, messages=length)
+    body = Delegate(
+        state.turn, call, names, *told, room=room, mode=mode, messages=length, labels=state.labels
+    )
     return Post(SUPERVISOR, body)
 
 
@@ -231,6 +251,7 @@ def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
         asked.prompt,
         asked.schema,
         implicit=Json(encode(one)),
+        labels=state.labels,
     )
     return Post(SUPERVISOR, body)
 

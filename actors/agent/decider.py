@@ -21,7 +21,6 @@ Rules
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -44,11 +43,12 @@ from callboard.actors.agent.continued_calls import (
     with_use,
 )
 from callboard.actors.agent.eager import EMPTY
-from callboard.actors.agent.failed_calls import ask_next_model, kinds_of, take_failure
+from callboard.actors.agent.failed_calls import UNUSABLE, take_failure, take_unusable
 from callboard.actors.agent.fallback import first_of
 from callboard.actors.agent.input_bound import after_reply, begin_bound
+from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.phases import AGENT, PROGRAM
-from callboard.actors.agent.program import OF_PROGRAMS, end, take_step
+from callboard.actors.agent.program import OF_PROGRAMS, take_step
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, prefix_of, with_model
@@ -65,9 +65,8 @@ from callboard.actors.agent.turns import (
 )
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
-from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.makers import mark, with_reply
 from callboard.actors.protocol.messages import (
     AgentInput,
@@ -86,15 +85,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.usage import priced
-from callboard.actors.protocol.value_types import ModelFailure, Settled
-
-_UNUSABLE: Final[Mapping[str, tuple[OutcomeKind, FailureKind]]] = MappingProxyType(
-    {
-        "refusal": ("model_refused", "refusal"),
-        "model_context_window_exceeded": ("context_full", "context_full"),
-    }
-)
-"""The end of an agent whose reply stopped for such a reason, and the kind of failure that the reply is."""
+from callboard.actors.protocol.value_types import Settled
 
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
@@ -126,6 +117,8 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         carry=(),
         eager=EMPTY if prefix.profile.is_eager else None,
         background=begun(state.background),
+        permissions=begin.permissions,
+        labels=united(state.labels, begin.labels),
     )
     return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
 
@@ -143,26 +136,14 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     settled = Settled(usage, said.text if said else "")
     if said is None:
         return take_failure(state, reply, settled)
-    if reply.stop_reason in _UNUSABLE:
-        return _on_unusable(state, reply.stop_reason, said, settled)
+    if reply.stop_reason in UNUSABLE:
+        return take_unusable(state, reply.stop_reason, said, settled)
     if state.eager is not None:
         step = read_step(reply.content)
         if step is None:
             return take_failure(state, reply, settled)
         return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
-
-
-def _on_unusable(state: AgentState, stop_reason: str, said: Said, settled: Settled) -> Decision:
-    """Ask another model after a refusal or an unreadable reply, if the fallback lists it; else end."""
-    kind, failure = _UNUSABLE[stop_reason]
-    if failure in kinds_of(state):
-        # Without its text: the next model answers in its place.
-        again = ask_next_model(state, ModelFailure(failure), Settled(settled.usage))
-        if again is not None:
-            return again
-    state = replace(state, text=said.text or state.text, is_forced=False)
-    return end(state, kind, settled)
 
 
 def _on_owed(state: AgentState, settled: Settled) -> Decision:
@@ -248,6 +229,9 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
         return state, ()
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
+    labels = labels_of_result(state.uses[call], returned)
+    if labels:
+        state = labelled(state, labels)
     if returned.status != "ok":
         return _on_unusual(state, seq, returned)
     if returned.tools is None or state.phase != "acting":
@@ -278,7 +262,7 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     """Handle a person's decision on a call: it runs, or its refusal is its result."""
     if given.turn != state.turn or not state.questions.get(given.call):
         return state, ()
-    state = replace(state, questions=state.questions.drop(given.call))
+    state = labelled(replace(state, questions=state.questions.drop(given.call)), given.labels)
     if given.verdict == "approved" and state.phase == "acting":
         if given.arguments != NULL:
             state = with_arguments(state, given.call, given.arguments)
@@ -303,14 +287,14 @@ def _go_on(state: AgentState) -> Decision:
     """Start the next tool in line after a result, or go on after the last. A failed agent does neither."""
     if state.phase != "acting":
         return state, ()
-    return start_next_tool(state) if state.unanswered else all_answered(state)
+    return start_next_tool(state)
 
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
     if not _is_open(state, end.turn, end.call):
         return _after_word(take_end(state, seq, end))
     text, is_error = prompts.delegation_result(end)
-    state = _answered(state, seq, end.call, text_json(text), is_error)
+    state = _answered(labelled(state, end.labels), seq, end.call, text_json(text), is_error)
     return _go_on(take_refusal(state, end.call))
 
 

@@ -1,9 +1,12 @@
 """Model calls without an answer: ask again, ask another model, or end the agent."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.content import Said
 from callboard.actors.agent.fallback import NOT_AGAIN, after_failure
 from callboard.actors.agent.input_bound import at_bytes
 from callboard.actors.agent.program import end
@@ -11,6 +14,7 @@ from callboard.actors.agent.retry import backoff_ms, end_of, spread_ms, wait_ms
 from callboard.actors.agent.state import AgentState, need_of, with_model
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.failures import FailureKind, kind_of
 from callboard.actors.protocol.messages import TurnRequested
@@ -20,6 +24,14 @@ from callboard.actors.protocol.value_types import ModelFailure, Settled
 _GARBAGE: Final = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED: Final = ModelFailure("cancelled", "the model call was cancelled")
 _UNEXPLAINED: Final = ModelFailure("unknown", "the model port gave no reason")
+
+UNUSABLE: Final[Mapping[str, tuple[OutcomeKind, FailureKind]]] = MappingProxyType(
+    {
+        "refusal": ("model_refused", "refusal"),
+        "model_context_window_exceeded": ("context_full", "context_full"),
+    }
+)
+"""The end of an agent whose reply stopped for such a reason, and the kind of failure that the reply is."""
 
 
 def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
@@ -87,3 +99,15 @@ def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
     if (books := state.fallback) is not None and (books.name or books.is_open):
         again = replace(again, model=books.name, is_unbounded=books.is_open)
     return state, (Post(SUPERVISOR, again),)
+
+
+def take_unusable(state: AgentState, stop_reason: str, said: Said, settled: Settled) -> Decision:
+    """Ask another model after a refusal or an unreadable reply, if the fallback lists it; else end."""
+    kind, failure = UNUSABLE[stop_reason]
+    if failure in kinds_of(state):
+        # Without its text: the next model answers in its place.
+        again = ask_next_model(state, ModelFailure(failure), Settled(settled.usage))
+        if again is not None:
+            return again
+    state = replace(state, text=said.text or state.text, is_forced=False)
+    return end(state, kind, settled)

@@ -28,5 +28,5 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _forget_all(state: AgentState) -> Decision:
-    rested = AgentState(state.address, phase="idle", turn=state.turn)
+    rested = AgentState(state.address, phase="idle", turn=state.turn, labels=state.labels)
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -27,7 +27,9 @@ from callboard.actors.agent.calls import call_tool, delegated, request_for, sett
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.continued_calls import note_effect, question_after, with_input
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
+from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.program_step import ProgramStep
+from callboard.actors.agent.rights import call_refusal
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
 from callboard.actors.agent.tool_changes import set_tools
 from callboard.actors.agent.turns import Decision, NewMessage, ask_turn, drain, finish, finish_invalid
@@ -164,12 +166,14 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if call is None or call.stage != "tool":
         return state, ()
     state = replace(state, tools_out=state.tools_out - 1)
+    if _is_wanted(state, call):
+        state = labelled(state, labels_of_result(call.use, returned))
     asked = question_after(state, returned, call.use, call.turn) if _is_wanted(state, call) else None
     if asked is not None:
         use, question = asked
         books = eager.put(_books(state), replace(call, use=use, stage="question"))
         state = replace(state, eager=books, questions=state.questions.put(call.ticket, True))
-        state, posts = _start_from_line(state)
+        state, posts = _go_on(state)
         return state, (question, *posts)
     state = note_effect(state, returned, call.use.name)
     status = "error" if returned.status == "input_required" else returned.status
@@ -185,10 +189,12 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     if call is None or call.stage != "question":
         return state, ()
     state = replace(state, questions=state.questions.drop(call.ticket))
+    if _is_wanted(state, call):
+        state = labelled(state, given.labels)
     if given.verdict == "approved" and _is_wanted(state, call):
         use = call.use if given.arguments == NULL else replace(call.use, input=given.arguments)
         books = eager.put(_books(state), replace(call, use=with_input(use, given), stage="line"))
-        return _start_from_line(replace(state, eager=books))
+        return _go_on(replace(state, eager=books))
     status = "denied" if given.verdict == "denied" else "cancelled"
     status = "interrupted" if given.is_repeat else status  # the effect of the first run stays unknown
     block = program_result(call.use.id, text_json(prompts.not_approved(given)), status, is_error=True)
@@ -199,6 +205,8 @@ def _on_delegation(state: AgentState, seq: int, ended: DelegationEnded) -> Decis
     call = eager.find(_books(state), ended.turn, ended.call)
     if call is None:
         return state, ()
+    if _is_wanted(state, call):
+        state = labelled(state, ended.labels)
     words, is_error = prompts.delegation_result(ended)
     status = ended.kind if is_error else "ok"
     text = ended.text if STATUS[ended.kind] != "ok" else ""
@@ -225,22 +233,31 @@ def _deliver(state: AgentState, call: OpenCall, block: Json, seq: int) -> Decisi
         return state, ()
     if books.end is not None:
         return (state, ()) if books.size else _conclude(state, books.end)
+    return _go_on(state)
+
+
+def _go_on(state: AgentState) -> Decision:
+    """Start the next tool in line, and ask for the next step if there is an answer for it."""
     state, started = _start_from_line(state)
-    if state.phase != "acting" or not books.heard.size:
+    if state.phase != "acting" or not _books(state).heard.size:
         return state, started
     state, asked = _next_step(state)
     return state, (*started, *asked)
 
 
 def _start_from_line(state: AgentState) -> Decision:
-    """Post the first call in line if a tool has a free place."""
-    first = _books(state).line.first()
-    if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
-        return state, ()
-    _, call = first
-    books = eager.put(_books(state), replace(call, stage="tool"))
-    state = replace(state, eager=books, tools_out=state.tools_out + 1)
-    return state, (call_tool(state, call.call, call.use, call.turn),)
+    """Post the first call in line that is permitted, if a tool has a free place."""
+    places = state.limits.max_parallel_tools or 1
+    while (first := _books(state).line.first()) is not None and state.tools_out < places:
+        call = first[1]
+        if refusal := call_refusal(state, call.use):
+            block = program_result(call.use.id, text_json(refusal), "error", is_error=True)
+            state = replace(state, eager=eager.hear(eager.drop(_books(state), call), block))
+            continue
+        books = eager.put(_books(state), replace(call, stage="tool"))
+        state = replace(state, eager=books, tools_out=state.tools_out + 1)
+        return state, (call_tool(state, call.call, call.use, call.turn),)
+    return state, ()
 
 
 def _on_woken(state: AgentState, seq: int, woken: Woken) -> Decision:

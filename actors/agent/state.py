@@ -15,6 +15,8 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, without_system
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
@@ -46,6 +48,7 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     fresh: the seqs of the events whose content no request holds then.
     carry, words: the results and the words in the message.
     prefix, is_anew, origins, fallback: as they were before the message and a change of the tools with it.
+    new_labels: those that the request tells.
     """
 
     history: IntMap[Json]
@@ -58,6 +61,7 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     is_anew: bool = False
     origins: Origins = NO_ORIGINS
     fallback: Fallback | None = None
+    new_labels: Labels = ()
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
@@ -95,6 +99,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     fallback: the models to ask in turn, of which `model` is the one that is asked now, and the bound on the
         input for any of them; None if it is the only one, and its own counts bound the input.
     needs_effect: the call that a fork does not run, in words; empty without one.
+    permissions: its rights, as of its `Begin`.
+    labels: of all that it has read. new_labels: those that no request of it has told.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -138,6 +144,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     eager: Eager | None = None
     next_tools: NextTools | None = None
     needs_effect: str = ""
+    permissions: Layers = ()
+    labels: Labels = ()
+    new_labels: Labels = ()
 
 
 def initial_agent(address: str) -> AgentState:

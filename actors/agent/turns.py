@@ -17,6 +17,7 @@ from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.labels import NO_LABELS, united
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
@@ -73,6 +74,7 @@ def ask_turn(
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
+    state, request = _telling_labels(state, request) if state.new_labels else (state, request)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
@@ -97,6 +99,10 @@ def ask_turn(
     return state, (Post(SUPERVISOR, request),)
 
 
+def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
+    return replace(state, new_labels=NO_LABELS), replace(request, labels=state.new_labels)
+
+
 def _unsent(
     state: AgentState,
     fresh: tuple[int, ...],
@@ -115,6 +121,7 @@ def _unsent(
         state.is_anew,
         state.origins,
         state.fallback,
+        state.new_labels,
     )
 
 
@@ -173,6 +180,7 @@ def take_back(state: AgentState) -> AgentState:
         is_anew=unsent.is_anew,
         origins=unsent.origins,
         fallback=unsent.fallback,
+        new_labels=united(unsent.new_labels, state.new_labels),
         unsent=None,
     )
 

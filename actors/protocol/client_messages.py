@@ -5,6 +5,8 @@ from typing import Literal, final
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
+from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey
@@ -25,7 +27,7 @@ class SessionOpened(RichMessage, frozen=True):
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
     state: the keys of the shared state. files: those that its tools may reach, None for none. format: of the
-    messages that follow.
+    messages that follow. permissions: the rights of all agents.
     """
 
     rules: int
@@ -39,6 +41,7 @@ class SessionOpened(RichMessage, frozen=True):
     state: tuple[StateKey, ...] = ()
     files: FileArea | None = None
     format: str = "1.0"
+    permissions: Layers = ()
 
 
 @final
@@ -51,6 +54,7 @@ class Resumed(RichMessage, frozen=True):
     capacity: as in `SessionOpened`, from now on; None for no change.
     reopens: continues a closed session. state: further keys of the shared state.
     files: as in `SessionOpened`, from now on; None for no change. format: as in `SessionOpened`.
+    permissions: further bounds of the rights of all agents that begin from now on.
     """
 
     rules: int
@@ -65,6 +69,7 @@ class Resumed(RichMessage, frozen=True):
     state: tuple[StateKey, ...] = ()
     files: FileArea | None = None
     format: str = "1.0"
+    permissions: Layers = ()
 
 
 @final
@@ -98,6 +103,7 @@ class Ask(RichMessage, frozen=True):
 
     output_type: the name of the Python type that the schema was made of, empty for none. deps: the name of
     the type of the object that its tools get, empty for none.
+    labels: of the prompt.
     """
 
     request_id: str
@@ -106,15 +112,17 @@ class Ask(RichMessage, frozen=True):
     limits: Limits = Limits()
     output_type: str = ""
     deps: str = ""
+    labels: Labels = ()
 
 
 @final
 class Tell(Message, frozen=True):
-    """A text for a running agent. It comes into the agent's next new request."""
+    """A text for a running agent, with its labels. It comes into the agent's next new request."""
 
     request_id: str
     address: str
     text: str
+    labels: Labels = ()
 
 
 @final
@@ -173,6 +181,7 @@ class AskEnded(RichMessage, frozen=True):
     unsettled: Need = Need()
     by: int = 0
     in_doubt: tuple[str, ...] = ()
+    labels: Labels = ()
 
 
 @final

@@ -39,6 +39,8 @@ from callboard.actors.protocol.client_messages import (
 )
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
+from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -63,6 +65,8 @@ class Begin(RichMessage, frozen=True):
     """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
 
     context: a text or content blocks that stand before the prompt, null for none.
+    permissions: the rights of the agent, one layer for each bundle above it and its own.
+    labels: of what it is told.
     """
 
     profile: Json
@@ -73,6 +77,8 @@ class Begin(RichMessage, frozen=True):
     depth: int = 0
     roster: tuple[tuple[str, str], ...] = ()
     context: Json = NULL
+    permissions: Layers = ()
+    labels: Labels = ()
 
 
 @final
@@ -92,10 +98,11 @@ class Stop(RichMessage, frozen=True):
 
 @final
 class Told(Message, frozen=True):
-    """The text of a `Tell`. number: of the `Tell` in this life of the agent, from 1."""
+    """The text of a `Tell`, with its labels. number: of the `Tell` in this life of the agent, from 1."""
 
     number: int
     text: str
+    labels: Labels = ()
 
 
 @final
@@ -124,6 +131,7 @@ class DelegationEnded(RichMessage, frozen=True):
     address: of its first agent; empty if its sender had ended. by: the seq of the event that ended it.
     reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
     answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
+    labels: of the agents whose work it tells of.
     """
 
     turn: int
@@ -138,6 +146,7 @@ class DelegationEnded(RichMessage, frozen=True):
     by: int = 0
     reasons: tuple[Reason, ...] = ()
     room: int = 0
+    labels: Labels = ()
 
 
 @final
@@ -163,6 +172,7 @@ class TurnRequested(RichMessage, frozen=True):
         origin that reads it have changed.
     model: the name of the model that is asked; empty for the first one of `Begin.model`.
     is_unbounded: need is no upper bound, since nothing is known of the size of an image or a file.
+    labels: of the agent, those that are new since its request before.
     """
 
     turn: int
@@ -178,6 +188,7 @@ class TurnRequested(RichMessage, frozen=True):
     breaks_cache: bool = False
     model: str = ""
     is_unbounded: bool = False
+    labels: Labels = ()
 
     def __post_init__(self) -> None:
         if self.need is not NOTHING and self.need == NOTHING:
@@ -219,6 +230,7 @@ class Delegate(RichMessage, frozen=True):
     messages: the length of the parent's conversation, up to that reply.
     implicit: the profile of the agent that a program's question to a model begins, in place of one of the
         session's; null for a `task` call.
+    labels: of the parent.
     """
 
     turn: int
@@ -234,6 +246,7 @@ class Delegate(RichMessage, frozen=True):
     settled: Settled | None = None
     messages: int = 0
     implicit: Json = NULL
+    labels: Labels = ()
 
 
 @final

@@ -6,9 +6,11 @@ messages, and the picture of all of them, are in messages.py.
 
 from typing import Final, Literal, TypeAlias, final
 
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
+from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.origin import Origin
-from callboard.actors.protocol.profiles import Effect, ToolsChange
+from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import InputAsked, InputGiven, ModelFailure, SchemaProblem, Sent
@@ -67,6 +69,7 @@ class CallTool(Message, frozen=True):
     """A tool call. arguments: in the model's own bytes; the port checks them.
 
     given: in a later round of the call, the input that it had asked for; None in the first.
+    labels: of the agent that calls.
     """
 
     turn: int
@@ -76,6 +79,7 @@ class CallTool(Message, frozen=True):
     arguments: Json
     id: str = ""
     given: InputGiven | None = None
+    labels: Labels = ()
 
 
 @final
@@ -99,7 +103,7 @@ class ToolReturned(RichMessage, frozen=True):
     reused: as in `ModelReplied`. `needs_effect` means that the call has no recorded result, and that a fork
     does not run this tool: it has an effect. same: then the seq of the recorded result of the same call in
     another turn, which is not given by itself; 0 for none. checkpoints: the names that the tool gave to this
-    place of the log.
+    place of the log. labels: of this result, beside those of its tool.
     """
 
     turn: int
@@ -114,6 +118,7 @@ class ToolReturned(RichMessage, frozen=True):
     reused: int = 0
     same: int = 0
     checkpoints: tuple[str, ...] = ()
+    labels: Labels = ()
 
     def __post_init__(self) -> None:
         if self.output == NULL:
@@ -151,6 +156,7 @@ class ApprovalGiven(RichMessage, frozen=True):
     requested ones; null for those. is_always: a permission for later calls of this tool by agents of this
     profile. permission: the seq of the answer whose permission covers this call; 0 if it was asked about.
     round: of the question. values: for each of its forms, by name; null without any.
+    labels: of what the person gives.
     """
 
     turn: int
@@ -165,6 +171,7 @@ class ApprovalGiven(RichMessage, frozen=True):
     permission: int = 0
     round: int = 0
     values: Json = NULL
+    labels: Labels = ()
 
 
 @final

@@ -6,14 +6,12 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.bundles import NO_BUNDLE, Bundle
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.limits import Dollars, Limits
 from callboard.actors.protocol.origin import Origin, named
-
-Effect: TypeAlias = Literal["read", "idempotent", "write"]
-"""The effect of a tool on the world: none, one that may be repeated under a key, or one that may not."""
-
 
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
@@ -195,6 +193,7 @@ class Profile(Part, frozen=True):
     turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
     models: the models that a program may ask by name, beside the one that it inherits.
     lossy: True if a block that a model's service cannot take is replaced by a text; False if the call fails.
+    permissions: of the agent and of those below it.
     """
 
     name: str
@@ -213,6 +212,7 @@ class Profile(Part, frozen=True):
     turns: Literal["all", "any"] = "all"
     models: tuple[ModelSpec, ...] = ()
     lossy: bool = False
+    permissions: Bundle = NO_BUNDLE
 
     @property
     def is_eager(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json, Part
+from callboard.actors.protocol.labels import Labels
 
 Reducer: TypeAlias = Literal["replace", "append", "add"]
 """The way in which an update changes the value of a key."""
@@ -38,10 +39,11 @@ class StateKey(Part, frozen=True):
 
 
 class StateUpdate(Part, frozen=True):
-    """An update of one key by a tool call."""
+    """An update of one key by a tool call. labels: of the value."""
 
     key: str
     value: Json = NULL
+    labels: Labels = ()
 
 
 def why_refused(key: StateKey, value: Json) -> str:

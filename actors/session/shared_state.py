@@ -19,6 +19,7 @@ from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.labels import Labels, united
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.shared_state import (
     StateKey,
@@ -34,7 +35,7 @@ class Cell(msgspec.Struct, frozen=True):
     """A key with its value.
 
     value, items, total: of a key that replaces, appends or adds. by, seq: the agent whose tool wrote it last,
-    and the event of that; empty and 0 before the first update.
+    and the event of that; empty and 0 before the first update. labels: of the value.
     """
 
     key: StateKey
@@ -43,14 +44,17 @@ class Cell(msgspec.Struct, frozen=True):
     total: int = 0
     by: str = ""
     seq: int = 0
+    labels: Labels = ()
 
-    def updated(self, value: Json, by: str, seq: int) -> "Cell":
+    def updated(self, update: StateUpdate, by: str, seq: int) -> "Cell":
         """Return the cell after an update that fits."""
+        value = update.value
+        if self.key.reducer == "replace":
+            return replace(self, value=value, by=by, seq=seq, labels=update.labels)
+        cell = replace(self, by=by, seq=seq, labels=united(self.labels, update.labels))
         if self.key.reducer == "append":
-            return replace(self, items=self.items.append(value), by=by, seq=seq)
-        if self.key.reducer == "add":
-            return replace(self, total=self.total + (integer_of(value) or 0), by=by, seq=seq)
-        return replace(self, value=value, by=by, seq=seq)
+            return replace(cell, items=self.items.append(value))
+        return replace(cell, total=self.total + (integer_of(value) or 0))
 
     def json(self) -> Json:
         """Return the value as JSON."""
@@ -89,7 +93,7 @@ class SharedState(msgspec.Struct, frozen=True):
         for update in body.state_update:
             cell = cells.get(update.key)
             if cell is not None and not why_refused(cell.key, update.value):
-                cells[update.key] = cell.updated(update.value, event.recipient, event.seq)
+                cells[update.key] = cell.updated(update, event.recipient, event.seq)
         return SharedState(cells)
 
     def why_refused(self, updates: Iterable[StateUpdate]) -> str:
@@ -114,6 +118,10 @@ class SharedState(msgspec.Struct, frozen=True):
     def json_of(self, key: str) -> Json:
         """Return the value of a key as JSON. Raises KeyError for a key that is not declared."""
         return self.cell_of(key).json()
+
+    def labels_of(self, keys: Iterable[str]) -> Labels:
+        """Return the labels of the values of these keys."""
+        return united(*(self.cells[key].labels for key in keys if key in self.cells))
 
     def values(self) -> dict[str, object]:
         """Return all values as new Python values, by key."""

@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import CLIENT, HOST
 from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, SessionOpened
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.labels import united
+from callboard.actors.protocol.layers import own_layers
 from callboard.actors.protocol.limits import Limits, fill, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.delegating import ask_schema, roster_of
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
+from callboard.actors.supervisor.rights import model_refusal
 from callboard.actors.supervisor.state import (
     Agents,
     AskOutcome,
@@ -48,6 +51,7 @@ def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
         model=opened.model,
         limits=fill(opened.limits),
         capacity=opened.capacity,
+        permissions=opened.permissions,
     )
 
 
@@ -87,7 +91,14 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
     if limits.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
     running = AskState(
-        ask.request_id, delegation, ask.prompt, limits, ask.limits, before=spent, deadline_timer=timer
+        ask.request_id,
+        delegation,
+        ask.prompt,
+        limits,
+        ask.limits,
+        ask.labels,
+        before=spent,
+        deadline_timer=timer,
     )
     work.update_session(phase="asking", ask=running)
     if schema == NULL or work.has_accepted(schema):
@@ -99,7 +110,7 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
 
 def _why_refused(state: SupervisorState, ask: Ask) -> str:
     """Return the reason to refuse an ask, in words for the client, or '' if it may start."""
-    return _why_not_ready(state) or _why_not_priced(state, ask)
+    return _why_not_ready(state) or _why_not_priced(state, ask) or _why_not_permitted(state)
 
 
 def _why_not_ready(state: SupervisorState) -> str:
@@ -125,6 +136,12 @@ def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     return ""
 
 
+def _why_not_permitted(state: SupervisorState) -> str:
+    profile = state.profiles[state.host_name][0]
+    model = profile.own_model(state.model)
+    return model_refusal(own_layers(state.permissions, profile.name, profile.permissions), model)
+
+
 def begin_host(work: UnitOfWork) -> None:
     """Begin the host on the running ask. The host keeps its conversation from ask to ask."""
     ask, state, former = work.state.ask, work.state, work.record(HOST)
@@ -145,13 +162,16 @@ def begin_host(work: UnitOfWork) -> None:
         deadline_timer=ask.deadline_timer,
         # No address occurs twice in a session.
         next_ordinal=former.next_ordinal if former else 1,
+        handed=state.permissions,
+        labels=united(former.labels if former else (), ask.labels),
     )
     work.put_delegation(CLIENT, replace(ask.delegation, running=1, is_checking=False))
     work.add(record)
     work.update_session(live=state.live + 1, agents=max(1, state.agents))
     roster = roster_of(state, profile, 0, ask.limits)
     model, schema = profile.own_model(record.model), ask.delegation.schema
-    work.post(HOST, Begin(raw, ask.prompt, model, ask.limits, schema, 0, roster))
+    told = (model, ask.limits, schema, 0, roster)
+    work.post(HOST, Begin(raw, ask.prompt, *told, permissions=record.permissions, labels=ask.labels))
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:
@@ -242,6 +262,7 @@ def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
         host.reserved if host else NOTHING,
         outcome.by,
         tuple(_undrained(work)) if work.state.live else (),
+        outcome.labels,
     )
 
 

@@ -158,8 +158,17 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     if finished.kind == "answered":
         delegation = work.delegation_of(record)
         if delegation is not None:
-            said, detail, parent = finished.text, finished.detail, parent_of(sender)
-            win(work, parent, delegation, sender, "answered", value=finished.value, text=said, detail=detail)
+            win(
+                work,
+                parent_of(sender),
+                delegation,
+                sender,
+                "answered",
+                value=finished.value,
+                text=finished.text,
+                detail=finished.detail,
+                labels=record.labels,
+            )
     else:
         record = replace(record, text=finished.text or record.text)
         record_racer_end(work, record, finished.kind, finished.detail)

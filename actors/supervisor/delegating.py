@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
+from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
@@ -175,7 +176,10 @@ def why_denied(
         counted = "racers counted singly" + (", with those in the background" if parent.background else "")
         return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
     return (
-        _over_budget(ancestry, request, room) or _unreadable(request) or _unpriced(state, ancestry, request)
+        _over_budget(ancestry, request, room)
+        or _unreadable(request)
+        or _unpriced(state, ancestry, request)
+        or _forbidden(state, parent, request)
     )
 
 
@@ -187,6 +191,8 @@ def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> s
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
             return f"there is no agent '{name[:100]}' to delegate to"
+        if refusal := agent_refusal(parent, name):
+            return refusal
     if state.agents + count > (limits.max_agents or 0):
         return f"at most {limits.max_agents} agents in one session"
     return ""
@@ -236,6 +242,14 @@ def _nothing_left(
         f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
         f"the next turn needs up to {closing:,}, and the results of its delegations up to {results:,}{beside}"
     )
+
+
+def _forbidden(state: SupervisorState, parent: Record, request: Delegate) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if one of the agents would begin with a model that it may not use."""
+    for name in request.profiles:
+        if refusal := child_refusal(parent, _profile_of(state, request, name)[0]):
+            return "denied", refusal
+    return None
 
 
 def _unpriced(
@@ -298,11 +312,12 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     assert record is not None
     for ordinal, name in zip(delegation.racers, request.profiles, strict=True):
         profile, raw = _profile_of(work.state, request, name)
-        child = _child(work, record, delegation, ordinal, profile, request.limits)
+        child = _child(work, record, delegation, ordinal, profile, request)
         work.add(child)
         roster = roster_of(work.state, profile, child.depth, child.limits)
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
-        work.post(child.address, Begin(raw, request.prompt, *told, contexts.get(name, NULL)))
+        given = (contexts.get(name, NULL), child.permissions, request.labels)
+        work.post(child.address, Begin(raw, request.prompt, *told, *given))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
         work.post(parent, Delegated(delegation.turn, delegation.call, address))
@@ -313,10 +328,15 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
 
 def _child(
-    work: UnitOfWork, parent: Record, delegation: Delegation, ordinal: int, profile: Profile, call: Limits
+    work: UnitOfWork,
+    parent: Record,
+    delegation: Delegation,
+    ordinal: int,
+    profile: Profile,
+    request: Delegate,
 ) -> Record:
     address = child_of(parent.address, ordinal)
-    own = narrow(profile.limits, call)
+    own = narrow(profile.limits, request.limits)
     above = handed_down(parent.limits)
     timer = 0
     if own.deadline_s is not None:
@@ -331,6 +351,8 @@ def _child(
         depth_of(address),
         _budget(own),
         deadline_timer=timer,
+        handed=handed_by(parent),
+        labels=request.labels,
     )
 
 

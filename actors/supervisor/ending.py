@@ -25,6 +25,7 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, child_of, parent_o
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.labels import Labels, united
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, Stop
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
@@ -54,7 +55,8 @@ def end_answered(work: UnitOfWork, record: Record) -> None:
     delegation = work.delegation_of(record)
     if delegation is not None:
         text = record.text or NO_SUMMARY
-        win(work, parent_of(record.address), delegation, record.address, "answered", text=text)
+        parent, labels = parent_of(record.address), record.labels
+        win(work, parent, delegation, record.address, "answered", text=text, labels=labels)
 
 
 def stop_below(work: UnitOfWork, address: str) -> None:
@@ -162,6 +164,7 @@ def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail
             running=delegation.running - 1,
             reasons=delegation.reasons.append(reason),
             text=record.text or delegation.text,
+            labels=united(delegation.labels, record.labels),
         ),
     )
     fail_if_over(work, parent_of(record.address), delegation.key)
@@ -187,12 +190,13 @@ def win(
     value: Json = NULL,
     text: str = "",
     detail: str = "",
+    labels: Labels = (),
 ) -> None:
     """End an open delegation with its winning report or answer. Stop the racers that have lost.
 
-    address: the winner.
+    address: the winner. labels: of the winner.
     """
-    end_delegation(work, parent, delegation, kind, value=value, text=text, detail=detail)
+    end_delegation(work, parent, delegation, kind, value=value, text=text, detail=detail, labels=labels)
     for ordinal in delegation.racers:
         other = work.racer_address(parent, ordinal)
         stop_below(work, other)
@@ -212,21 +216,24 @@ def end_delegation(
     value: Json = NULL,
     text: str = "",
     detail: str = "",
+    labels: Labels = (),
 ) -> None:
     """End an open delegation, or settle the outcome of the running ask.
 
     parent: the agent that delegated, or the client.
     text: the winner's text; without one, an end that is not `ok` carries a racer's partial work.
+    labels: of the winner; an end that is not `ok` has those of all racers.
     """
     for pending in delegation.pending.values():
         judge_late(work, pending)
     if STATUS[kind] != "ok":
         text = text or delegation.text or _partial_text(work, parent, delegation)
+        labels = united(delegation.labels, *(one.labels for one in _racers(work, parent, delegation)))
     ask = work.state.ask
     if parent == CLIENT and ask is not None:
-        work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
+        work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail, labels)))
         return
-    end = _ended(work, parent, delegation, kind, value, text, detail)
+    end = _ended(work, parent, delegation, kind, value, text, detail, labels)
     ancestry = work.ancestry(parent)
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
@@ -277,6 +284,7 @@ def _ended(
     value: Json,
     text: str,
     detail: str,
+    labels: Labels,
 ) -> DelegationEnded:
     racers = delegation.racers
     # The only racer's reason is the kind and detail of the end itself.
@@ -295,6 +303,7 @@ def _ended(
         work.seq,
         tuple(delegation.reasons.values()) if has_reasons else (),
         delegation.room,
+        labels,
     )
 
 

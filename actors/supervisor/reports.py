@@ -26,14 +26,15 @@ _UNCHECKED = SchemaProblem("", "it could not be checked")
 
 def on_report(work: UnitOfWork, sender: str, report: ReportBack) -> None:
     """Queue a report for its judgement, or judge it late."""
-    pending = Pending(sender, report.turn, report.call, report.value)
     record = work.record(sender)
+    pending = Pending(sender, report.turn, report.call, report.value)
     delegation = work.delegation_of(record) if record and record.is_running else None
     if delegation is None:
         judge_late(work, pending)
         return
     parent, number = parent_of(sender), delegation.reports
-    queue = delegation.pending.put(number, pending)
+    assert record is not None  # it has the delegation
+    queue = delegation.pending.put(number, replace(pending, labels=record.labels))
     delegation = replace(delegation, reports=number + 1, pending=queue)
     work.put_delegation(parent, delegation)
     if queue.size == 1:
@@ -111,7 +112,7 @@ def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
     record = work.record(first.address)
     text = record.text if record else ""
-    win(work, parent, others, first.address, "reported", value=first.value, text=text)
+    win(work, parent, others, first.address, "reported", value=first.value, text=text, labels=first.labels)
 
 
 def _reject(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:

@@ -1,14 +1,16 @@
 """Resuming: a resume may change the profiles, the model and the limits of a session, and extend deadlines.
 
-Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones, or,
-with `from_next_ask`, those that begin after the running ask. A closed session that is reopened goes on: its
-conversation, its agents' ordinals and its spending continue.
+Living agents keep their profile, model, limits and rights. Agents that begin after the resume get the new
+ones, or, with `from_next_ask`, those that begin after the running ask. The rights of a session are narrowed
+by a resume, never widened. A closed session that is reopened goes on: its conversation, its agents' ordinals
+and its spending continue.
 """
 
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLOCK, HOST
 from callboard.actors.protocol.client_messages import Forked, Resumed
+from callboard.actors.protocol.layers import all_added
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
@@ -24,6 +26,7 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     if work.state.phase == "closed" and resumed.reopens:
         work.update_session(phase="open", is_closing=False)
     _replace_agents(work, resumed)
+    work.update_session(permissions=all_added(work.state.permissions, resumed.permissions))
     if resumed.limits is not None:
         _bound(work, fill(resumed.limits))
     if resumed.capacity is not None:

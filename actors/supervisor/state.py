@@ -16,6 +16,8 @@ import msgspec
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.layers import Layers, own_layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import Delegate, TurnRequested
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
@@ -43,12 +45,13 @@ NO_BUDGET: Final = Budget()
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A report that waits for its judgement."""
+    """A report that waits for its judgement. labels: of its sender."""
 
     address: str
     turn: int
     call: int
     value: Json
+    labels: Labels = ()
 
 
 class Delegation(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +69,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     used: the usage of racers that have left the tree.
     room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
+    labels: of the racers that have ended.
     """
 
     key: int
@@ -86,6 +90,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     output_type: str = ""
     room: int = 0
     is_background: bool = False
+    labels: Labels = ()
 
 
 class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
@@ -122,6 +127,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         by number.
     told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
         holds, by number.
+    handed: the rights that it was given from above, without those of its own bundle.
+    labels: of what its requests so far hold.
     """
 
     # The fields that change every turn come first, as in `AgentState`.
@@ -161,6 +168,13 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     told: int = 0
     unheard: IntMap[str] = IntMap()
     program: ProgramBooks | None = None
+    handed: Layers = ()
+    labels: Labels = ()
+
+    @property
+    def permissions(self) -> Layers:
+        """Return the rights of the agent."""
+        return own_layers(self.handed, self.profile.name, self.profile.permissions)
 
     @property
     def granted(self) -> tuple[int, int]:
@@ -176,12 +190,13 @@ class AskOutcome(msgspec.Struct, frozen=True, gc=False):
     value: Json = NULL
     text: str = ""
     detail: str = ""
+    labels: Labels = ()
 
 
 class AskState(msgspec.Struct, frozen=True, gc=False):
     """The running ask.
 
-    limits: the narrowest of the session's, the host's and the ask's own.
+    limits: the narrowest of the session's, the host's and the ask's own. labels: of its prompt.
     before: the session's usage when the ask began.
     """
 
@@ -190,6 +205,7 @@ class AskState(msgspec.Struct, frozen=True, gc=False):
     prompt: Json
     limits: Limits
     own: Limits = Limits()
+    labels: Labels = ()
     before: Usage = ZERO
     outcome: AskOutcome | None = None
     deadline_timer: int = 0
@@ -263,6 +279,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
     host_tools: the tools of the host alone, None for those of its profile.
+    permissions: the rights of all agents that begin.
     """
 
     # The fields that change every turn come first, as in `AgentState`.
@@ -287,3 +304,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     ask: AskState | None = None
     later: Agents | None = None
     host_tools: tuple[ToolSpec, ...] | None = None
+    permissions: Layers = ()

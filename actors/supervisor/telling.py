@@ -30,7 +30,7 @@ def on_tell(work: UnitOfWork, tell: Tell) -> None:
         return
     number = record.told + 1
     work.update_record(record.address, told=number, unheard=record.unheard.put(number, tell.request_id))
-    work.post(record.address, Told(number, tell.text))
+    work.post(record.address, Told(number, tell.text, tell.labels))
 
 
 def _why_refused(record: Record | None, address: str) -> str:

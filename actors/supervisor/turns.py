@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CAPACITY, HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.messages import TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need
@@ -45,6 +46,9 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
+    if request.labels:
+        record = ancestry[-1] = replace(record, labels=united(record.labels, request.labels))
+        work.put_records((record,))
     has_rooms = record.turn_children or record.budget.closing is not NOTHING
     if has_rooms and request.attempt == 1 and not record.profile.is_eager:
         record = ancestry[-1] = at_new_turn(record, request)

@@ -24,6 +24,7 @@ from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, u
 from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import open_recording
 from callboard.cli.report_tables import emit_reports
+from callboard.cli.rights_view import emit_rights
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.billing import billing
@@ -84,9 +85,20 @@ def show(session: str, log: str, as_json: bool) -> None:
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
 @click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
 @full_option
+@click.option("--permissions", is_flag=True, help="Show the rights of each agent, and who bounds them.")
+@click.option("--labels", is_flag=True, help="Show the labels of each agent, and where they came from.")
 @log_option
 @json_option
-def tree(session: str, at: int | None, reports: bool, full: bool, log: str, as_json: bool) -> None:
+def tree(
+    session: str,
+    at: int | None,
+    reports: bool,
+    full: bool,
+    permissions: bool,
+    labels: bool,
+    log: str,
+    as_json: bool,
+) -> None:
     """Draw the tree of delegations, and how each agent ended.
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
@@ -99,11 +111,15 @@ def tree(session: str, at: int | None, reports: bool, full: bool, log: str, as_j
       callboard tree
       callboard tree --reports
       callboard tree 2026 --at 40
+      callboard tree --permissions
       callboard tree --json | jq '.. | select(.status? == "failed") | .address'
     """
     recording, _ = open_recording(log, session)
     if reports:
         emit_reports(recording, at, Folding(is_full=full), as_json=as_json)
+        return
+    if permissions or labels:
+        emit_rights(recording, at, shows_labels=labels, as_json=as_json)
         return
     grown = recording.tree(at)
     if as_json:

@@ -14,8 +14,9 @@ import msgspec
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Tell
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import Effect, OnFinish, Prices, Profile
+from callboard.actors.protocol.profiles import OnFinish, Prices, Profile
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure

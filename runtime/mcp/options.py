@@ -7,8 +7,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
+from callboard.actors.protocol.bundles import UNTRUSTED
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
-from callboard.actors.protocol.profiles import Approval, Effect
+from callboard.actors.protocol.profiles import Approval
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.mcp.credentials import Credentials, ValuesOf, copied, fixed, values_of
 from callboard.runtime.tools.sources import ToolSource
@@ -27,7 +29,6 @@ Share: TypeAlias = Literal["runtime", "session", "agent"]
 Capabilities: TypeAlias = Mapping[str, Collection[str]] | Collection[str]
 """The capabilities that tools need: of all of them, or by name or glob."""
 
-UNTRUSTED: Final = "untrusted"
 _LABEL_CHARS: Final = 80
 _PASSWORD_CHARS_MIN: Final = 8
 T = TypeVar("T")
@@ -70,6 +71,8 @@ class ServerOptions(ToolSource):
         self.share: Share = share or self._default_share()
         self.capabilities = _capabilities(capabilities)
         self.labels = (UNTRUSTED,) if untrusted else ()
+        self.may_need = tuple(one for names in self.capabilities.values() for one in names)
+        self.may_label = self.labels
         self.start_timeout_s = start_timeout_s
         self.is_optional = optional
         self.elicits = elicit

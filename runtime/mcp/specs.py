@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import mcp.types as types
 import msgspec
 
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.profiles import Effect, ToolOrigin, ToolSpec
+from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.runtime.mcp.naming import legal_name
 from callboard.runtime.mcp.options import ServerOptions, chosen
 from callboard.runtime.sanitize import clean_text, to_json

@@ -23,6 +23,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApprov
 from callboard.actors.session.permissions import Permission, expires_at, without_person
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer, Approver, Said
+from callboard.runtime.label_names import labels_of
 from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import clean_text
@@ -335,6 +336,7 @@ def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Reda
         is_always=answer.is_always and answer.is_approved,
         round=asked.round,
         values=values,
+        labels=labels_of(answer.labels),
     )
 
 

@@ -97,6 +97,9 @@ class ToolPort:
     def _context(self, request: Event, call: CallTool, profile: str) -> ToolContext:
         sender, gate = request.sender, self._board.gate
         shared = StateAccess(gate.state_for(request)) if gate.shared.cells else _NO_ACCESS
+        state = self._board.core.states[sender]
+        assert isinstance(state, AgentState)
+        spec = prefix_of(state).specs.get(call.tool)
         return ToolContext(
             address=sender,
             session_id=self._board.session_id,
@@ -110,6 +113,9 @@ class ToolPort:
             shared=shared,
             toolbox=partial(self._change, sender, profile),
             given=None if call.given is None else self._board.inputs.whole(sender, call),
+            rights=state.permissions,
+            labels=call.labels,
+            tool_labels=spec.labels if spec is not None else (),
         )
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
@@ -146,6 +152,7 @@ class ToolPort:
         if status != "ok":
             # A call that failed changes nothing, so that it can be made again.
             updates, change, checkpoints = (), None, ()
+        labels = ctx.labels_stated if ctx is not None else ()
         result = (status, output, outcome.trace, updates, read, change, outcome.asked)
-        returned = ToolReturned(call.turn, call.call, *result, checkpoints=checkpoints)
+        returned = ToolReturned(call.turn, call.call, *result, checkpoints=checkpoints, labels=labels)
         self._board.answer(request, Post(request.sender, returned))

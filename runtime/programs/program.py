@@ -6,6 +6,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
+from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -31,6 +32,7 @@ class _AgentOptions(TypedDict, total=False):
     limits: Limits | None
     state: Mapping[str, object] | None
     later_tools: Sequence[Tool]
+    permissions: Bundle | None
 
 
 class ProgramOptions(_AgentOptions, total=False):
@@ -124,7 +126,7 @@ def program(
     schema: of its result, as `output_schema` of an `Agent`. agents, tools: those that it may ask.
     models: those that `ctx.ask_model(model=...)` may name. limits: its own bounds.
     state: keys of the session's shared state that its tools use. later_tools: those that `set_tools` may give
-    it. Both are as of an `Agent`.
+    it. permissions: its bundle. All three are as of an `Agent`.
     Raises InvalidAgent with the correction.
 
     >>> @program

@@ -14,6 +14,7 @@ _TEXTS = {
     "output_type": "its output type",
     "server_tools": "its server tools",
     "context": "its context function",
+    "permissions": "its permissions",
     "lossy": "its rule for blocks that a model cannot take",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict, cast
 
+from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.sessions.session_files import FilesChoice
 
@@ -19,6 +20,7 @@ class AskOptions(TypedDict, total=False):
     request_id: str | None
     on_cancel: OnCancel
     deps: object
+    labels: Sequence[str]
 
 
 class OpenOptions(TypedDict, total=False):
@@ -29,6 +31,7 @@ class OpenOptions(TypedDict, total=False):
     tags: Sequence[str]
     files: FilesChoice
     metadata: Mapping[str, object] | None
+    permissions: Bundle | None
 
 
 class RunOptions(AskOptions, OpenOptions, total=False):

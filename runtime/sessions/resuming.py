@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from functools import partial
 from typing import Final, NamedTuple
 
+from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import (
     RULES,
     Ask,
@@ -24,6 +25,7 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.layers import Layers, all_added
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
@@ -47,10 +49,11 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity, state, files: as they were last recorded. in_force, models: the profiles
-    and the default models that agents of the last ask may have. asks: all request ids. ended: the asks that
-    ended, with the head of the log there, by request id. reader: knows the types and delegations of the ask
-    that did not. tells: the ends of words for agents, by request id; None for those without one.
+    host, profiles, model, capacity, state, files, permissions: as they were last recorded. in_force, models:
+    the profiles and the default models that agents of the last ask may have. asks: all request ids. ended:
+    the asks that ended, with the head of the log there, by request id. reader: knows the types and
+    delegations of the ask that did not. tells: the ends of words for agents, by request id; None for those
+    without one.
     is_closed: nothing is left to be done.
     """
 
@@ -63,6 +66,7 @@ class RecordedSession(NamedTuple):
     capacity: tuple[str, ...] = ()
     state: Mapping[str, StateKey] = {}
     files: FileArea | None = None
+    permissions: Layers = ()
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -119,6 +123,7 @@ class Continuing(NamedTuple):
     reopens: bool = False
     deps: object = None
     files: FilesChoice = None
+    permissions: Bundle | None = None
 
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
@@ -168,6 +173,7 @@ def _spoken_for(
     """Record the agents that a session has from this event on."""
     check_rules(session_id, seq, body.rules)
     check_format(session_id, seq, body.format)
+    recorded = recorded._replace(permissions=all_added(recorded.permissions, body.permissions))
     if body.state:
         # A key that is declared again keeps its first declaration, as in the shared state itself.
         keys = {key.name: key for key in body.state}
@@ -284,6 +290,7 @@ def continuation(
     capacity = None if now.capacity == recorded.capacity else now.capacity
     state = tuple(key for key in now.state if key.name not in recorded.state)
     files = None if now.files == recorded.files else now.files
+    more = tuple(layer for layer in now.permissions if layer not in recorded.permissions)
     if not changes(recorded, now):
         return Resumed(
             RULES,
@@ -294,6 +301,7 @@ def continuation(
             state=state,
             files=files,
             format=FORMAT,
+            permissions=more,
         )
     return Resumed(
         RULES,
@@ -308,6 +316,7 @@ def continuation(
         state=state,
         files=files,
         format=FORMAT,
+        permissions=more,
     )
 
 

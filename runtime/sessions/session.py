@@ -1,7 +1,7 @@
 """A session: one conversation with a host agent, one stream in the log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -14,6 +14,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
+from callboard.runtime.label_names import labels_of
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
@@ -131,6 +132,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         request_id: str | None = None,
         on_cancel: OnCancel = "cancel",
         deps: object = None,
+        labels: Sequence[str] = (),
     ) -> Outcome[Any]:
         """Give the host a prompt and wait for the outcome, which is durable by then.
 
@@ -141,6 +143,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         later, unless the runtime or its loop is ending or the same request_id is asked again; "detach" lets
         the ask go on.
         deps: the object for the tools of this ask; None for the session's own. It is never logged.
+        labels: of the prompt, such as `untrusted` (docs/permissions.md).
 
         Raises SessionBusy while another ask runs, SessionEnded after the end, SessionDetached if this process
         leaves the session, InvalidPrompt for an unusable prompt, InvalidSchema for an unusable schema or
@@ -149,7 +152,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         """
         self.check_loop()
         refuse_on_cancel(on_cancel)
-        name = await self._begin(prompt, output_schema, limits, request_id, deps)
+        name = await self._begin(prompt, output_schema, limits, request_id, deps, labels)
         if name in self._outcomes:
             return self._outcomes.of(name)
         return await self._callers.wait(name, self._last, on_cancel)
@@ -162,6 +165,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         limits: Limits | None = None,
         request_id: str | None = None,
         deps: object = None,
+        labels: Sequence[str] = (),
     ) -> str:
         """Begin an ask and return its request id, once it is durable; `await session.outcome` for the rest.
 
@@ -169,13 +173,19 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         leaving. Parameters and errors are those of `ask`.
         """
         self.check_loop()
-        name = await self._begin(prompt, output_schema, limits, request_id, deps)
+        name = await self._begin(prompt, output_schema, limits, request_id, deps, labels)
         async with self._in_use() as live:
             await live.board.durable()
         return name
 
     async def _begin(
-        self, prompt: Prompt, output: object, limits: Limits | None, request_id: str | None, deps: object
+        self,
+        prompt: Prompt,
+        output: object,
+        limits: Limits | None,
+        request_id: str | None,
+        deps: object,
+        labels: Sequence[str],
     ) -> str:
         """Begin an ask, unless it is known already. Return its request id."""
         request_id = checked_name("request_id", request_id or "")
@@ -194,7 +204,8 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
         content = prompt_json(prompt)
-        body = Ask(name, content, kind.schema, bounds, kind.name, self._board.deps.take(deps))
+        said = (content, kind.schema, bounds, kind.name)
+        body = Ask(name, *said, self._board.deps.take(deps), labels_of(labels))
         self._asking = self.types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._note_busy()

@@ -7,12 +7,14 @@ from callboard.actors.protocol.client_messages import RULES, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.upcasters import FORMAT
 from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Checkable, Model
+from callboard.runtime.permissions import refuse_unknown
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.sources import ToolSource
@@ -38,13 +40,16 @@ def agents_of_session(
     secrets: Secrets,
     capacity: Mapping[str, Capacity],
     found: Mapping[str, Sequence[Tool]],
+    permissions: Layers = (),
 ) -> SessionAgents:
     """Return the agents and models of a session with this host.
 
     default: the model of a host that names none. limits: of the session. capacity: the limits
         over all sessions, by model name. found: the tools of sources, by the names of their agents.
+    permissions: of the session.
 
-    Raises InvalidAgent, and MisuseError where a model or its prices are missing.
+    Raises InvalidAgent, UnknownName for an unknown capability, and MisuseError where a model or its prices
+    are missing.
     """
     agents = {
         name: one.with_tools(found[name]) if name in found else one for name, one in _roster(host).items()
@@ -59,10 +64,19 @@ def agents_of_session(
     secrets.learn_early([*models.values(), *(one for other in agents.values() for one in other.sources)])
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
+    refuse_unknown(agents, permissions)
     state = declared({name: other.state for name, other in agents.items()})
     opened = secrets.admitted(
         SessionOpened(
-            RULES, host.name, profiles, model.spec, limits, capacity=limited, state=state, format=FORMAT
+            RULES,
+            host.name,
+            profiles,
+            model.spec,
+            limits,
+            capacity=limited,
+            state=state,
+            permissions=permissions,
+            format=FORMAT,
         )
     )
     assert isinstance(opened, SessionOpened)

@@ -57,6 +57,7 @@ class SessionApprovals(SessionSleep):
         arguments: Mapping[str, object] | None = None,
         always: bool = False,
         values: Mapping[str, object] | None = None,
+        labels: Sequence[str] = (),
     ) -> bool:
         """Let the call run whose `Approval` has this seq; for a web handler, which has only the id.
 
@@ -66,7 +67,8 @@ class SessionApprovals(SessionSleep):
         """
         self.check_loop()
         async with self._in_use() as live:
-            return await live.approvals.answer(seq, ApprovalAnswer(True, note, by, arguments, always, values))
+            answer = ApprovalAnswer(True, note, by, arguments, always, values, labels=labels)
+            return await live.approvals.answer(seq, answer)
 
     async def reuse(self, seq: int, *, by: str = "") -> bool:
         """Give the call of a fork with this seq its recorded result, as `Approval.reuse` does."""

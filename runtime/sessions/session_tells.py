@@ -1,13 +1,14 @@
 """Words for the running agents of a session: each is heard in one turn, or refused."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, TellRefused
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
+from callboard.runtime.label_names import labels_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.sessions.detaching import ProcessLife
 from callboard.runtime.sessions.session_life import SessionLife
@@ -24,7 +25,9 @@ class SessionTells(SessionLife):
         super().__init__(session_id, rest, life)
         self._tells: dict[str, asyncio.Future[TellEnded]] = {}
 
-    async def tell(self, address: str, text: str, *, request_id: str | None = None) -> int:
+    async def tell(
+        self, address: str, text: str, *, request_id: str | None = None, labels: Sequence[str] = ()
+    ) -> int:
         """Say something to a running agent. Return the number of the agent's turn whose model reads it.
 
         The text goes into the agent's next new request, after the results of its calls. Returns once that
@@ -32,6 +35,7 @@ class SessionTells(SessionLife):
 
         address: of one agent, such as `host` or `host.1`. text: at most 16,000 characters.
         request_id: a name for these words. The same name again returns the same turn and says nothing.
+        labels: of the words, such as `untrusted` (docs/permissions.md).
 
         Raises TellRefused if there is no such running agent, or if it ends before it reads the text;
         InvalidPrompt for an unusable text, MisuseError for another address than a text or on another event
@@ -41,7 +45,7 @@ class SessionTells(SessionLife):
         self.check_loop()
         name = checked_name("request_id", request_id or "") or new_request_id()
         if name not in self._tells:
-            body = Tell(name, _address(address), _text(text))
+            body = Tell(name, _address(address), _text(text), labels_of(labels))
             self.check_open()
             self.stay()
             await self._awake()

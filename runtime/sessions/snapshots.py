@@ -8,11 +8,11 @@ import msgspec
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval
-from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.log.tree import Node, Tree
 

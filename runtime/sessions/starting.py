@@ -18,6 +18,7 @@ from callboard.actors.protocol.addresses import (
     SCHEMA,
     TOOLS,
 )
+from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
@@ -33,6 +34,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.protocol import Model
+from callboard.runtime.permissions import bundle_of, session_layers
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
@@ -96,6 +98,7 @@ class NewSession(NamedTuple):
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] | None = None
     files: FilesChoice = None
+    permissions: Bundle | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Settings:
     files: FilesChoice
     idle_s: float | None
     keeps_requests: bool
+    permissions: Bundle
 
 
 @dataclass
@@ -152,7 +156,8 @@ class SessionStarter(ForkStarter):
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
-                    return await self._resume(name, agent, Continuing(new.limits))
+                    how = Continuing(new.limits, permissions=new.permissions)
+                    return await self._resume(name, agent, how)
             return await self._create(name, agent, new)
 
     @contextlib.asynccontextmanager
@@ -172,7 +177,8 @@ class SessionStarter(ForkStarter):
             tags = checked_tags(new.tags, self.secrets)
             deps = self._objects(name, (tags, new.metadata), None, new.files)
             scope.deps = deps.now
-            found = self._agents_of(agent, new.limits, await self.sources.tools_of(sources_of(agent), scope))
+            tools = await self.sources.tools_of(sources_of(agent), scope)
+            found = self._agents_of(agent, new.limits, tools, new.permissions)
             opened = deps.added_to(
                 replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
@@ -204,7 +210,7 @@ class SessionStarter(ForkStarter):
         settings = self.settings
         policy = "accept" if how.accept_changes else settings.on_agents_changed
         tools = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
-        found = self._agents_of(agent, how.limits, tools)
+        found = self._agents_of(agent, how.limits, tools, how.permissions)
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
@@ -299,11 +305,16 @@ class SessionStarter(ForkStarter):
         return SessionDeps(own, files_of(settings.files if files is None else files, session_id, *labels))
 
     def _agents_of(
-        self, host: Agent, limits: Limits | None, tools: Mapping[str, Sequence[Tool]]
+        self,
+        host: Agent,
+        limits: Limits | None,
+        tools: Mapping[str, Sequence[Tool]],
+        permissions: Bundle | None = None,
     ) -> SessionAgents:
         bounds = narrow(self.settings.limits, limits_of(limits))
         settings, limited = self.settings, self.capacity.limits
-        return agents_of_session(host, settings.model, bounds, self.secrets, limited, tools)
+        layers = session_layers(settings.permissions, bundle_of(permissions))
+        return agents_of_session(host, settings.model, bounds, self.secrets, limited, tools, layers)
 
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self.settings.types)

@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol
 
-from callboard.actors.protocol.errors import MisuseError
+from msgspec.structs import replace
+
+from callboard.actors.protocol.bundle_entries import name_entry
+from callboard.actors.protocol.errors import MisuseError, ToolError
+from callboard.actors.protocol.labels import united
+from callboard.actors.protocol.layers import Layers, refused_by
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
+from callboard.actors.protocol.refusals import denied
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.value_types import InputGiven
 from callboard.runtime.sanitize import clean_text
@@ -75,6 +81,8 @@ class ToolContext(Generic[Deps]):
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
+    rights: the permissions of the agent, one layer for each bundle. labels: of the agent at its call.
+    tool_labels: that the tool always states.
     given: the input of a person that an earlier round of the call asked for; None for none.
     tools_change: the change that the call makes, None for none. checkpoints: the names that it gives to its
         place in the log.
@@ -98,6 +106,9 @@ class ToolContext(Generic[Deps]):
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None
     toolbox: Callable[[Sequence[NamedTool | str], str], ToolsChange] | None = None
     given: InputGiven | None = None
+    rights: Layers = ()
+    labels: tuple[str, ...] = ()
+    tool_labels: tuple[str, ...] = ()
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)
@@ -106,6 +117,7 @@ class ToolContext(Generic[Deps]):
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _news: str | None = field(default=None, init=False)
+    _stated: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(
         self,
@@ -164,7 +176,26 @@ class ToolContext(Generic[Deps]):
     @property
     def state_used(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
         """Return the updates of the shared state that this call makes, and the keys that it has read."""
-        return self._shared.taken()
+        updates, read = self._shared.taken()
+        if labels := united(self.labels, self.tool_labels, self.labels_stated):
+            updates = tuple(replace(update, labels=labels) for update in updates)
+        return updates, read
+
+    @property
+    def labels_stated(self) -> tuple[str, ...]:
+        """Return the labels that the tool has stated for this result, and those of the state that it read."""
+        return united(self._stated, self._shared.labels_read)
+
+    def label(self, *labels: str) -> None:
+        """State labels of this call's result, beside those of `@tool(labels=...)`. Its agent has them then.
+
+        Raises MisuseError for a label that is no name.
+        """
+        for label in labels:
+            try:
+                self._stated = united(self._stated, (name_entry(label),))
+            except (ValueError, AttributeError) as error:
+                raise MisuseError(f"label={label!r:.80}: {error}") from None
 
     @property
     def is_cancelled(self) -> bool:
@@ -184,11 +215,13 @@ class ToolContext(Generic[Deps]):
 
         Give it to its service only. The runtime writes `[secret:NAME]` for it in results, errors and replies
         of models. It cannot do so in text that the tool itself prints or stores. Raises UnknownName for a
-        missing or unreadable secret.
+        missing or unreadable secret, ToolError for one that the agent's permissions withhold.
 
         >>> ToolContext(secrets={"TOKEN": "open sesame"}).secret("TOKEN")
         'open sesame'
         """
+        if by := refused_by(self.rights, "secrets", name):
+            raise ToolError(denied("secrets", name, by))
         return self._secrets.value(name)
 
     def progress(self, text: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
+from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.runtime.sanitize import to_json
@@ -113,6 +114,11 @@ class StateAccess:
         self._bytes += len(given)
         self._updates.append(update)
 
+    @property
+    def labels_read(self) -> Labels:
+        """Return the labels of the values that were read."""
+        return self._shared.labels_of(self.values.read)
+
     def taken(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
         """Return the updates so far, in order, and the keys that were read, sorted."""
         read = self.values.read
@@ -123,7 +129,10 @@ def access_of(values: Mapping[str, object] | None) -> StateAccess:
     """Return access to a state with these values, for a context that a test makes; tools may replace all."""
     keys = [SharedKey("replace").named(name) for name in values or ()]
     shared = NO_STATE.declaring(keys)
-    cells = {name: cell.updated(to_json((values or {})[name]), "", 0) for name, cell in shared.cells.items()}
+    cells = {
+        name: cell.updated(StateUpdate(name, to_json((values or {})[name])), "", 0)
+        for name, cell in shared.cells.items()
+    }
     return StateAccess(SharedState(cells))
 
 

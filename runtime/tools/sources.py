@@ -56,11 +56,14 @@ class ToolSource(ABC):
 
     label: names the source in the log; one of its own among the sources of an agent. is_optional: a source
     that cannot be reached is left out. asks_first: a person may be asked before one of its tools runs.
+    may_need, may_label: the capabilities that its tools may need, and the labels of their results.
     """
 
     label: str
     is_optional: bool = False
     asks_first: bool = False
+    may_need: Collection[str] = ()
+    may_label: Collection[str] = ()
 
     @abstractmethod
     def live(self) -> LiveSource:

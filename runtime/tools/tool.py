@@ -13,15 +13,18 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, ParamSpec, TypeVar, get_args, overload
 
 import msgspec
 
+from callboard.actors.protocol.bundle_entries import listed
+from callboard.actors.protocol.bundles import UNTRUSTED
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.profiles import Approval, Effect, ToolOrigin, ToolSpec
+from callboard.actors.protocol.profiles import Approval, ToolOrigin, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.sanitize import check_json, clean_text, to_json
 from callboard.runtime.tools.context import ToolContext
@@ -57,7 +60,8 @@ class Tool:
     approval_timeout_s: seconds that the question waits, where that is less than `Limits.approval_timeout_s`.
     extra: further keys of the tool's definition (`{"strict": True}`).
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
-    origin, capabilities, labels: as of its `ToolSpec`, for a `ToolSource`.
+    origin: as of its `ToolSpec`, for a `ToolSource`. capabilities: that a call needs, such as `network`, so
+        that permissions can forbid it. labels: of each result, such as `untrusted` (docs/permissions.md).
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -76,8 +80,8 @@ class Tool:
         approval_timeout_s: float | None = None,
         signature: Signature | None = None,
         origin: ToolOrigin | None = None,
-        capabilities: tuple[str, ...] = (),
-        labels: tuple[str, ...] = (),
+        capabilities: Collection[str] = (),
+        labels: Collection[str] = (),
     ) -> None:
         _check_name(name)
         _check_function(name, function)
@@ -102,7 +106,8 @@ class Tool:
             name, _checked_schema(name, schema), context_parameter(function)
         )
         wait_ms = millis(approval_timeout_s)
-        own = (_extra(name, extra), approval, wait_ms, origin, capabilities, labels)
+        needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
+        own = (_extra(name, extra), approval, wait_ms, origin, needs, states)
         self._spec = ToolSpec(name, self.description, schema, effect, *own)
 
     def __repr__(self) -> str:
@@ -141,6 +146,9 @@ def tool(
     extra: Mapping[str, object] | Json | None = None,
     approval: Approval = "never",
     approval_timeout_s: float | None = None,
+    capabilities: Collection[str] = (),
+    labels: Collection[str] = (),
+    untrusted: bool = False,
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -155,6 +163,9 @@ def tool(
     extra: Mapping[str, object] | Json | None = None,
     approval: Approval = "never",
     approval_timeout_s: float | None = None,
+    capabilities: Collection[str] = (),
+    labels: Collection[str] = (),
+    untrusted: bool = False,
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -165,7 +176,8 @@ def tool(
 
     name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
     `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
-    approval, approval_timeout_s: see `Tool`. Raises InvalidAgent with the correction.
+    approval, approval_timeout_s, capabilities, labels: see `Tool`. untrusted: True labels each result as
+    `untrusted`. Raises InvalidAgent with the correction.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -186,7 +198,12 @@ def tool(
         told = _summary(own_name, function, level) if description is None else description
         given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
         made: FunctionTool[P, R_co] = FunctionTool(
-            *given, approval=approval, approval_timeout_s=approval_timeout_s, signature=signature
+            *given,
+            approval=approval,
+            approval_timeout_s=approval_timeout_s,
+            signature=signature,
+            capabilities=capabilities,
+            labels=(*labels, *((UNTRUSTED,) * untrusted)),
         )
         functools.update_wrapper(made, function, updated=())
         return made
@@ -222,6 +239,17 @@ def _check_name(name: str) -> None:
         raise InvalidAgent(
             f"a tool cannot be named {name!r}: the runtime has its own of that name; rename it"
         )
+
+
+def _names(tool: str, key: str, names: Collection[str]) -> tuple[str, ...]:
+    """Return capabilities or labels in one order, each once."""
+    try:
+        found = listed("capabilities", (names,) if isinstance(names, str) else names)
+    except (TypeError, ValueError) as error:
+        raise InvalidAgent(f"tool {tool}: {key} is a tuple of names, not {names!r:.80}: {error}") from None
+    if any(one.endswith("*") for one in found):
+        raise InvalidAgent(f"tool {tool}: {key} are single names, not {names!r:.80}")
+    return found
 
 
 def _check_function(name: str, function: Function) -> None:

@@ -20,6 +20,7 @@ from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
+from tests.mutants.seeded_rights import UNLABELLED, WIDER
 from tests.mutants.seeded_rounds import INPUT
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
@@ -107,9 +108,15 @@ ROUNDS: Final = Part(
     "tests.mutants.scenarios_rounds:ROUNDS",
     {"Rounds of input": INPUT},
 )
+RIGHTS: Final = Part(
+    "rights",
+    "Permissions and labels",
+    "tests.mutants.scenarios_rights:RIGHTS",
+    {"Rights that widen": WIDER, "Labels that get lost": UNLABELLED},
+)
 
 PARTS: Final[Mapping[str, Part]] = {
-    one.name: one for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS)
+    one.name: one for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS)
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {

@@ -66,10 +66,10 @@ AGENT: Final = (
     Mutant(
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, although delegations are still open.",
-        "agent.decider",
-        "    return start_next_tool(state) if state.unanswered else all_answered(state)",
+        "agent.calls",
+        "    return (state, ()) if state.unanswered else all_answered(state)\n\n\ndef _refused",
         "    waits = state.unanswered and (state.tools_out or state.questions.size or not state.reports)\n"
-        "    return start_next_tool(state) if waits else all_answered(state)",
+        "    return (state, ()) if waits else all_answered(state)\n\n\ndef _refused",
     ),
     Mutant(
         "retries-are-free",

@@ -91,7 +91,7 @@ NEXT_MODEL: Final = (
     Mutant(
         "refusal-falls-back",
         "The next model is asked after a refusal although the fallback does not list refusals.",
-        "agent.decider",
+        "agent.failed_calls",
         "    if failure in kinds_of(state):",
         "    if state.fallback is not None:",
     ),

@@ -12,8 +12,8 @@ STEPS: Final = (
         "program-waits-for-all",
         "A program's next step waits until every open call has its answer, as a model's turn does.",
         "agent.program",
-        '    if state.phase != "acting" or not books.heard.size:\n',
-        '    if state.phase != "acting" or not books.heard.size or books.size:\n',
+        '    if state.phase != "acting" or not _books(state).heard.size:\n',
+        '    if state.phase != "acting" or not _books(state).heard.size or _books(state).size:\n',
     ),
     Mutant(
         "answers-dropped-while-a-step-is-out",

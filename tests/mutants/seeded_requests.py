@@ -16,8 +16,8 @@ NEW: Final = (
         "delegation-end-not-named",
         "A request does not name the end of a delegation.",
         "agent.decider",
-        "_answered(state, seq, end.call, text_json(text), is_error)",
-        "_answered(state, 0, end.call, text_json(text), is_error)",
+        "end.labels), seq, end.call, text_json(text), is_error)",
+        "end.labels), 0, end.call, text_json(text), is_error)",
     ),
     Mutant(
         "reply-not-named",

@@ -72,8 +72,8 @@ ROOMS: Final = (
         "room-of-the-end-forgotten",
         "An end does not state the room that its parent has for it.",
         "supervisor.ending",
-        "        delegation.room,\n    )",
-        "        0,\n    )",
+        "        delegation.room,\n        labels,\n    )",
+        "        0,\n        labels,\n    )",
     ),
 )
 

@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life, of_kind, profile_of
+from callboard.replay.testing.rules.rights_in_force import models_permitted, permitted
 
 
 class Depth(Invariant):
@@ -214,6 +215,8 @@ class Deserved(Invariant):
         children = 0 if life.profile.is_eager else self.ledger.children[life.address, body.turn]
         if children + count > life.most("max_children") or self._lacks_prices(body, life):
             return True
+        if self._is_forbidden(body, life):
+            return True
         if is_implicit:
             return False
         allowed = self.facts.profiles.keys() & set(life.profile.agents)
@@ -222,6 +225,19 @@ class Deserved(Invariant):
             or not allowed.issuperset(body.profiles)
             or life.begin.depth >= life.most("max_depth")
             or self.ledger.agents + count > life.most("max_agents")
+        )
+
+    def _is_forbidden(self, body: Delegate, life: Life) -> bool:
+        """Return whether permissions withhold one of the agents, or the model that it would begin with."""
+        rights, above = self.facts.rights, self.facts.model_below(life.address)
+        if body.implicit != NULL:
+            one = profile_of(bytes(body.implicit))
+            return not models_permitted(rights.of_child(life.address, one), one.own_model(above))
+        known = [self.facts.profiles[name][0] for name in body.profiles if name in self.facts.profiles]
+        return any(
+            not permitted(rights.of(life.address), "agents", one.name)
+            or not models_permitted(rights.of_child(life.address, one), one.own_model(above))
+            for one in known
         )
 
     def _lacks_prices(self, body: Delegate, life: Life) -> bool:

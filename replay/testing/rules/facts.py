@@ -43,6 +43,7 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.replay.testing.rules.rights_in_force import RightsInForce
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class Facts(msgspec.Struct, eq=False):
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
     tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
+    rights: RightsInForce = msgspec.field(default_factory=RightsInForce)
     host_tools: tuple[ToolSpec, ...] | None = None  # those of the host alone, from its next Begin on
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
     _waiting: dict[int, Call] = {}  # delegations that may begin later: a check runs, or they stand in line
@@ -261,6 +263,7 @@ class Facts(msgspec.Struct, eq=False):
         if event.recipient == SUPERVISOR:
             self._inbox.append(event)
         self.tools.hear(event)
+        self.rights.hear(event)
         told = _TOLD.get(type(event.body))
         if told is not None:
             told(self, event, event.body)

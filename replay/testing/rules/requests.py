@@ -29,6 +29,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
+from callboard.actors.protocol.refusals import NOT_CALLED
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
@@ -63,6 +64,7 @@ _OPENINGS: Final = (
     "Not run: one reply may make ",
     "Still running: ",
     "No background task ",
+    NOT_CALLED,
     prompts.UNUSABLE_TASK_WAIT,
     prompts.UNUSABLE_TASK_CANCEL,
 )

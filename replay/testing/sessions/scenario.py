@@ -16,10 +16,12 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.client_messages import RULES, Ask, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.failures import PASSING, FailureKind
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -31,7 +33,6 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import (
     Approval,
-    Effect,
     ModelSpec,
     OnFinish,
     Prices,
@@ -220,6 +221,7 @@ class Scenario:
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
     tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
     is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
+    permissions: Layers = ()  # of the session
     expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
 
     @cached_property
@@ -233,7 +235,16 @@ class Scenario:
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host, limited = self.profiles[0], tuple(self.capacity)
         model, state = host.model_below(self.model), tuple(self.state)
-        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited, state=state)
+        return SessionOpened(
+            RULES,
+            host.name,
+            raw,
+            model,
+            self.limits,
+            capacity=limited,
+            state=state,
+            permissions=self.permissions,
+        )
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:

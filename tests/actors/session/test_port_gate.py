@@ -3,6 +3,7 @@
 import pytest
 
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -22,7 +23,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import Effect, ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage
 from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_gate import PortGate

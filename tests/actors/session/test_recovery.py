@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Close, Resumed, SessionClosed
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, granted_by
 from callboard.actors.protocol.immutable import Json
@@ -27,7 +28,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.profiles import Effect, ModelSpec, Profile
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.port_actions import Start

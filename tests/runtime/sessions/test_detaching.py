@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionDetached, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
-from callboard.actors.protocol.profiles import Effect, ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.recording import Recording

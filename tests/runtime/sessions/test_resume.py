@@ -20,6 +20,7 @@ from callboard import (
     tool,
 )
 from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import (
     AgentsChanged,
     CorruptLog,
@@ -33,7 +34,6 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
-from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import step
 from callboard.replay.recording import Recording

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import ToolInterrupted
-from callboard.actors.protocol.profiles import Effect
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
