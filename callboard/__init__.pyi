@@ -66,7 +66,7 @@ from callboard.actors.session.contexts import ContextRequest as ContextRequest
 from callboard.actors.session.permissions import Permission as Permission
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
-from callboard.replay.recording import Verification as Verification
+from callboard.replay.verification import Verification as Verification
 from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer

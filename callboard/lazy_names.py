@@ -1,6 +1,6 @@
 """Public names that are loaded on first use (PEP 562), from one table.
 
-    _HOMES = {"runtime.agent": ("Agent",), "replay.recording": ("Recording", "Verification")}
+    _HOMES = {"runtime.agent": ("Agent",), "replay.recording": ("Recording",)}
     __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 Type checkers cannot read such a table. They read the stub beside it, which `python -m tools.public_names`

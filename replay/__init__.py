@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from callboard.replay.divergence import Divergence as Divergence
     from callboard.replay.exports.writing import EXPORTERS as EXPORTERS
     from callboard.replay.recording import Recording as Recording
-    from callboard.replay.recording import Verification as Verification
     from callboard.replay.recording import sessions as sessions
     from callboard.replay.search import Match as Match
     from callboard.replay.search import Query as Query
     from callboard.replay.steps import Step as Step
+    from callboard.replay.verification import Verification as Verification
     from callboard.replay.why import Why as Why
     from callboard.runtime.log.tree import Tree as Tree
 
@@ -46,7 +46,7 @@ _HOMES = {
     "SessionDiff": "replay.diff",
     "Step": "replay.steps",
     "Tree": "runtime.log.tree",
-    "Verification": "replay.recording",
+    "Verification": "replay.verification",
     "Why": "replay.why",
     "sessions": "replay.recording",
 }

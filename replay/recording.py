@@ -6,7 +6,6 @@ recording.verify().lines()
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
 from callboard.actors.protocol.codec import canonical
-from callboard.actors.protocol.errors import Diverged, SessionNotFound, UnknownName
+from callboard.actors.protocol.errors import SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
@@ -22,6 +21,7 @@ from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at
 from callboard.replay.search import Match, Query, search
+from callboard.replay.verification import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import open_reader
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from callboard.replay.changed.result import ChangedReplay
     from callboard.replay.diagnosis.finding import Finding
     from callboard.replay.diff import SessionDiff
-    from callboard.replay.divergence import Divergence
     from callboard.replay.grouping import Span
     from callboard.replay.rights import AgentRights
     from callboard.replay.sent_requests import SentRequest
@@ -49,36 +48,6 @@ if TYPE_CHECKING:
 # Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
 _FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The result of a verification: how much was checked, the head it holds for, the first divergence."""
-
-    session_id: str
-    events: int
-    decisions: int
-    head: Head
-    divergence: "Divergence | None"
-
-    @property
-    def is_ok(self) -> bool:
-        """Return whether the code does what the log says, to the byte."""
-        return self.divergence is None
-
-    def raise_if_diverged(self) -> None:
-        """Raise Diverged with the report, if there is a divergence."""
-        if self.divergence is not None:
-            raise Diverged("\n".join(self.lines()))
-
-    def lines(self) -> list[str]:
-        """Return the result as lines of text."""
-        if self.divergence is not None:
-            return [f"session {self.session_id}", *self.divergence.lines()]
-        return [
-            f"session {self.session_id}: {self.events} events, {self.decisions} decisions, "
-            f"all as recorded; head {self.head.seq}:{self.head.digest.hex()}"
-        ]
 
 
 class Recording(AbstractContextManager["Recording"]):

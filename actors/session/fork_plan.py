@@ -53,20 +53,25 @@ def plan(
     answered.
     """
     made = _made(session_id, events, changes)
-    first = min((one.replaces for one in made), default=len(events) + 1)
+    base = _checked_base(session_id, len(events), at, made)
+    last = len(events) if until is None else min(until, len(events))
+    return ForkPlan(base, recorded_answers(events, base, made, last), made, last)
+
+
+def _checked_base(session_id: str, length: int, at: int | None, made: Sequence[ForkChange]) -> int:
+    """Return the last shared event. length: of the origin, in events. Raises MisuseError."""
+    first = min((one.replaces for one in made), default=length + 1)
     base = first - 1 if at is None else at
-    if not 1 <= base <= len(events):
+    if not 1 <= base <= length:
         raise MisuseError(
-            f"session {session_id} has events 1 to {len(events)}; "
-            f"a fork begins behind one of them, not {base}"
+            f"session {session_id} has events 1 to {length}; a fork begins behind one of them, not {base}"
         )
     if first <= base:
         raise MisuseError(
             f"the answer to change first is event {first}, which a fork at {base} shares: fork at "
             f"{first - 1} or before"
         )
-    last = len(events) if until is None else min(until, len(events))
-    return ForkPlan(base, recorded_answers(events, base, made, last), made, last)
+    return base
 
 
 def planned_again(events: Sequence[Event], forked: Forked) -> RecordedAnswers:

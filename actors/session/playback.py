@@ -200,7 +200,9 @@ class Playback:
         body = request.body
         if not isinstance(body, CallTool) or body.effect == "read":
             return Work(request)
-        same = self.recorded.same_call(request)
+        return self._of_effect(request, self.recorded.same_call(request))
+
+    def _of_effect(self, request: Event, same: Reusable | None) -> "Refused | Asked | Work":
         match self.effects:
             case "recorded":
                 return Refused(not_run(request, same))

@@ -46,10 +46,14 @@ def _decisions(decisions: Sequence[DecisionDifference], *, is_full: bool) -> lis
     if not decisions:
         return [Text("every decision is as recorded")]
     lines = [Text("first decision that differs", style="bold"), *_decision(decisions[0])]
-    others = decisions[1:] if is_full else decisions[1 : 1 + _MORE]
-    lines += [Text("the first of other actors", style="bold")] * bool(others)
+    return lines + _others(decisions[1:], is_full=is_full)
+
+
+def _others(decisions: Sequence[DecisionDifference], *, is_full: bool) -> list[Text]:
+    others = decisions if is_full else decisions[:_MORE]
+    lines = [Text("the first of other actors", style="bold")] * bool(others)
     lines += [line for one in others for line in _decision(one)]
-    if (left := len(decisions) - 1 - len(others)) > 0:
+    if (left := len(decisions) - len(others)) > 0:
         lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
     return lines
 

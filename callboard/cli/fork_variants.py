@@ -1,6 +1,7 @@
 """`callboard fork --n`: several forks with the same changes, beside the session that was forked."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from callboard.actors.protocol.client_messages import AskEnded
@@ -37,14 +38,13 @@ class Variant(NamedTuple):
 
 def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
     """Return the figures of a session."""
-    paid, used, turns, end = billing(events), ZERO, 0, AskEnded("", "cancelled")
-    for event in events:
-        body = event.body
-        if isinstance(body, ModelReplied):
-            turns += body.status == "ok"
-            used = plus(used, body.usage or ZERO)
-        elif isinstance(body, AskEnded):
-            end = body
+    paid = billing(events)
+    bodies = [event.body for event in events]
+    replies = [body for body in bodies if isinstance(body, ModelReplied)]
+    turns = sum(reply.status == "ok" for reply in replies)
+    used = reduce(plus, (reply.usage or ZERO for reply in replies), ZERO)
+    ends = [body for body in bodies if isinstance(body, AskEnded)]
+    end = ends[-1] if ends else AskEnded("", "cancelled")
     figures = (turns, paid.called, paid.reused, used, paid.billed)
     return Variant(session_id, end.kind, end.text or bytes(end.value).decode(), *figures)
 

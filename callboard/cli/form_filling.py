@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from callboard.cli.output import talk
@@ -13,6 +14,10 @@ Ask: TypeAlias = Callable[[str, bool], Awaitable[str]]
 
 CHARS_MAX: Final = 400
 _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_NUMBERS: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
+    {"integer": (int,), "number": (int, float)}
+)
+"""The types of numbers of these kinds; a truth value is none."""
 _KEYS: Final = ("oneOf", "anyOf")
 
 
@@ -113,8 +118,6 @@ def _parsed(text: str, kind: str) -> object:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(f"{text!r:.40} is no {kind}") from None
-    if kind == "integer" and type(value) is not int:
-        raise ValueError(f"{text!r:.40} is no integer")
-    if kind == "number" and type(value) not in (int, float):
-        raise ValueError(f"{text!r:.40} is no number")
+    if type(value) not in _NUMBERS.get(kind, (type(value),)):
+        raise ValueError(f"{text!r:.40} is no {kind}")
     return value

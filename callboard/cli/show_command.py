@@ -250,10 +250,14 @@ def _emit_failures(failures: list[Failure]) -> None:
     more = f", the last {len(shown)} of them" if len(shown) < len(failures) else ""
     emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below{more}", style="bold")])
     for each in shown:
-        head = f"event {each.seq}: {each.address or 'nobody'}: {each.name}: {each.why}"
-        emit_lines([Text(safe_line(head, 1_000))])
-        if each.trace:
-            emit_lines([Text(indented(each.trace), style="dim")])
+        _emit_failure(each)
+
+
+def _emit_failure(failure: Failure) -> None:
+    head = f"event {failure.seq}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
+    emit_lines([Text(safe_line(head, 1_000))])
+    if failure.trace:
+        emit_lines([Text(indented(failure.trace), style="dim")])
 
 
 def _failure_json(failure: Failure) -> dict[str, object]:

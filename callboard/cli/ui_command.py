@@ -50,8 +50,12 @@ def ui(session: str, no_open: bool, beside: str, follow: bool, port: int, log: s
     if follow:
         _follow(session, port, log, is_opened=not no_open)
         return
-    path, link = _page(session, beside, log)
-    if not no_open and _opens(path, link):
+    _show(*_page(session, beside, log), is_opened=not no_open)
+
+
+def _show(path: Path, link: str, *, is_opened: bool) -> None:
+    """Open a page in the browser, or print its path."""
+    if is_opened and _opens(path, link):
         talk(f"opened {path}")
     else:
         emit(str(path))

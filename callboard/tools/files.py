@@ -152,10 +152,7 @@ READ_ONLY: Final = (read_file, list_dir, glob, grep)
 
 def _checked_count(path: str, found: Text, old_text: str, new_text: str, *, replace_all: bool) -> int:
     """Return the number of places to edit. Raises ToolError with the way to a better call."""
-    if not old_text:
-        raise ToolError("old_text is empty; use write_file to write a whole file")
-    if old_text == new_text:
-        raise ToolError("old_text and new_text are equal: nothing would change")
+    _refuse_no_edit(old_text, new_text)
     count = found.text.count(old_text)
     if not count:
         raise ToolError(
@@ -168,6 +165,14 @@ def _checked_count(path: str, found: Text, old_text: str, new_text: str, *, repl
             "you mean, or pass replace_all=true; nothing was changed"
         )
     return count
+
+
+def _refuse_no_edit(old_text: str, new_text: str) -> None:
+    """Refuse an edit that changes nothing. Raises ToolError."""
+    if not old_text:
+        raise ToolError("old_text is empty; use write_file to write a whole file")
+    if old_text == new_text:
+        raise ToolError("old_text and new_text are equal: nothing would change")
 
 
 def _hint(text: str, old_text: str) -> str:

@@ -111,7 +111,12 @@ class Following:
             self._is_in_doubt = True
         if isinstance(body, CallTool | CheckSchema | SetTimer):
             self._recorded[event.seq] = event
-        elif isinstance(body, Begin):
+        self._note_agents(event)
+
+    def _note_agents(self, event: Event) -> None:
+        """Keep who an agent is, and the tools of all agents."""
+        body = event.body
+        if isinstance(body, Begin):
             self.agents.add(event.recipient)
             self._models[event.recipient] = body.model
             self._profiles[event.recipient] = profile_name(body)

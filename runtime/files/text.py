@@ -37,14 +37,17 @@ def decoded(data: bytes, path: str) -> Text:
     bom, encoding = _mark(data)
     if not encoding.startswith("utf-16") and b"\0" in data[:_BINARY_IF_IN]:
         raise FileError(f"{shown(path)}: it is binary, {len(data):,} bytes", "binary")
-    raw = data[len(bom) :] if bom else data
+    text, is_exact = _text_in(data[len(bom) :] if bom else data, encoding)
+    found = Text(text, encoding, bom, "\n", is_exact)
+    return _with_line_ends(found) if "\r" in text else found
+
+
+def _text_in(raw: bytes, encoding: str) -> tuple[str, bool]:
+    """Return the text, and True if every byte of it could be decoded."""
     try:
-        text, is_exact = raw.decode(encoding), True
+        return raw.decode(encoding), True
     except UnicodeDecodeError:
-        text, is_exact = raw.decode(encoding, "replace"), False
-    if "\r" not in text:
-        return Text(text, encoding, bom, "\n", is_exact)
-    return _with_line_ends(Text(text, encoding, bom, "\n", is_exact))
+        return raw.decode(encoding, "replace"), False
 
 
 def _mark(data: bytes) -> tuple[bytes, str]:

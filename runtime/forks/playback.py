@@ -172,7 +172,7 @@ class LivePlayback(TimerPort):
     def _go_on(self) -> None:
         self._is_scheduled = False
         board = self._board
-        if board.error is not None or board.is_still or board.is_gated:
+        if board.error is not None or self._stands_still():
             return
         self._working = {seq for seq in self._working if board.gate.may_answer(seq)}
         self._clock.run(bool(self._working))
@@ -186,11 +186,18 @@ class LivePlayback(TimerPort):
         else:
             self._wait()
 
+    def _stands_still(self) -> bool:
+        return self._board.is_still or self._board.is_gated
+
+    def _miss(self, request: Event) -> None:
+        """Let a request without a recorded answer go to its port, if it may."""
+        if self._may_work(request, self.plan.unfound(request), partial(self.work, request)):
+            self.work(request)
+
     def _do(self, thing: Thing) -> None:
         match thing:
             case Missed(request):
-                if self._may_work(request, self.plan.unfound(request), partial(self.work, request)):
-                    self.work(request)
+                self._miss(request)
             case Give(request, answer, at):
                 self._clock.move_to(at)
                 self._board.answer(request, answer)

@@ -6,6 +6,7 @@ a process that resumes a session reads them from its log.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.kept_bodies import body_after, shortened
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.runtime.log.protocol import EventLog, event_of
+from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.secrets.registry import Secrets
 
 _PAGE = 1_000
@@ -43,15 +44,19 @@ class BodyKeeper:
         start = 1
         try:
             while rows := await self._log.read(self._session_id, start, _PAGE):
-                for row in rows:
-                    if row.body.startswith(_REPLY):
-                        body = event_of(self._session_id, row).body
-                        assert isinstance(body, ModelReplied)
-                        found[row.recipient] = body_after(found.get(row.recipient, b""), body)
+                self._take(rows, found)
                 start = rows[-1].seq + 1
         except CallboardError as error:
             logger.warning("the bodies that session %s kept cannot be read: %s", self._session_id, error)
         self._last = {address: body for address, body in found.items() if body}
+
+    def _take(self, rows: Iterable[Stored], found: dict[str, bytes]) -> None:
+        """Keep the last body of each agent whose replies are in these rows."""
+        for row in rows:
+            if row.body.startswith(_REPLY):
+                body = event_of(self._session_id, row).body
+                assert isinstance(body, ModelReplied)
+                found[row.recipient] = body_after(found.get(row.recipient, b""), body)
 
     def with_body(self, address: str, reply: ModelReplied, body: bytes, secrets: Secrets) -> ModelReplied:
         """Return an answer with the body of its request, without secrets."""
