@@ -60,6 +60,56 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
         "clock",
     ): "not a decider: it tells the driver of a fork when an answer came",
     (
+        "session/fork_plan.py",
+        "planned_again",
+        "clock",
+    ): "not a decider: the event to fork at is named `at`",
+    (
+        "session/recorded_answers.py",
+        "_changed_input",
+        "clock",
+    ): "not a decider: it posts an input again, with the time",
+    (
+        "session/playback.py",
+        "Repost.at",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback.arm",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback.next_due",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback._answers",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback._firings",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback._given",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "Playback._take_answers",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
+        "session/playback.py",
+        "_thing",
+        "clock",
+    ): "not a decider: a fork's clock follows the times of its origin",
+    (
         "session/permissions.py",
         "expires_at",
         "clock",

@@ -24,12 +24,14 @@ from callboard.runtime.models.addresses import endpoint_of
 
 T = TypeVar("T")
 
-PAGES: Final = ("text/html", "application/xhtml+xml")
-"""The content types of web pages, which no API answers with."""
-
 MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
 _USED_NOTHING: Final = frozenset({503, 529})
+
+
+def is_page(content_type: str) -> bool:
+    """Return True for the content type of a web page, which no API answers with."""
+    return content_type.partition(";")[0].strip().endswith(("/html", "/xhtml+xml"))
 
 
 class CallFailed(Exception):

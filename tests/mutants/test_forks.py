@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.effort import IS_CAMPAIGN
+from tests.effort import IS_CAMPAIGN, effort
 from tests.mutants.mutant import ROOT
 from tests.mutants.seeded_forks import FORKS, LOOK_UP
 
@@ -31,7 +31,7 @@ def test_every_mutant_of_forks_fits(mutant: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [one.name for one in LOOK_UP])
+@pytest.mark.parametrize("name", [one.name for one in LOOK_UP][: effort(suite=1, campaign=len(LOOK_UP))])
 def test_the_tests_of_forks_find_every_mutant_of_the_look_up(name: str) -> None:
     # Live sessions meet in another order each time, and some mutants matter in some orders only.
     assert any(is_found(name) for _ in range(TRIES))

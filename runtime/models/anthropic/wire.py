@@ -16,7 +16,7 @@ from callboard.actors.protocol.value_types import Sent
 from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import failure_of
-from callboard.runtime.models.failures import PAGES, CallFailed, broken_stream, garbage_answer
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, is_page
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.versions import made_by
@@ -48,7 +48,7 @@ async def exchange(
         # The answer decides, not the request: some proxies always stream, some never.
         if kind.startswith("text/event-stream"):
             answer = await _read_stream(response, on_text)
-        elif kind.startswith(PAGES):
+        elif is_page(kind):
             at = endpoint_of(str(response.request.url))
             raise garbage_answer(f"{at} answered with a web page: check base_url")
         else:

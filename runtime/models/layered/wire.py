@@ -15,9 +15,9 @@ import httpx2
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.failures import (
-    PAGES,
     CallFailed,
     garbage_answer,
+    is_page,
     network_failure,
     unconnected,
 )
@@ -162,7 +162,7 @@ async def _check(exchange: Exchange, response: httpx2.Response, is_stream: bool)
         return
     start = (await _beginning(response)).decode("utf-8", "replace").strip()
     what = f"the service answered with {kind}, not {wanted}: {start[:200]!r}"
-    if kind in PAGES:
+    if is_page(kind):
         what = f"{endpoint_of(str(response.request.url))} answered with a web page: check base_url"
     elif kind == "application/json":
         what = f"the service answered without a stream; pass stream=False: {start[:200]!r}"
