@@ -8,7 +8,7 @@
           InvalidSchema           an output schema, or a type, that cannot describe a report
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
         MissingFiles              the files of a recorded session, which the resuming program does not give
-        MissingProgram            a program at work at the event to fork at, which the given host does not have
+        MissingProgram            a program at work at the event to fork at, which the host does not have
         MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
         UnknownName               a missing agent, tool, model or session
