@@ -89,6 +89,8 @@ def main(spec: str) -> None:
     """Do the tasks on stdin with the agents that `module:agent` reaches."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # prints of the user's module must not stand between the lines
+    # A module that is changed twice in a second, with the same length, would be taken from its old bytecode.
+    sys.dont_write_bytecode = True
     sys.addaudithook(refuse_acts)
     try:
         host = load_agent(spec)
