@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from functools import partial
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import (
     RULES,
@@ -291,26 +293,10 @@ def continuation(
     state = tuple(key for key in now.state if key.name not in recorded.state)
     files = None if now.files == recorded.files else now.files
     more = tuple(layer for layer in now.permissions if layer not in recorded.permissions)
-    if not changes(recorded, now):
-        return Resumed(
-            RULES,
-            limits=limits,
-            extend_ms=extend_ms,
-            capacity=capacity,
-            reopens=reopens,
-            state=state,
-            files=files,
-            format=FORMAT,
-            permissions=more,
-        )
-    return Resumed(
+    same = Resumed(
         RULES,
-        now.host,
-        now.profiles,
-        now.model,
-        limits,
-        extend_ms,
-        from_next_ask=policy == "next_ask" and bool(recorded.running),
+        limits=limits,
+        extend_ms=extend_ms,
         capacity=capacity,
         reopens=reopens,
         state=state,
@@ -318,6 +304,10 @@ def continuation(
         format=FORMAT,
         permissions=more,
     )
+    if not changes(recorded, now):
+        return same
+    is_next = policy == "next_ask" and bool(recorded.running)
+    return replace(same, host=now.host, profiles=now.profiles, model=now.model, from_next_ask=is_next)
 
 
 def recover_session(

@@ -110,6 +110,7 @@ def test_a_loop_that_ends_takes_the_command_with_it(folder: int, tmp_path: Path)
 
     asyncio.run(main())
     block_until(lambda: not is_running(mark))
+    assert not is_running(mark)
 
 
 SLEEPER = """
@@ -127,8 +128,9 @@ def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int) -
     owner = subprocess.Popen([sys.executable, "-c", SLEEPER, mark])
     block_until(lambda: is_running(f"sleep\0{mark}"))
     owner.send_signal(number)
-    owner.wait()
+    assert owner.wait() == -number
     block_until(lambda: not is_running(f"sleep\0{mark}"))
+    assert not is_running(f"sleep\0{mark}")
 
 
 def test_without_its_guard_a_command_is_ended(folder: int, tmp_path: Path) -> None:
