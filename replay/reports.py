@@ -1,4 +1,4 @@
-"""What the sub-agents of a session reported, siblings side by side."""
+"""The reports of the sub-agents of a session, siblings side by side."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

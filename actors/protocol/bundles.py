@@ -28,7 +28,7 @@ from callboard.actors.protocol.immutable import Part, Value
 Names: TypeAlias = tuple[str, ...]
 
 UNTRUSTED: Final = "untrusted"
-"""The label of a result whose author nobody knows, such as a web page."""
+"""The label of results from unknown authors, such as web pages."""
 
 
 class Denied(Value, frozen=True):

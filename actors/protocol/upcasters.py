@@ -34,7 +34,7 @@ Upcaster: TypeAlias = Callable[[Fields], Fields]
 """Returns the fields of the next version, with its tag as `type`. Foreign JSON keeps its bytes."""
 
 UPCASTERS: dict[str, Upcaster] = {}
-"""By the tag of the old body. There is none: the format has not been frozen yet."""
+"""Tag of the old body -> its upcaster. Empty until the format is frozen."""
 
 STEPS_MAX: Final = 100
 """Upcasters for one body. A longer chain goes round in a circle."""

@@ -17,7 +17,7 @@ _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": Fals
 _NUMBERS: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
     {"integer": (int,), "number": (int, float)}
 )
-"""The types of numbers of these kinds; a truth value is none."""
+"""Kind of a field -> the Python types of its numbers. `bool` is not one of them."""
 _KEYS: Final = ("oneOf", "anyOf")
 
 

@@ -1,4 +1,4 @@
-"""The server of `callboard ui --follow`: one page on loopback, for whoever has its address.
+"""The server of `callboard ui --follow`: one page on loopback, opened by its address and token.
 
 The address holds a random token. A request with another Host or Origin is refused, so a page of another site
 cannot read this one, also if its name leads to 127.0.0.1. The only method is GET, and nothing is changed.

@@ -1,4 +1,4 @@
-"""Results of tools as lines of text, cut so that their last line says what is missing."""
+"""Format results of tools as lines of text. The last line says how much was cut."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -104,7 +104,7 @@ class Following:
             self._given(first)
 
     def _note(self, event: Event) -> None:
-        """Keep what is asked about a recorded event later."""
+        """Keep the parts of a recorded event that later questions need."""
         body = event.body
         self._is_closed = is_closed_after(body, was_closed=self._is_closed)
         if isinstance(body, AskEnded) and body.in_doubt:

@@ -1,4 +1,4 @@
-"""Permissions and labels: nothing widens on the way down, and no call passes a rule for what was read."""
+"""Rules of permissions and labels: rights only narrow, and label rules deny what they name."""
 
 from collections.abc import Sequence
 
