@@ -1,0 +1,94 @@
+"""`callboard report`: the use of tools in a session, by tool and by agent."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+from rich.text import Text
+
+from callboard.cli.formats import counted, tokens
+from callboard.cli.options import json_option, log_option, session_argument
+from callboard.cli.output import emit, emit_json, emit_lines, table
+from callboard.cli.recordings import open_at
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
+
+_HEADINGS: Final = ("CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95")
+_NAME_CHARS: Final = 24  # so that a row has at most 80 columns
+_MS: Final = 1_000
+
+
+@click.command("report")
+@session_argument
+@click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
+@log_option
+@json_option
+def report(session: str, at: int | None, log: str, as_json: bool) -> None:
+    """Show the calls, errors, tokens and times of tools, by tool and by agent.
+
+    ERRORS is the share of answered calls that failed, or whose effect is not known. HITS is the share of
+    calls that were answered with an earlier result, among those of tools that allow it. TOKENS~ is an
+    estimate of what the models read. The times are from a call to its answer: the mean, and the times that
+    half and 95 % of the calls do not exceed. --json has processor times and the tools' own metrics, too.
+
+    \b
+    Examples:
+      callboard report
+      callboard report 2026 --json | jq .by_tool
+    """
+    recording, upto = open_at(log, session, at, check=False)
+    recording.event(upto)  # raises for one that is not there
+    found = tool_usage(recording.events.upto(upto))._replace(at=upto)
+    if as_json:
+        emit_json({"session": recording.session_id, **_json(found)})
+        return
+    if not found.total.calls:
+        emit(f"no tool was called up to event {found.at:,}")
+        return
+    emit_lines(_table("TOOL", found.by_tool))
+    emit("")
+    emit_lines(_table("AGENT", found.by_agent))
+    emit_lines([Text(), Text(_sum(found))])
+
+
+def _table(heading: str, rows: Mapping[str, ToolFigures]) -> list[Text]:
+    cells = [(safe_line(name, _NAME_CHARS), *_cells(one)) for name, one in rows.items()]
+    return table(cells, (heading, *_HEADINGS), right=range(1, len(_HEADINGS) + 1))
+
+
+def _cells(one: ToolFigures) -> tuple[str, ...]:
+    times = [_time(value) for value in one.latency] if one.latency else ["-"] * len(Latency._fields)
+    rates = (_percent(one.error_rate), _percent(one.cache_hit_rate))
+    return (f"{one.calls:,}", *rates, tokens(one.tokens_out_estimated), *times)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _time(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < _MS else f"{ms / _MS:.1f} s"
+
+
+def _sum(found: ToolUsage) -> str:
+    total = found.total
+    parts = [counted(total.calls, "call"), f"{_percent(total.error_rate)} errors"]
+    parts += [f"{total.running:,} without an answer"] * bool(total.running)
+    parts += [f"{_percent(total.cache_hit_rate)} hits"] * (total.cache_hit_rate is not None)
+    parts.append(f"about {tokens(total.tokens_out_estimated)} tokens")
+    return f"up to event {found.at:,}: {', '.join(parts)}"
+
+
+def _json(found: ToolUsage) -> dict[str, object]:
+    return {
+        "at": found.at,
+        "total": _figures(found.total),
+        "by_tool": {name: _figures(one) for name, one in found.by_tool.items()},
+        "by_agent": {name: _figures(one) for name, one in found.by_agent.items()},
+    }
+
+
+def _figures(one: ToolFigures) -> dict[str, object]:
+    latency = one.latency._asdict() if one.latency else None
+    rates = {"error_rate": one.error_rate, "cache_hit_rate": one.cache_hit_rate}
+    return {**one._asdict(), **rates, "latency": latency}

@@ -1,0 +1,1 @@
+"""What tools return: one format for models, for programs and for people."""

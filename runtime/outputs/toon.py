@@ -1,0 +1,163 @@
+"""TOON, version 3 of its specification: JSON data as indented lines, in which a uniform table has one head.
+
+    users[2]{id,name}:
+      1,Ada
+      2,Linus
+
+The two Python libraries of this format follow a draft that nests heads, and fail a case of the published
+specification. `tests/data/toon` has its cases for encoders.
+
+Rules
+  - A list of objects with the same keys and no inner lists or objects is a table. A list of plain values is
+    one line. Every other list has a line for each item, behind a hyphen.
+  - A text is quoted if it could be read as anything else. A key is quoted unless it is a name.
+  - Keys are never folded, and no number has an exponent between 1e-6 and 1e21.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Final, TypeGuard
+
+from callboard.runtime.outputs.values import JsonValue, Plain, is_plain, is_record_list
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+# The specification asks for the first line only. Some readers also end a line at the marks of the second.
+_SPECIAL: Final = re.compile('[:"\\\\\\[\\]{}\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_ESCAPED: Final = re.compile('[\\\\"\x00-\x1f]')
+_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_WORDS: Final = frozenset({"true", "false", "null"})
+_LARGEST: Final = 1e21  # from here on a number may have an exponent
+_SMALLEST: Final = 1e-6
+
+
+def toon(value: JsonValue, *, delimiter: str = ",", indent: int = 2) -> str:
+    """Encode a value. delimiter: `,`, `|` or a tab. indent: spaces of a level.
+
+    >>> print(toon({"users": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Linus"}]}))
+    users[2]{id,name}:
+      1,Ada
+      2,Linus
+    """
+    writer = _Writer(delimiter)
+    lines = writer.root(value)
+    return "\n".join(f"{' ' * (indent * depth)}{text}" for depth, text in lines)
+
+
+Line = tuple[int, str]
+"""A line with its depth."""
+
+
+class _Writer:
+    """Writes the lines of a value, with one delimiter for all lists."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = delimiter
+        self._mark = "" if delimiter == "," else delimiter
+
+    def root(self, value: JsonValue) -> Iterable[Line]:
+        """Return the lines of a whole document."""
+        if isinstance(value, dict):
+            return self._fields(value, 0)
+        if isinstance(value, list):
+            return self._list("", value, 0) if value else [(0, "[]")]
+        return [(0, self._plain(value))]
+
+    def _fields(self, fields: dict[str, JsonValue], depth: int) -> Iterator[Line]:
+        for key, value in fields.items():
+            yield from self._field(_key(key), value, depth)
+
+    def _field(self, key: str, value: JsonValue, depth: int) -> Iterator[Line]:
+        if isinstance(value, dict):
+            yield depth, f"{key}:"
+            yield from self._fields(value, depth + 1)
+        elif isinstance(value, list):
+            yield from self._list(key, value, depth) if value else [(depth, f"{key}: []")]
+        else:
+            yield depth, f"{key}: {self._plain(value)}"
+
+    def _list(self, key: str, items: list[JsonValue], depth: int) -> Iterator[Line]:
+        """Yield the lines of a list. key: before its head; empty at the root."""
+        if is_record_list(items):
+            names = list(items[0])
+            fields = self._delimiter.join(map(_key, names))
+            yield depth, f"{key}{self._head(items)}{{{fields}}}:"
+            for row in items:
+                yield depth + 1, self._row([row[name] for name in names])
+        else:
+            yield from self._items(key, items, depth, depth + 1)
+
+    def _items(self, key: str, items: list[JsonValue], depth: int, inner: int) -> Iterator[Line]:
+        """Yield the lines of a list that is no table. inner: the depth of its items."""
+        if is_plain_list(items):
+            row = self._row(items)
+            yield depth, f"{key}{self._head(items)}:{' ' * bool(row)}{row}"
+            return
+        yield depth, f"{key}{self._head(items)}:"
+        for item in items:
+            yield from self._item(item, inner)
+
+    def _item(self, item: JsonValue, depth: int) -> Iterator[Line]:
+        if isinstance(item, list):  # a list in a list has no place for the names of a table
+            yield from self._items("- ", item, depth, depth + 1)
+        elif not isinstance(item, dict):
+            yield depth, f"- {self._plain(item)}"
+        elif not item:
+            yield depth, "-"
+        else:
+            # Its fields stand one level below the hyphen, and the first one on the line of the hyphen.
+            lines = self._fields(item, depth + 1)
+            yield depth, f"- {next(lines)[1]}"
+            yield from lines
+
+    def _head(self, items: Sequence[object]) -> str:
+        return f"[{len(items)}{self._mark}]"
+
+    def _row(self, values: Iterable[Plain]) -> str:
+        return self._delimiter.join(map(self._plain, values))
+
+    def _plain(self, value: Plain) -> str:
+        if value is None:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return self._text(value) if isinstance(value, str) else _number(value)
+
+    def _text(self, text: str) -> str:
+        is_bare = (
+            text
+            and text == text.strip()
+            and text[0] != "-"
+            and self._delimiter not in text
+            and text not in _WORDS
+            and not _SPECIAL.search(text)
+            and not _NUMBER.fullmatch(text)
+        )
+        return text if is_bare else _quoted(text)
+
+
+def is_plain_list(items: list[JsonValue]) -> TypeGuard[list[Plain]]:
+    """Return True if no item is a list or an object."""
+    return all(map(is_plain, items))
+
+
+def _key(name: str) -> str:
+    return name if _NAME.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    mark = found[0]
+    return _ESCAPES.get(mark) or f"\\u{ord(mark):04x}"
+
+
+def _number(number: float) -> str:
+    if isinstance(number, int):
+        return str(number)
+    if number == int(number) and abs(number) < _LARGEST:
+        return str(int(number))
+    return f"{Decimal(repr(number)):f}" if _SMALLEST <= abs(number) < _LARGEST else repr(number)

@@ -1,0 +1,35 @@
+import json
+
+from rich.cells import cell_len
+
+from tests.cli.conftest import Callboard
+
+
+def test_tools_and_agents_have_a_row_each(callboard: Callboard) -> None:
+    lines = callboard("report", "20250101").stdout.splitlines()
+    assert lines[0].split() == ["TOOL", "CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95"]
+    assert lines[1].split()[:2] == ["count_files", "1"]
+    assert lines[3].split()[0] == "AGENT"
+    assert lines[-1].startswith("up to event 28: 1 call, 0 % errors, about ")
+    assert all(cell_len(line) <= 80 for line in lines)
+
+
+def test_the_figures_are_there_for_programs(callboard: Callboard) -> None:
+    found = json.loads(callboard("report", "20250101", "--json").stdout)
+    assert found["at"] == 28
+    assert found["session"].startswith("20250101")
+    total = found["total"]
+    assert (total["calls"], total["errors"], total["error_rate"]) == (1, 0, 0.0)
+    assert total["cache_hit_rate"] is None
+    assert set(total["latency"]) == {"mean_ms", "p50_ms", "p95_ms"}
+    assert found["by_tool"]["count_files"] == total
+    assert sum(one["calls"] for one in found["by_agent"].values()) == 1
+
+
+def test_an_earlier_event_has_the_calls_up_to_it(callboard: Callboard) -> None:
+    assert callboard("report", "20250101", "--at", "1").stdout == "no tool was called up to event 1\n"
+    assert json.loads(callboard("report", "20250101", "--at", "1", "--json").stdout)["by_tool"] == {}
+
+
+def test_an_event_that_is_not_there(callboard: Callboard) -> None:
+    assert callboard("report", "20250101", "--at", "99").exit_code == 3
