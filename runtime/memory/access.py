@@ -1,0 +1,133 @@
+"""The access of one tool call to long-term memories: `ctx.memory`.
+
+Rules
+  - The names are bounded by the `memory` entry of the agent's bundles.
+  - `own` is the memory of the agent's profile, `agent:NAME` in bundles and commands. No agent reaches that of
+    another profile.
+  - An entry has the labels of its writer, and an agent that reads it has them then.
+  - An entry's id is made of the call's idempotency key, so that a call that runs twice remembers once.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX
+from callboard.actors.protocol.errors import MemoryFailed, MisuseError, ToolError
+from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.layers import Layers, refused_by
+from callboard.actors.protocol.refusals import denied
+from callboard.runtime.clock import now_ms
+from callboard.runtime.memory.protocol import (
+    HITS_MAX,
+    QUERY_CHARS_MAX,
+    SHARED,
+    TEXT_CHARS_MAX,
+    Memory,
+    MemoryEntry,
+)
+from callboard.runtime.sanitize import clean_text
+from callboard.runtime.secrets.redactor import Redactor
+
+OWN: Final = "own"
+"""The name by which an agent calls the memory of its profile."""
+
+_AGENT: Final = "agent:"
+
+
+def memory_of_agent(profile: str) -> str:
+    """Return the name of the memory that the agents of a profile have for themselves."""
+    return _AGENT + profile
+
+
+class MemoryAccess:
+    """The memories that one call may use.
+
+    store: of the runtime, None for none. profile, session_id, key: of the call; the key is its idempotency
+    key. rights: of the agent. labels: returns those of an entry that is written now. read: takes those of
+    entries that were read.
+    """
+
+    def __init__(
+        self,
+        store: Memory | None,
+        *,
+        profile: str,
+        session_id: str,
+        key: str,
+        rights: Layers,
+        redactor: Redactor,
+        labels: Callable[[], Labels],
+        read: Callable[[Labels], object],
+    ) -> None:
+        self._store, self._profile, self._session_id = store, profile, session_id
+        self._key, self._rights, self._redactor = key, rights, redactor
+        self._labels, self._read = labels, read
+        self._count = 0
+
+    def remember(self, text: str, *, memory: str = SHARED) -> str:
+        """Keep a text and return its id. Secrets of the runtime are kept as `[secret:NAME]`.
+
+        memory: a name, or `own`. Raises MemoryFailed for an empty or too long text, and if the memory cannot
+        be written; ToolError for a memory that the agent's permissions withhold.
+        """
+        store, name = self._place(memory)
+        text = self._redactor.text(clean_text(text)).strip()
+        if not 0 < len(text) <= TEXT_CHARS_MAX:
+            raise MemoryFailed(f"a text to remember has 1 to {TEXT_CHARS_MAX:,} characters", "too_large")
+        self._count += 1
+        made_of = "\n".join((name, self._key, str(self._count), text)).encode()
+        entry_id = hashlib.blake2b(made_of, digest_size=8).hexdigest()
+        entry = MemoryEntry(entry_id, text, self._labels(), self._profile, self._session_id, now_ms())
+        store.remember(name, entry)
+        return entry_id
+
+    def recall(self, query: str = "", *, memory: str = SHARED, limit: int = 10) -> list[MemoryEntry]:
+        """Return the entries that fit a query, best first; the newest ones for a query without words.
+
+        The agent of this call has the labels of all entries that are returned. limit: 1 to 50 entries.
+        Raises as `remember` does.
+        """
+        store, name = self._place(memory)
+        if len(query) > QUERY_CHARS_MAX or not 0 < limit <= HITS_MAX:
+            raise MemoryFailed(
+                f"a query has up to {QUERY_CHARS_MAX:,} characters, and limit is 1 to {HITS_MAX}", "too_large"
+            )
+        entries = _checked(store.recall(name, clean_text(query), limit))[:limit]
+        for entry in entries:
+            self._read(entry.labels)
+        return entries
+
+    def forget(self, entry_id: str, *, memory: str = SHARED) -> bool:
+        """Remove an entry. Return False for an unknown id. Raises as `remember` does."""
+        store, name = self._place(memory)
+        return bool(store.forget(name, clean_text(entry_id)))
+
+    def _place(self, memory: str) -> tuple[Memory, str]:
+        """Return the store and the full name of a memory that the agent may use."""
+        if self._store is None:
+            raise MisuseError(
+                "this session has no memory: pass Runtime(memory='memory.db'), or ToolContext(memories=...) "
+                "in a test"
+            )
+        name = memory_of_agent(self._profile) if memory == OWN else memory
+        if (
+            not 0 < len(name) <= NAME_CHARS_MAX
+            or not name.isprintable()
+            or name != name.strip()
+            or "*" in name
+        ):
+            raise ToolError(f"{memory[:80]!r} is no name of a memory; there are {SHARED!r} and {OWN!r}")
+        if name.startswith(_AGENT) and name != memory_of_agent(self._profile):
+            raise ToolError(f"memory {name!r} is that of another agent")
+        if by := refused_by(self._rights, "memory", name):
+            raise ToolError(denied("memory", name, by))
+        return self._store, name
+
+
+def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+    """Return what a store gave as a list. Raises MemoryFailed for anything but entries."""
+    entries = list(found)
+    if not all(isinstance(one, MemoryEntry) for one in entries):
+        raise MemoryFailed("the memory returned something else than entries", "failed")
+    return entries

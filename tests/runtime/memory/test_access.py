@@ -1,0 +1,143 @@
+"""`ctx.memory`: names, rights, labels, secrets and ids."""
+
+from pathlib import Path
+
+import pytest
+
+from callboard import (
+    Allowed,
+    Bundle,
+    Denied,
+    MemoryEntry,
+    MemoryFailed,
+    MisuseError,
+    SQLiteMemory,
+    ToolContext,
+    ToolError,
+)
+from callboard.actors.protocol.layers import Layers, added
+from callboard.runtime.memory.protocol import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
+from tests.runtime.memory.plain import PlainMemory
+
+
+def context(store: object, key: str = "k", profile: str = "reader", **more: object) -> ToolContext:
+    given = {"memories": store, "idempotency_key": key, "profile": profile, "session_id": "s1", **more}
+    return ToolContext(**given)  # type: ignore[arg-type]  # the fields of one call
+
+
+def layers(bundle: Bundle) -> Layers:
+    return added((), "agent host", bundle.own)
+
+
+def test_a_text_is_found_again_with_its_writer(tmp_path: Path) -> None:
+    store = SQLiteMemory(tmp_path / "m.db")
+    entry_id = context(store).memory.remember("  The tea is hot.\n")
+    (found,) = context(store, "other", "writer").memory.recall("tea")
+    assert (found.id, found.text, found.by, found.session_id) == (entry_id, "The tea is hot.", "reader", "s1")
+    assert found.at > 1_700_000_000_000
+    assert context(store).memory.forget(entry_id)
+    assert not context(store).memory.forget(entry_id)
+
+
+def test_a_call_that_runs_twice_remembers_once_each_of_its_texts() -> None:
+    store = PlainMemory()
+    for _ in range(2):
+        memory = context(store, "call-1").memory
+        assert memory.remember("same") != memory.remember("same")
+    context(store, "call-2").memory.remember("same")
+    assert len(store.entries["shared"]) == 3
+
+
+def test_own_is_the_memory_of_a_profile_and_no_other_agent_reaches_it() -> None:
+    store = PlainMemory()
+    context(store).memory.remember("mine", memory="own")
+    assert list(store.entries) == ["agent:reader"]
+    assert [one.text for one in context(store).memory.recall(memory="own")] == ["mine"]
+    assert [one.text for one in context(store).memory.recall(memory="agent:reader")] == ["mine"]
+    assert context(store, profile="writer").memory.recall(memory="own") == []
+    with pytest.raises(ToolError, match="'agent:reader' is that of another agent"):
+        context(store, profile="writer").memory.recall(memory="agent:reader")
+
+
+def test_bundles_bound_the_names() -> None:
+    store = PlainMemory()
+    only_own = layers(Bundle(do=Allowed(memory=("agent:*",))))
+    context(store, rights=only_own).memory.remember("mine", memory="own")
+    for use in ("remember", "recall", "forget"):
+        with pytest.raises(ToolError, match="memory 'shared' is denied by agent host"):
+            getattr(context(store, rights=only_own).memory, use)("text")
+    no_own = layers(Bundle(deny=Denied(memory=("agent:*",))))
+    with pytest.raises(ToolError, match="memory 'agent:reader' is denied"):
+        context(store, rights=no_own).memory.recall(memory="own")
+    assert list(store.entries) == ["agent:reader"]
+
+
+def test_an_entry_has_the_labels_of_its_writer_and_gives_them_to_its_reader() -> None:
+    store = PlainMemory()
+    writer = context(store, labels=("untrusted",), tool_labels=("mail",))
+    writer.label("secret")
+    writer.memory.remember("the tea is hot")
+    assert store.entries["shared"][0].labels == ("mail", "secret", "untrusted")
+
+    reader = context(store)
+    reader.memory.recall("coffee")
+    assert not reader.labels_stated
+    reader.memory.recall("tea")
+    assert reader.labels_stated == ("mail", "secret", "untrusted")
+    reader.memory.remember("it said that the tea is hot")  # written after it was read
+    assert store.entries["shared"][1].labels == ("mail", "secret", "untrusted")
+
+
+def test_a_secret_of_the_runtime_is_not_kept() -> None:
+    store = PlainMemory()
+    ctx = context(store, secrets={"DOOR": "open-sesame"})
+    ctx.memory.remember(f"say {ctx.secret('DOOR')}")
+    assert store.entries["shared"][0].text == "say [secret:DOOR]"
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "x" * (TEXT_CHARS_MAX + 1)])
+def test_texts_beyond_their_bounds_are_refused(text: str) -> None:
+    store = PlainMemory()
+    with pytest.raises(MemoryFailed, match="has 1 to 4,000 characters"):
+        context(store).memory.remember(text)
+    assert store.entries == {}
+
+
+def test_the_longest_text_and_odd_characters_are_kept(tmp_path: Path) -> None:
+    store = SQLiteMemory(tmp_path / "m.db")
+    context(store).memory.remember("x" * TEXT_CHARS_MAX)
+    context(store).memory.remember("nul \0 and \ud800")
+    assert [one.text for one in context(store).memory.recall("nul")] == ["nul \u2400 and \ufffd"]
+    assert context(store).memory.recall("\ud800\0") != []  # no word: the newest
+
+
+def test_queries_and_limits_beyond_their_bounds_are_refused() -> None:
+    for query, limit in (("x" * (QUERY_CHARS_MAX + 1), 10), ("x", 0), ("x", HITS_MAX + 1)):
+        with pytest.raises(MemoryFailed, match="limit is 1 to 50"):
+            context(PlainMemory()).memory.recall(query, limit=limit)
+
+
+@pytest.mark.parametrize("name", ["", " shared", "a*", "a\nb", "x" * 201])
+def test_a_name_that_no_bundle_could_hold_is_refused(name: str) -> None:
+    with pytest.raises(ToolError, match="is no name of a memory"):
+        context(PlainMemory()).memory.recall(memory=name)
+
+
+def test_without_a_memory_its_use_says_how_to_give_one() -> None:
+    with pytest.raises(MisuseError, match=r"Runtime\(memory='memory.db'\)"):
+        context(None).memory.recall("tea")
+
+
+def test_a_store_that_returns_too_much_is_cut_and_one_that_returns_junk_is_refused() -> None:
+    class Odd(PlainMemory):
+        def recall(self, memory: str, query: str, limit: int) -> list[MemoryEntry]:
+            return [MemoryEntry("1", "a"), MemoryEntry("2", "b", ("secret",)), *junk]
+
+    junk: list[MemoryEntry] = []
+    store = Odd()
+    ctx = context(store)
+    assert [one.id for one in ctx.memory.recall(limit=1)] == ["1"]
+    assert ctx.labels_stated == ()
+    junk.append("no entry")  # type: ignore[arg-type]  # a store of a user may return anything
+    with pytest.raises(MemoryFailed, match="something else than entries"):
+        context(store).memory.recall()

@@ -1,0 +1,179 @@
+"""The embedded memory: equal to a plain one, whatever is done with it, by one process or by several."""
+
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard import MemoryEntry, MemoryFailed, MisuseError, SQLiteMemory
+from callboard.runtime.memory.protocol import HITS_MAX, Memory
+from tests.effort import effort
+from tests.pages import ROOT
+from tests.runtime.memory.plain import PlainMemory
+
+NAMES = st.sampled_from(["shared", "agent:reader", 'a "b" _1'])
+WORDS = st.sampled_from(
+    ["the", "wall", "Zürich", "长城很长", "城", "很长", "AND", '"', "*", "_1", "", "NEAR("]
+)
+TEXTS = st.lists(WORDS, max_size=5).map(" ".join)
+STEPS = st.one_of(
+    st.tuples(st.just("remember"), NAMES, TEXTS, st.integers(0, 12)),
+    st.tuples(st.just("recall"), NAMES, TEXTS, st.integers(1, 4)),
+    st.tuples(st.just("forget"), NAMES, st.just(""), st.integers(0, 12)),
+)
+
+
+def entry(number: int, text: str) -> MemoryEntry:
+    return MemoryEntry(f"id{number}", text or "-", ("secret",) if number % 2 else (), "reader", "s1", number)
+
+
+def found(memory: SQLiteMemory, query: str = "", name: str = "shared", limit: int = 10) -> list[str]:
+    return [one.text for one in memory.recall(name, query, limit)]
+
+
+def fill(memory: SQLiteMemory, stored: list[int]) -> None:
+    for number in range(100):
+        memory.remember("shared", entry(number, f"word{number} " * 400))
+        stored.append(number)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> SQLiteMemory:
+    return SQLiteMemory(tmp_path / "memory.db", wait_s=0.05)
+
+
+@settings(max_examples=effort(12, 400), deadline=None)
+@given(st.lists(STEPS, min_size=8, max_size=20))
+def test_it_does_what_a_plain_memory_does(steps: list[tuple[str, str, str, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        embedded, plain = SQLiteMemory(Path(folder) / "m.db"), PlainMemory()
+        for what, name, text, number in steps:
+            results: list[object] = []
+            for store in (embedded, plain):
+                assert isinstance(store, Memory)
+                if what == "remember":
+                    results.append(store.remember(name, entry(number, text)))
+                elif what == "recall":
+                    results.append(list(store.recall(name, text, number)))
+                else:
+                    results.append(store.forget(name, f"id{number}"))
+            assert results[0] == results[1], (what, name, text, number)
+        assert embedded.sizes() == {name: len(held) for name, held in plain.entries.items() if held}
+
+
+def test_words_of_two_chinese_characters_are_found_and_single_ones(memory: SQLiteMemory) -> None:
+    for number, text in enumerate(["我们去了北京大学", "黑猫在家", "The Great Wall"]):
+        memory.remember("shared", entry(number, text))
+    assert found(memory, "北京") == ["我们去了北京大学"]
+    assert found(memory, "猫") == found(memory, "家") == ["黑猫在家"]
+    assert found(memory, "狗 great") == ["The Great Wall"]
+    assert found(memory, "京北") == []
+
+
+def test_a_rare_word_counts_more_and_the_newer_of_equal_entries_is_first(memory: SQLiteMemory) -> None:
+    for number, text in enumerate(["tea is hot", "ink is blue", "ink is red", *["it is so"] * 5]):
+        memory.remember("shared", entry(number, text))
+    assert found(memory, "is tea") == ["tea is hot"]  # the others have less than a third of its rank
+    assert found(memory, "is ink") == ["ink is red", "ink is blue"]
+    assert found(memory, "", limit=1) == found(memory, "...", limit=1) == ["it is so"]
+
+
+def test_another_memory_of_the_file_changes_no_rank(memory: SQLiteMemory) -> None:
+    for number, text in enumerate(["tea is hot", "ink is blue", "it is so"]):
+        memory.remember("shared", entry(number, text))
+    before = found(memory, "is tea ink")
+    for number in range(30):
+        memory.remember("agent:x", entry(number, "tea tea ink is"))
+    assert found(memory, "is tea ink") == before
+
+
+def test_an_entry_is_kept_whole_and_once(memory: SQLiteMemory) -> None:
+    first = MemoryEntry("id1", "the key\nis 7", ("secret", "untrusted"), "reader", "s1", 12)
+    memory.remember("shared", first)
+    memory.remember("shared", MemoryEntry("id1", "something else"))
+    assert memory.recall("shared", "key", 5) == [first]
+    assert memory.recall("shared", "else", 5) == []
+    assert memory.forget("shared", "id1")
+    assert not memory.forget("shared", "id1")
+    assert found(memory, "key") == []
+
+
+def test_limits_hold_for_entries_bytes_and_hits(tmp_path: Path) -> None:
+    small = SQLiteMemory(tmp_path / "small.db", entries_max=2)
+    for number in range(2):
+        small.remember("shared", entry(number, "text"))
+    with pytest.raises(MemoryFailed, match="has 2 entries, which is its limit; forget one first") as full:
+        small.remember("shared", entry(2, "text"))
+    assert full.value.reason == "full"
+    small.remember("shared", entry(1, "text"))  # again: it is there
+    small.remember("other", entry(2, "text"))  # each memory has its own number
+    assert small.recall("shared", "text", 0) == small.recall("shared", "text", -1) == []
+    assert len(small.recall("shared", "text", HITS_MAX + 1)) == 2
+
+
+def test_a_full_file_or_disk_stores_nothing_and_stays_readable(tmp_path: Path) -> None:
+    bounded = SQLiteMemory(tmp_path / "full.db", bytes_max=120_000)
+    stored: list[int] = []
+    with pytest.raises(MemoryFailed, match="is full; nothing was stored") as full:
+        fill(bounded, stored)
+    assert full.value.reason == "full"
+    assert 2 < len(stored) < 100
+    assert bounded.sizes() == {"shared": len(stored)}
+    assert len(found(bounded, "word1")) == 1
+    assert bounded.forget("shared", "id1")
+
+
+@pytest.mark.parametrize("path", ["", ":memory:", "a\0b"])
+def test_a_path_that_is_no_file_is_refused(path: str) -> None:
+    with pytest.raises(MisuseError, match="a memory is kept in a file"):
+        SQLiteMemory(path)
+
+
+def test_bounds_that_cannot_work_are_refused(tmp_path: Path) -> None:
+    for bounds in ({"entries_max": 0}, {"bytes_max": 0}):
+        with pytest.raises(MisuseError, match="at least 1"):
+            SQLiteMemory(tmp_path / "m.db", **bounds)
+    with pytest.raises(MisuseError, match="not negative"):
+        SQLiteMemory(tmp_path / "m.db", wait_s=-1)
+
+
+WRITER = """
+import sys
+from callboard import MemoryEntry, SQLiteMemory
+
+path, name, count = sys.argv[1:]
+memory = SQLiteMemory(path, wait_s=30)
+for number in range(int(count)):
+    memory.remember("shared", MemoryEntry(f"{name}{number}", f"from {name} fact{number}"))
+    assert len(memory.recall("shared", f"{name} fact{number}", 1)) == 1
+    if number % 3 == 0:
+        assert memory.forget("shared", f"{name}{number}")
+"""
+
+
+@pytest.mark.slow
+def test_processes_write_one_file_at_once_and_lose_nothing(tmp_path: Path) -> None:
+    path, count = tmp_path / "shared.db", effort(12, 200)
+    with ExitStack() as running:
+        writers = [
+            running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", WRITER, str(path), name, str(count)],
+                    cwd=ROOT,
+                    stderr=subprocess.PIPE,
+                )
+            )
+            for name in ("ann", "bob", "cy")
+        ]
+        said = [writer.communicate(timeout=60)[1].decode() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0], said
+    kept = [number for number in range(count) if number % 3]
+    memory = SQLiteMemory(path)
+    assert memory.sizes() == {"shared": 3 * len(kept)}
+    for name in ("ann", "bob", "cy"):
+        assert {one.id for one in memory.recall("shared", name, 50)} <= {f"{name}{n}" for n in kept}
