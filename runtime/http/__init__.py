@@ -1,0 +1,1 @@
+"""HTTP for tools: `ctx.http`, within the hosts of the agent's bundles."""
