@@ -1,0 +1,91 @@
+"""The blocks that a file is read into, and the regulation that they are put together to."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Break:
+    """A page mark. number: the page it names; None without one. is_text: it stood as text on the page."""
+
+    number: int | None
+    is_text: bool = False
+
+
+@dataclass
+class Para:
+    """A paragraph. level: of a heading, 0 for none. anchor: its id, the target of links."""
+
+    text: str
+    level: int = 0
+    anchor: str = ""
+
+
+@dataclass
+class Grid:
+    """A table as it stands on one page. header: the number of header rows."""
+
+    rows: list[list[str]]
+    header: int = 1
+    caption: str = ""
+
+
+Block = Break | Para | Grid
+
+
+@dataclass
+class Section:
+    """A chapter, section, article, annex or schedule."""
+
+    kind: str
+    number: str
+    title: str
+    level: int
+    page: int
+    page_end: int = 0
+    parent: str = ""
+    text: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """Return the name of the section: its number, with the kind where that is not plain."""
+        return self.number if self.kind == "section" else f"{self.kind} {self.number}"
+
+
+@dataclass
+class Note:
+    """A note of a table, or of a page. table: its number; empty for none. mark: the id of links to it."""
+
+    label: str
+    text: str
+    page: int
+    table: str = ""
+    section: str = ""
+    mark: str = ""
+
+
+@dataclass
+class Table:
+    """A table, put together over its pages. marks: (row, column, label) of the cells with a note."""
+
+    number: str
+    caption: str
+    page: int
+    page_end: int
+    section: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[Note] = field(default_factory=list)
+    marks: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+@dataclass
+class Regulation:
+    """One regulation, as it is indexed. links: (kind, number) of the source, its page, text, kind, number."""
+
+    id: str
+    title: str
+    source: str
+    pages: dict[int, str] = field(default_factory=dict)
+    sections: list[Section] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)

@@ -1,0 +1,109 @@
+"""The import of a folder. It finds the regulations and their encodings, and lists the files left out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from regreader.blocks import Regulation
+from regreader.html_reader import read_html
+from regreader.lines import read_lines
+from regreader.pages import mark_pages, paged
+from regreader.structure import regulation_of
+
+SUFFIXES: Final = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "text",
+    ".text": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
+FILE_BYTES_MAX: Final = 10_000_000
+FOLDER_BYTES_MAX: Final = 50_000_000
+_BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
+
+
+@dataclass
+class Skipped:
+    """A file that was not imported, and the reason."""
+
+    path: str
+    reason: str
+
+
+def read_folder(folder: Path) -> Iterator[Regulation | Skipped]:
+    """Read the regulations of a folder, one file each, in the order of their names."""
+    total = 0
+    taken: set[str] = set()
+    for path in sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith(".")):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix.lower() not in SUFFIXES:
+            yield Skipped(name, "not a Markdown, text or HTML file")
+            continue
+        size = path.stat().st_size
+        if size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
+            yield Skipped(
+                name, f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
+            )
+            continue
+        total += size
+        found = read_file(path, _free_id(path.stem, taken), name)
+        taken.add(found.id if isinstance(found, Regulation) else "")
+        yield found
+
+
+def read_file(path: Path, reg_id: str, name: str = "") -> Regulation | Skipped:
+    """Read one regulation."""
+    try:
+        text = decoded(path.read_bytes())
+    except OSError as error:
+        return Skipped(name or path.name, f"unreadable: {error.strerror}")
+    if text is None:
+        return Skipped(name or path.name, "binary, or in an unknown encoding: save it as UTF-8")
+    if not text.strip():
+        return Skipped(name or path.name, "empty")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    form = SUFFIXES[path.suffix.lower()]
+    if form == "html":
+        blocks = read_html(text)
+        found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        title = " ".join(found[1].split()) if found else reg_id
+    else:
+        matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
+        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
+        title = found[1] if found else reg_id
+        blocks = read_lines(mark_pages(text[matter.end() :] if matter else text), form == "markdown")
+    return regulation_of(reg_id, title, name or path.name, paged(blocks))
+
+
+def decoded(data: bytes) -> str | None:
+    """Return the text of a file in UTF-8, UTF-16 or GB 18030; None for a binary one.
+
+    A few broken characters become U+FFFD.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return data.decode("utf-16")
+        except UnicodeDecodeError:
+            return None
+    if b"\x00" in data[:8192]:
+        return None
+    text = data.decode("utf-8-sig", errors="replace")
+    if text.count("\ufffd") > _BROKEN_MAX * len(text):
+        try:
+            text = data.decode("gb18030")
+        except UnicodeDecodeError:
+            return None
+    controls = sum(char < " " and char not in "\n\r\t\f" for char in text[:8192])
+    return text if controls * 20 <= min(len(text), 8192) else None
+
+
+def _free_id(stem: str, taken: set[str]) -> str:
+    name = re.sub(r"[^\w.-]+", "-", stem).strip("-") or "regulation"
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    return found

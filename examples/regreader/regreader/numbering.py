@@ -1,0 +1,246 @@
+"""Headings, captions, notes and references: how they are numbered in Chinese and English."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from regreader.words import CJK, half_width, numeral
+
+_HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
+_TABLE_NUMBER: Final = r"(?:[A-Z][-.–]?)?\d+(?:[-.–]\d+)*(?:[a-z](?![a-z]))?"
+_KINDS: Final = {
+    "chapter": "chapter", "part": "part", "title": "part", "article": "article", "section": "section",
+    "annex": "annex", "appendix": "annex", "schedule": "schedule", "clause": "section", "rule": "article",
+    "regulation": "article", "subsection": "section", "paragraph": "section",
+    "章": "chapter", "编": "part", "节": "section", "条": "article", "附录": "annex", "附件": "annex", "附表": "schedule",
+}  # fmt: skip
+_WORDED: Final = re.compile(
+    r"(?P<word>chapter|part|article|section|annex|appendix|schedule|rule|clause)\s+(?P<number>[IVXLC]+\b|[A-Z]\b(?:\.\d+)*|\d+(?:\.\d+)*)"
+    r"(?:\s*[.:—–-]+\s*|\s+|$)(?P<title>.*)", re.IGNORECASE,
+)  # fmt: skip
+_HAN_WORDED: Final = re.compile(
+    rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])\s*[：:]?\s*(?P<title>.*)"
+)
+_HAN_ANNEX: Final = re.compile(
+    rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z]|{_HAN_NUMERAL})(?![-.\d])\s*[：:]?\s*(?P<title>.*)"
+)
+_NUMBERED: Final = re.compile(
+    rf"(?:§+\s*|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
+)
+_CAPTION: Final = re.compile(
+    rf"(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_CONTINUED: Final = re.compile(
+    r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|续表?)\s*[)）\]]?", re.IGNORECASE
+)
+_NOTE: Final = re.compile(
+    r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)",
+    re.IGNORECASE,
+)
+_ITEM: Final = re.compile(
+    r"(?P<label>[*†‡§¶#]{1,4}|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
+)
+_SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
+_END: Final = ".。;；!！?？,，:："
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The number and title of a heading. is_clause: its text follows on the same line."""
+
+    kind: str
+    number: str
+    title: str
+    is_clause: bool = False
+
+
+def heading_of(text: str, level: int) -> Heading | None:
+    """Return the heading in a paragraph, as its numbering says; None for other text.
+
+    level: of a marked heading; 0 if only its words tell. Whether the number fits the ones before it is for
+    the caller to check.
+    """
+    for pattern in (_WORDED, _HAN_WORDED, _HAN_ANNEX):
+        found = pattern.fullmatch(text)
+        if found and (level or _is_titled(found["word"], found["title"])):
+            kind = "section" if "." in found["number"] else _KINDS[found["word"].lower()]
+            is_clause = (
+                not level and kind == "article" and found["title"][-1:] in _END and bool(found["title"])
+            )
+            return Heading(
+                kind, numeral(found["number"], kind == "annex"), plain_title(found["title"]), is_clause
+            )
+    if level and (listed := re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)", text)):
+        return Heading("chapter", numeral(listed[1]), listed[2])
+    found = _NUMBERED.fullmatch(text)
+    if found is None:
+        return None
+    number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
+    title, depth = found["title"].strip(), number.count(".") + 1
+    is_clause = not level and (title[-1] in _END or len(title) > 90)
+    if depth == 1 and not level and (is_clause or len(title) > 80):
+        return None  # an item of a list
+    return Heading("section", number, title, is_clause)
+
+
+def plain_title(text: str) -> str:
+    """Return the title of an annex without words such as "(informative)" before it."""
+    return re.sub(
+        r"^\s*[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]\s*", "", text, flags=re.IGNORECASE
+    ).strip()
+
+
+def _is_titled(word: str, title: str) -> bool:
+    """Return False for a sentence that begins with a reference, such as "Section 5.2 applies to ..."."""
+    if word == "条":
+        return True
+    if title[:1].islower() and title[:1].isascii():
+        return False
+    is_sentence = (title[-1:] in _END and bool(title)) or len(title) > 90
+    return not is_sentence or _KINDS[word.lower()] in ("article", "section")
+
+
+def caption_of(text: str) -> tuple[str, str, bool] | None:
+    """Return number, title and "is continued" of a caption; None for other text."""
+    found = _CAPTION.fullmatch(text)
+    if found is None or len(found["rest"]) > 160:
+        return None
+    rest = found["rest"].strip()
+    has_mark = _CONTINUED.search(rest) if len(rest) < 200 else None
+    is_continued = bool(found["cont"]) or bool(
+        has_mark and (has_mark.start() == 0 or has_mark.end() == len(rest))
+    )
+    if is_continued:
+        rest = _CONTINUED.sub("", rest)
+    return table_id(found["number"]), without_unit(rest).strip(" :：.—–-"), is_continued
+
+
+def without_unit(text: str) -> str:
+    """Return a title without the unit behind it."""
+    return re.sub(r"[\s(（]*(?:单位|units?)\s*[:：].*$", "", text, flags=re.IGNORECASE)
+
+
+def table_id(text: str) -> str:
+    """Return the number of a table, from a number or a text such as "Table 6-2" or "表6-2"."""
+    found = re.search(_TABLE_NUMBER, half_width(text), re.IGNORECASE)
+    return found.group().replace("–", "-") if found else text.strip()
+
+
+def same_number(text: str) -> str:
+    """Return the form in which numbers of tables are compared: 6-2 and 6.2 are one table."""
+    return table_id(text).replace("-", ".").upper()
+
+
+def label_of(text: str) -> str:
+    """Return the label of a note, from "Note 1", "注1", "1)", "¹" or "①"."""
+    text = half_width(text).strip().strip("\ue000\ue001").translate(_SUPER)
+    text = "".join(str(ord(char) - 0x245F) if "①" <= char <= "⑳" else char for char in text)
+    text = re.sub(r"^(?:table\b|表).*?(?=note|注)", "", text, flags=re.IGNORECASE)
+    text = re.sub(r"^(?:notes?|footnotes?|注释?|备注|脚注)\s*", "", text, flags=re.IGNORECASE)
+    return text.strip(" ()（）[]【】.:：、^").lower() or "note"
+
+
+def notes_of(
+    text: str, is_known: Callable[[str], bool] = lambda label: False
+) -> list[tuple[str, str]] | None:
+    """Return the notes in a paragraph under a table, as (label, text); None for a paragraph that is no note.
+
+    is_known: tells if a bare number or letter is the label of a note here, and not an item of a list.
+    """
+    several = re.split(r"\s*[;；]?\s*(?=(?:\bNotes?\s*|注\s*)\d{1,2}\s*[:：.])", text, flags=re.IGNORECASE)
+    if len(several := [one for one in several if one]) > 1 and _NOTE.fullmatch(several[0]):
+        return [note for one in several for note in notes_of(one) or ()]
+    found = _NOTE.fullmatch(text)
+    if found:
+        if found["label"]:
+            return [(label_of(found["label"]), found["text"].strip())]
+        if not found["text"]:
+            return []
+        return _items(found["text"]) or [("note", found["text"].strip())]
+    if re.fullmatch(r"(?:Notes?|注释?|备注)\s*[:：]?", text, re.IGNORECASE):
+        return []
+    item = _ITEM.fullmatch(text)
+    if item is None:
+        return None
+    label = label_of(item["label"])
+    is_sign = not item["label"].strip("()（）.、:：").isalnum() or item["label"][0] in "①②③④⑤⑥⑦⑧⑨¹²³⁴⁵⁶⁷⁸⁹"
+    return [(label, item["text"].strip())] if is_sign or is_known(label) else None
+
+
+def _items(text: str) -> list[tuple[str, str]]:
+    """Split "1. one; 2. two" or "①one②two", if its numbers count from 1 up."""
+    text = re.sub("[①-⑳]", lambda found: f" {label_of(found.group())}) ", text)
+    parts = re.split(r"(?:^|(?<=[\s;；。.]))(\d{1,2})[.)、．）]\s*", text.strip())
+    labels, texts = parts[1::2], parts[2::2]
+    if labels != [str(number) for number in range(1, len(labels) + 1)] or parts[0].strip():
+        return []
+    return [(label, one.strip(" ;；")) for label, one in zip(labels, texts, strict=True)]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target of a reference. note: its label, for a note of a table."""
+
+    kind: str
+    number: str
+    note: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return the name of the target."""
+        name = self.number if self.kind == "section" else f"{self.kind} {self.number}"
+        return f"{name} note {self.note}" if self.note else name
+
+
+_N: Final = r"\d+(?:\.\d+)*"
+_REFERENCES: Final = [
+    (re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE), "table"),
+    (re.compile(rf"(?:tables?|tab\.|表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
+    (re.compile(rf"第?\s*(?P<number>(?:[A-Z]\.)?{_N})\s*[条节款](?!\d)"), "section"),
+    (re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL})\s*(?P<word>[章编节条])"), ""),
+    (re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL})"), ""),
+    (re.compile(rf"(?P<word>chapters?|parts?|articles?|annex|appendix|schedules?|rules?)\s+(?P<number>[IVXLC]+\b|[A-Z](?:\.\d+)*\b|{_N})", re.IGNORECASE), ""),
+    (re.compile(rf"(?:§+\s*|\b(?:sub-?sections?|sections?|sect?\.|clauses?|paragraphs?|para\.)\s*)(?P<number>(?:[A-Z]\.)?{_N})", re.IGNORECASE), "section"),
+    (re.compile(r"(?:\bsee(?:\s+also)?\s+|\baccording\s+to\s+|\brefer\s+to\s+|\bin\s+accordance\s+with\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE), "section"),
+]  # fmt: skip
+
+
+_FURTHER: Final = re.compile(
+    r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])",
+    re.IGNORECASE,
+)
+
+
+def references_in(text: str) -> list[tuple[str, Target]]:
+    """Return the references in a text, with their words, in their order."""
+    text = half_width(text)
+    taken: list[tuple[int, int]] = []
+    found: list[tuple[int, str, Target]] = []
+    for pattern, kind in _REFERENCES:
+        for match in pattern.finditer(text):
+            if any(match.start() < end and start < match.end() for start, end in taken):
+                continue
+            target = _target(match, kind)
+            found.append((match.start(), match.group().strip(), target))
+            end = match.end()
+            while (more := _FURTHER.match(text, end)) and target.kind in ("section", "table"):
+                found.append((more.start(1), more[1], Target(target.kind, more[1].replace("–", "-"))))
+                end = more.end()
+            taken.append((match.start(), end))
+    return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
+
+
+def _target(match: re.Match[str], kind: str) -> Target:
+    groups = match.groupdict()
+    if kind == "table":
+        note = groups.get("note")
+        return Target("table", table_id(groups["table"]), label_of(note) if note else "")
+    number = groups["number"]
+    if kind == "section":
+        return Target("section", number)
+    kind = _KINDS[groups["word"].lower().removesuffix("s")]
+    if kind == "annex" and "." in number:
+        return Target("section", number)
+    return Target(kind, numeral(number, kind == "annex"))

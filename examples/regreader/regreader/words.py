@@ -1,0 +1,98 @@
+"""Letters and numerals: full-width forms, Chinese numerals, bigrams, and words of a search."""
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+CJK: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_HAN: Final = re.compile(f"[{CJK}]")
+_FULL: Final = {ord(char) + 0xFEE0: char for char in string.digits + string.ascii_letters + "*"}
+_POINT: Final = re.compile(r"(?<=[0-9A-Za-z])[．](?=[0-9A-Za-z])")
+_DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
+_TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
+_CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+STOP: Final = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
+    "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
+    "of", "on", "one", "or", "our", "shall", "should", "tell", "than", "that", "the", "their", "there",
+    "these", "they", "this", "to", "under", "was", "we", "what", "when", "where", "which", "who",
+    "why", "will", "with", "would", "you", "your", "any", "long", "many", "often",
+})  # fmt: skip
+STOP_HAN: Final = re.compile(
+    "的|了|吗|呢|(?<![但凡])是|(?<![存现])在|应(?![急用力对变])|(?<![温])和|(?<![参])与|或|什么|多少|多久|多高|多大|多长|哪些|哪个|哪|"
+    "怎么|如何|请问|有关|关于|规定|要求|是否|最高|最低|最大|最小|最多|最少|允许|可以|到|几"
+)
+
+
+def half_width(text: str) -> str:
+    """Return a text with full-width digits and letters, and points and dashes between them, as ASCII."""
+    text = text.translate(_FULL).replace("\u00a0", " ").replace("\u3000", " ")
+    return _DASH.sub("-", _POINT.sub(".", text))
+
+
+def has_han(text: str) -> bool:
+    """Return True if a text has a Chinese character."""
+    return _HAN.search(text) is not None
+
+
+def numeral(text: str, has_letters: bool = False) -> str:
+    """Return a Chinese, Roman or Arabic numeral in Arabic digits; another text as it is, in capitals.
+
+    has_letters: single letters are letters here, as those of annexes, and no Roman numerals.
+    """
+    text = text.strip()
+    if text.isdigit():
+        return str(int(text))
+    if text and all(char in _CHINESE or char in "十百" for char in text):
+        return str(_chinese(text))
+    upper = text.upper()
+    is_roman = bool(upper) and all(char in _ROMAN for char in upper) and (len(upper) > 1 or upper in "IVX")
+    return str(_roman(upper)) if is_roman and not (has_letters and len(upper) == 1) else upper
+
+
+def _chinese(text: str) -> int:
+    total = digit = 0
+    for char in text:
+        if char in "十百":
+            total += (digit or 1) * (10 if char == "十" else 100)
+            digit = 0
+        else:
+            digit = digit * 10 + _CHINESE[char]
+    return total + digit
+
+
+def _roman(text: str) -> int:
+    values = [_ROMAN[char] for char in text]
+    return sum(-one if one < max(values[at:]) else one for at, one in enumerate(values))
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text in small letters: Latin ones as they are, Chinese as overlapping bigrams."""
+    found: list[str] = []
+    for token in _TOKEN.findall(unicodedata.normalize("NFC", half_width(text)).casefold()):
+        found += _bigrams(token) if has_han(token) else [_stem(token)]
+    return found
+
+
+def query_terms(text: str) -> list[str]:
+    """Return the words of a question that name its subject, each once."""
+    plain = STOP_HAN.sub(" ", half_width(text))
+    return list(dict.fromkeys(term for term in terms(plain) if term not in STOP))
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    yield from ([run] if len(run) == 1 else (run[at : at + 2] for at in range(len(run) - 1)))
+
+
+def _stem(word: str) -> str:
+    """Cut the endings that the forms of one English word differ in."""
+    if not word.isascii() or not word.isalpha() or len(word) < 4:
+        return word
+    for end in ("ies", "ing", "ed", "es", "s"):
+        if word.endswith(end) and len(word) - len(end) >= 3 and not word.endswith("ss"):
+            cut = word[: -len(end)]
+            return cut + "y" if end == "ies" else cut.removesuffix("e")
+    return word.removesuffix("e")

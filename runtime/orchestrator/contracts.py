@@ -1,0 +1,157 @@
+"""The values that an orchestrator and its specialists exchange, all of them plain JSON.
+
+    question -> QueryIntent -> SpecialistContext -> SpecialistResult -> OrchestratorResult
+
+A specialist reads its `SpecialistContext` as JSON in its prompt, and reports a `SpecialistResult`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.usage import Usage
+
+
+class QueryIntent(msgspec.Struct, frozen=True, gc=True):
+    """The meaning of a question, as far as routing needs it.
+
+    primary, secondary: capabilities that the question asks for; "" and () for none.
+    requires_multi_hop: one specialist's finding is the next one's question.
+    hints: values that the question names, such as {"table": ["6-2"]}.
+    """
+
+    primary: str = ""
+    secondary: tuple[str, ...] = ()
+    requires_multi_hop: bool = False
+    hints: dict[str, list[str]] = {}
+
+
+class ToolUse(msgspec.Struct, frozen=True, gc=True):
+    """A tool call behind an answer: the tool's name and its arguments."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
+    """The report of a specialist.
+
+    success: it has an answer. content: the answer in words. sources: places that prove it, one text each.
+    tool_calls: those that found it. error: why there is no answer. confidence: from 0 to 1.
+    data: values for programs. The orchestrator reads two keys of it: `cells`, a list of
+        {"table", "row", "column", "value"} in which it looks for conflicts, and `open`, a list of questions
+        that the answer leaves open.
+    """
+
+    success: bool
+    content: str = ""
+    sources: tuple[str, ...] = ()
+    tool_calls: tuple[ToolUse, ...] = ()
+    data: dict[str, Any] = {}
+    error: str = ""
+    confidence: float = 0.0
+
+
+class Finding(msgspec.Struct, frozen=True, gc=True):
+    """The result of a specialist that was asked. specialist: its name. kind: the end of its delegation."""
+
+    specialist: str
+    result: SpecialistResult
+    kind: str = "reported"
+
+
+class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
+    """The input of a specialist.
+
+    query: the question. scope: names within which it may search; () for all. hints: as of `QueryIntent`.
+    max_iterations: the model calls that it may make. found: the findings of specialists before it.
+    """
+
+    query: str
+    scope: tuple[str, ...] = ()
+    hints: dict[str, list[str]] = {}
+    max_iterations: int = 0
+    found: tuple[Finding, ...] = ()
+
+    def prompt(self) -> str:
+        """Return the context as JSON, the prompt of a specialist."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_prompt(cls, prompt: str) -> "SpecialistContext":
+        """Read a prompt; another text is a query without scope and hints."""
+        try:
+            return msgspec.json.decode(prompt, type=cls)
+        except msgspec.DecodeError:
+            return cls(prompt)
+
+
+class Conflict(msgspec.Struct, frozen=True, gc=True):
+    """Two values for one table cell. values: by the name of the specialist that found each."""
+
+    table: str
+    row: str
+    column: str
+    values: dict[str, str]
+
+
+class Missing(msgspec.Struct, frozen=True, gc=True):
+    """A specialist without an answer, and the reason."""
+
+    specialist: str
+    reason: str
+
+
+class OrchestratorUsage(msgspec.Struct, frozen=True, gc=True):
+    """The usage of an orchestrated question: in all, and by the name of the specialist."""
+
+    total: Usage = Usage()
+    specialists: dict[str, Usage] = {}
+
+
+class OrchestratorResult(msgspec.Struct, frozen=True, gc=True):
+    """The merged answer.
+
+    success: at least one specialist answered. content: the answers, and a last line that names the missing
+        ones. data: `specialists` (the data of each), `intent`, `route` (those asked, in order), `missing`.
+    confidence: the highest of the answers; with conflicts, the lowest. usage: filled in by
+        `Orchestrator.result`, because no agent knows the usage of others while it runs.
+    """
+
+    success: bool
+    content: str = ""
+    sources: tuple[str, ...] = ()
+    tool_calls: tuple[ToolUse, ...] = ()
+    data: dict[str, Any] = {}
+    error: str = ""
+    confidence: float = 0.0
+    conflicts: tuple[Conflict, ...] = ()
+    usage: OrchestratorUsage = OrchestratorUsage()
+
+
+class Question(msgspec.Struct, frozen=True, gc=True, forbid_unknown_fields=True):
+    """The prompt of an orchestrator, if it has more than a question: a scope, as of `SpecialistContext`."""
+
+    query: str
+    scope: tuple[str, ...] = ()
+
+    def prompt(self) -> str:
+        """Return the prompt: the question itself without a scope, else JSON."""
+        return msgspec.json.encode(self).decode() if self.scope else self.query
+
+    @classmethod
+    def from_prompt(cls, prompt: str) -> "Question":
+        """Read a prompt; any text that is no such JSON is a question."""
+        try:
+            return msgspec.json.decode(prompt, type=cls)
+        except msgspec.DecodeError:
+            return cls(prompt)
+
+
+def known_names(what: str, names: Sequence[str], known: Mapping[str, object]) -> None:
+    """Raise MisuseError for a name that is not known. what: its use, for the error."""
+    for name in names:
+        if name not in known:
+            raise MisuseError(f"{what} names {name!r}; there are {', '.join(sorted(known)) or 'none'}")

@@ -1,0 +1,158 @@
+"""The orchestrator: a program that asks specialists, one after the other or side by side."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.usage import Usage, plus
+from callboard.runtime.orchestrator.aggregation import Aggregator
+from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
+from callboard.runtime.orchestrator.contracts import (
+    Finding,
+    OrchestratorResult,
+    OrchestratorUsage,
+    QueryIntent,
+    Question,
+    SpecialistContext,
+    SpecialistResult,
+)
+from callboard.runtime.orchestrator.routing import Router, open_questions
+from callboard.runtime.orchestrator.specialists import Registry, Specialist
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import Program
+from callboard.runtime.sessions.outcome import Outcome
+
+Mode: TypeAlias = Literal["sequential", "parallel"]
+Analyzer: TypeAlias = Callable[[str], QueryIntent] | ModelAnalyzer
+Merge: TypeAlias = Callable[[Sequence[Finding]], OrchestratorResult]
+
+
+class Orchestrator(Program[OrchestratorResult]):
+    """A host or sub-agent without a model: it analyses a question, routes it, and merges the answers.
+
+    specialists: a `Registry`, or a list of them, as they are now.
+    analyzer: a `QueryAnalyzer`, any function of the question that returns a `QueryIntent`, or a
+        `ModelAnalyzer`; by default the specialists' keywords.
+    router: a `Router`. aggregator: an `Aggregator`, or any function of the findings.
+    mode: "sequential" asks one specialist after the other, each with the findings so far, until the question
+        is answered or the router's cap is reached; "parallel" asks all that fit at once.
+    timeout_s: seconds that one specialist may take; None for no limit.
+    name, description, limits: of the agent.
+
+    Its result is an `OrchestratorResult`. Its prompt is the question, or a `Question` as JSON for one with a
+    scope. A specialist that fails is a finding without an answer, and the merged answer says so.
+    Raises InvalidAgent for specialists or a mode that cannot work.
+    """
+
+    def __init__(
+        self,
+        specialists: Registry | Iterable[Specialist],
+        *,
+        analyzer: Analyzer | None = None,
+        router: Router | None = None,
+        aggregator: Merge | None = None,
+        mode: Mode = "sequential",
+        timeout_s: float | None = None,
+        name: str = "orchestrator",
+        description: str = "Asks specialists, and merges their answers.",
+        limits: Limits | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise InvalidAgent(f'orchestrator {name!r}: mode is "sequential" or "parallel", not {mode!r:.40}')
+        self.registry = Registry(specialists)
+        self.enabled = self.registry.enabled()
+        self.analyzer = analyzer or _keyword_analyzer(self.enabled)
+        self.router = router or Router()
+        self.aggregator = aggregator or Aggregator()
+        self.mode, self.timeout_s = mode, timeout_s
+        self._agents = {one.name: one.agent() for one in self.enabled}
+        super().__init__(
+            self._run, name, description=description, agents=list(self._agents.values()), limits=limits
+        )
+
+    def result(self, outcome: Outcome[object]) -> OrchestratorResult:
+        """Return the result of an ask of this orchestrator as a host, with the usage of its specialists.
+
+        Raises OutcomeError for an ask without a result.
+        """
+        merged = msgspec.convert(outcome.unwrap(), OrchestratorResult)
+        spent: dict[str, Usage] = {}
+        for one in outcome.delegations:
+            if one.parent == HOST and one.profile in self._agents:
+                spent[one.profile] = plus(spent.get(one.profile, Usage()), one.usage)
+        return replace(merged, usage=OrchestratorUsage(outcome.usage, spent))
+
+    async def _run(self, ctx: ProgramContext, prompt: str) -> OrchestratorResult:
+        asked = Question.from_prompt(prompt)
+        if not self.enabled:
+            why = "is enabled" if len(self.registry) else "is registered"
+            return OrchestratorResult(False, error=f"no specialist {why}; add one to the registry")
+        intent = await intent_of(self.analyzer, ctx, asked.query)
+        names = self.router.select(asked.query, intent, self.enabled)
+        ask = self._in_parallel if self.mode == "parallel" else self._in_sequence
+        found = await ask(ctx, asked, intent, names)
+        merged = self.aggregator(found)
+        more = {"intent": msgspec.to_builtins(intent), "route": [one.specialist for one in found]}
+        return replace(merged, data={**merged.data, **more})
+
+    async def _in_parallel(
+        self, ctx: ProgramContext, asked: Question, intent: QueryIntent, names: Sequence[str]
+    ) -> list[Finding]:
+        return await asyncio.gather(
+            *(self._ask(ctx, name, self._context(asked, intent, name)) for name in names)
+        )
+
+    async def _in_sequence(
+        self, ctx: ProgramContext, asked: Question, intent: QueryIntent, names: Sequence[str]
+    ) -> list[Finding]:
+        found: list[Finding] = []
+        line = list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))
+        while line and len(found) < self.router.max_hops:
+            name = line.pop(0)
+            context = self._context(asked, intent, name, tuple(found))
+            found.append(await self._ask(ctx, name, context))
+            if self.router.answered(intent, found):
+                break
+            if intent.requires_multi_hop and (left := open_questions(found[-1])):
+                asked = replace(asked, query=left[0])
+                line = [*self.router.select(left[0], intent, self.enabled)]
+        return found
+
+    def _context(
+        self, asked: Question, intent: QueryIntent, name: str, found: tuple[Finding, ...] = ()
+    ) -> SpecialistContext:
+        calls_max = self.registry.get(name).max_iterations if name in self.registry else 0
+        return SpecialistContext(asked.query, asked.scope, intent.hints, calls_max, found)
+
+    async def _ask(self, ctx: ProgramContext, name: str, context: SpecialistContext) -> Finding:
+        """Return the finding of a specialist; one without an answer for each way in which it can fail."""
+        if name not in self._agents:
+            why = "is disabled" if name in self.registry else "does not exist"
+            return _no_answer(name, "unavailable", f"the router selected {name!r}, which {why}")
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                result = await ctx.delegate(self._agents[name], context.prompt(), schema=SpecialistResult)
+        except DelegationFailed as error:
+            return _no_answer(name, error.kind, f"{error.kind}: {error.text}" if error.text else error.kind)
+        except TimeoutError:
+            return _no_answer(name, "cancelled", f"no answer within {self.timeout_s:g} s")
+        return Finding(name, result)
+
+
+def _no_answer(name: str, kind: str, error: str) -> Finding:
+    return Finding(name, SpecialistResult(False, error=error), kind)
+
+
+def _keyword_analyzer(specialists: Sequence[Specialist]) -> QueryAnalyzer:
+    """Return an analyser for the capabilities of specialists, by their keywords."""
+    intents: dict[str, list[str]] = {}
+    for one in specialists:
+        for capability in one.capabilities:
+            intents.setdefault(capability, []).extend(one.keywords)
+    return QueryAnalyzer(intents)

@@ -1,0 +1,113 @@
+"""Specialists: small agents with few tools, and the registry that holds them."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.limits import Limits
+from callboard.runtime.agent import Agent
+from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.orchestrator.contracts import SpecialistContext, SpecialistResult, known_names
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import Program
+from callboard.runtime.tools.tool import Tool
+
+SpecialistPolicy: TypeAlias = Callable[[ProgramContext, SpecialistContext], Awaitable[SpecialistResult]]
+"""A program that drives a specialist without a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialist:
+    """An agent for one kind of question, with a small context of its own.
+
+    name, description, instructions, tools, model: as of an `Agent`. capabilities: the intents it serves.
+    keywords: words of questions that are for it. priority: the higher one comes first among equals.
+    enabled: False leaves it out of every route. max_iterations: its model calls.
+    policy: an async function of a `ProgramContext` and a `SpecialistContext` that stands for its model.
+    """
+
+    name: str
+    description: str = ""
+    tools: tuple[Tool, ...] = ()
+    instructions: str = ""
+    capabilities: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    priority: int = 0
+    enabled: bool = True
+    max_iterations: int = 6
+    model: ModelChoice | str | None = None
+    policy: SpecialistPolicy | None = None
+
+    def agent(self) -> Agent:
+        """Make the agent, or the program if a policy drives it. Raises InvalidAgent as `Agent` does."""
+        if self.policy is not None:
+            return Program(
+                _program_of(self.policy),
+                self.name,
+                description=self.description,
+                schema=SpecialistResult,
+                tools=self.tools,
+            )
+        return Agent(
+            self.name,
+            description=self.description,
+            instructions=self.instructions,
+            tools=self.tools,
+            output_schema=SpecialistResult,
+            limits=Limits(max_iterations=self.max_iterations),
+            model=self.model,
+        )
+
+
+def _program_of(
+    policy: SpecialistPolicy,
+) -> Callable[[ProgramContext, str], Coroutine[Any, Any, SpecialistResult]]:
+    async def run(ctx: ProgramContext, prompt: str) -> SpecialistResult:
+        return await policy(ctx, SpecialistContext.from_prompt(prompt))
+
+    return run
+
+
+class Registry:
+    """The specialists of an orchestrator, by name, in the order of their addition.
+
+    >>> registry = Registry([Specialist("tables", capabilities=("table",))])
+    >>> registry.add(Specialist("old", enabled=False))
+    >>> ", ".join(one.name for one in registry.enabled())
+    'tables'
+    """
+
+    def __init__(self, specialists: Iterable[Specialist] = ()) -> None:
+        self._found: dict[str, Specialist] = {}
+        for one in specialists:
+            self.add(one)
+
+    def __iter__(self) -> Iterator[Specialist]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def add(self, specialist: Specialist) -> None:
+        """Add a specialist. Raises InvalidAgent for a second one of the same name."""
+        if specialist.name in self._found:
+            raise InvalidAgent(f"specialist {specialist.name!r} is registered already; give one another name")
+        self._found[specialist.name] = specialist
+
+    def get(self, name: str) -> Specialist:
+        """Return a specialist. Raises MisuseError, with the names there are."""
+        known_names("get()", [name], self._found)
+        return self._found[name]
+
+    def enabled(self) -> tuple[Specialist, ...]:
+        """Return the specialists that are enabled."""
+        return tuple(one for one in self if one.enabled)
+
+    def by_capability(self, capability: str) -> tuple[Specialist, ...]:
+        """Return the enabled specialists that have a capability, the highest priority first."""
+        found = [one for one in self.enabled() if capability in one.capabilities]
+        return tuple(sorted(found, key=lambda one: -one.priority))

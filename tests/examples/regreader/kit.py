@@ -1,0 +1,33 @@
+"""Regulations of tests: a file's text, imported into an index in memory."""
+
+from pathlib import Path
+
+from regreader.blocks import Regulation
+from regreader.importing import Skipped, read_file
+from regreader.index import Index
+from regreader.tools import Tools
+
+
+def read(folder: Path, name: str, text: str) -> Regulation:
+    """Read a file of this name and text."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    found = read_file(path, path.stem)
+    assert not isinstance(found, Skipped), found.reason
+    return found
+
+
+def tools_of(*regulations: Regulation) -> Tools:
+    """Return the tools over an index of these regulations."""
+    index = Index(":memory:")
+    for one in regulations:
+        index.put(one)
+    return Tools(index)
+
+
+def sections(one: Regulation) -> list[tuple[str, str, int]]:
+    return [(section.id, section.title, section.page) for section in one.sections if section.kind != "front"]
+
+
+def notes(one: Regulation, table: int = 0) -> list[tuple[str, str]]:
+    return [(note.label, note.text) for note in one.tables[table].notes]

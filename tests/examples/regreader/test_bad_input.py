@@ -1,0 +1,120 @@
+"""Folders and regulations that are not as they should be."""
+
+from pathlib import Path
+
+import pytest
+from regreader.blocks import Regulation
+from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, read_folder
+from regreader.tools import ToolFailure
+
+from tests.examples.regreader.kit import notes, read, tools_of
+
+
+def reasons(folder: Path) -> dict[str, str]:
+    return {one.path: one.reason for one in read_folder(folder) if isinstance(one, Skipped)}
+
+
+def test_binary_empty_and_unknown_files_are_skipped_with_their_reasons(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"\x89PNG\x00\x01\x02")
+    (tmp_path / "b.txt").write_text(" \n")
+    (tmp_path / "c.pdf").write_bytes(b"%PDF")
+    (tmp_path / "d.txt").write_bytes(bytes(range(1, 32)) * 40)
+    (tmp_path / ".hidden.md").write_text("# x")
+    found = reasons(tmp_path)
+    assert found.keys() == {"a.md", "b.txt", "c.pdf", "d.txt"}
+    assert found["a.md"].startswith("binary")
+    assert found["b.txt"] == "empty"
+    assert found["c.pdf"] == "not a Markdown, text or HTML file"
+    assert found["d.txt"].startswith("binary")
+
+
+def test_100_mb_of_text_are_left_out_and_the_rest_is_imported(tmp_path: Path) -> None:
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(100_000_000)
+    (tmp_path / "small.md").write_text("## 1 One\n\nText.\n")
+    assert reasons(tmp_path) == {
+        "huge.txt": f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders 50,000,000"
+    }
+    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["small"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "gbk", "utf-16"])
+def test_chinese_encodings_are_read(encoding: str) -> None:
+    text = "第一条 为了保障安全，制定本规程。\n" * 3
+    assert decoded(text.encode(encoding)) == text
+
+
+def test_a_broken_character_breaks_no_more_than_itself() -> None:
+    text = "第一条 为了保障安全，制定本规程。\n" * 30
+    data = text.encode()
+    found = decoded(data[:300] + b"\xff" + data[300:])
+    assert found is not None
+    assert found.replace("\ufffd", "") == text
+
+
+def test_two_files_of_one_name_get_ids_of_their_own(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x y.md").write_text("## 1 One\n")
+    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["x-y", "x-y-2"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "#", "|", "|-|", "+--+", "Table 1", "注1：", "<table>", "\f\f", "<!--", "§", "—" * 5]
+)
+@pytest.mark.parametrize("suffix", ["md", "txt", "html"])
+def test_scraps_are_imported_without_an_error(tmp_path: Path, text: str, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    path.write_text(text)
+    assert len(list(read_folder(tmp_path))) == 1
+
+
+CIRCLE = """
+## 1 One
+
+1.1 See 1.2.
+
+1.2 See 1.3 and 9.9.
+
+1.3 See section 1.1.
+
+1.4 See 1.1.
+
+1.5 See 1.5.
+"""
+
+
+def test_circular_and_dangling_references_are_said_to_be_so(tmp_path: Path) -> None:
+    tools = tools_of(read(tmp_path, "x.md", CIRCLE))
+    found = tools.resolve_reference("x", "1.2")
+    assert (found["status"], found["chain"]) == ("circular", ["1.2", "1.3", "1.1", "1.2"])
+    assert [link["target"] for link in found["references"]] == ["1.3", None]
+    assert tools.resolve_reference("x", "9.9")["status"] == "dangling"
+    leading = tools.resolve_reference("x", "1.4")  # leads into the circle, and is not on it
+    assert (leading["status"], leading["chain"]) == ("resolved", ["1.4", "1.1", "1.2", "1.3"])
+    assert tools.resolve_reference("x", "1.5")["status"] == "resolved"
+
+
+def test_a_table_without_notes_and_a_note_without_a_table(tmp_path: Path) -> None:
+    text = "## 1 One\n\nNote 1: Alone.\n\nTable 1-1 Plain\n\n| A | B |\n|---|---|\n| x | 1 |\n\nText.\n"
+    one = read(tmp_path, "x.md", text)
+    tools = tools_of(one)
+    assert notes(one) == []
+    assert tools.get_table_by_id("x", "1-1")["notes"] == []
+    found = tools.lookup_annotation("x", "1")
+    assert (found["text"], found["table_id"], found["section"]) == ("Alone.", "", "1")
+    with pytest.raises(ToolFailure, match="table 1-1 has no note '1'"):
+        tools.lookup_annotation("x", "1", "1-1")
+
+
+def test_a_table_without_a_caption_has_a_name(tmp_path: Path) -> None:
+    tools = tools_of(read(tmp_path, "x.md", "## 1 One\n\n| A | B |\n|---|---|\n| x | 1 |\n"))
+    assert tools.get_table_by_id("x", "unnumbered-1")["rows"] == [["x", "1"]]
+
+
+def test_a_caption_without_a_table_is_text(tmp_path: Path) -> None:
+    one = read(
+        tmp_path, "x.md", "## 1 One\n\nTable 3-1 Lost\n\nThe table was lost in a fire, as one can read.\n"
+    )
+    assert one.tables == []
+    assert one.sections[0].text[0][1] == "Table 3-1 Lost"

@@ -1,0 +1,261 @@
+"""Cases of layouts: page marks, tables, merged cells, notes, numbering."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.examples.regreader.kit import notes, read, sections, tools_of
+
+TABLE = "| Item | Max |\n|---|---|\n| A | 1 |\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Page 1", "Page 2"),
+        ("— 1 —", "— 2 —"),
+        ("- 1 -", "- 2 -"),
+        ("Page 1 of 2", "Page 2 of 2"),
+        ("*Page 1*", "*Page 2*"),
+        ("Code of X | Page 1", "Code of X | Page 2"),
+        ("第1页", "第2页"),
+        ("第 １ 页 共 2 页", "第 ２ 页 共 2 页"),
+        ("1 / 2", "2 / 2"),
+        ("[Page 1]", "[Page 2]"),
+        ("<!-- page 1 -->", "<!-- page 2 -->"),
+    ],
+)
+def test_a_footer_ends_its_page(tmp_path: Path, first: str, second: str) -> None:
+    one = read(tmp_path, "x.md", f"## 1 One\n\nalpha\n\n{first}\n\n## 2 Two\n\nbeta\n\n{second}\n")
+    assert sections(one) == [("1", "One", 1), ("2", "Two", 2)]
+    assert {page: text.split()[-1] for page, text in one.pages.items()} == {1: "alpha", 2: "beta"}
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        '<div class="page-break"></div>',
+        '<hr class="pagebreak">',
+        '<p style="page-break-after: always">&nbsp;</p>',
+        '<span epub:type="pagebreak" title="2"></span>',
+        '<div class="page-break">Page 2</div>',
+        "<mbp:pagebreak/>",
+        "<!-- page 2 -->",
+        '<a id="page-2"></a>',
+        '<div style="page-break-before: always"></div>',
+    ],
+)
+def test_a_page_break_element_begins_a_page(tmp_path: Path, mark: str) -> None:
+    one = read(tmp_path, "x.html", f"<h2>1 One</h2><p>alpha</p>{mark}<h2>2 Two</h2><p>beta</p>")
+    assert sections(one) == [("1", "One", 1), ("2", "Two", 2)]
+
+
+@pytest.mark.parametrize(
+    ("head", "numbers"),
+    [
+        ("Rules of X      {}", [1, 2, 3]),
+        ("{} · Rules of X", [1, 2, 3]),
+        ("Rules of X, 2020", [1, 2, 3]),
+        ("规程　　　第{}页", [1, 2, 3]),
+    ],
+)
+def test_running_heads_of_form_feeds_are_no_text(tmp_path: Path, head: str, numbers: list[int]) -> None:
+    pages = [f"{head.format(at)}\n\n{at} Title {at}\n\nText {at}." for at in numbers]
+    one = read(tmp_path, "x.txt", "\f".join(pages))
+    assert list(one.pages) == numbers
+    assert one.pages[2] == "2 Title 2\nText 2."
+
+
+def test_heads_that_change_with_the_chapter_are_known_by_their_page_numbers(tmp_path: Path) -> None:
+    heads = ["Machines    7", "Machines    8", "Roofs    9", "Roofs    10"]
+    text = "\f".join(f"{head}\n\n{at} Part {at}\n\nText {at}." for at, head in enumerate(heads, 1))
+    assert sections(read(tmp_path, "x.txt", text)) == [(str(at), f"Part {at}", at + 6) for at in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    "caption",
+    ["Table 1-1 (continued)", "Table 1-1 (cont.)", "续表1-1", "表1-1（续）", "Table 1-1 — continued"],
+)
+def test_a_table_goes_on_over_a_page(tmp_path: Path, caption: str) -> None:
+    text = f"Table 1-1 Limits\n\n{TABLE}\n\\newpage\n\n{caption}\n\n{TABLE.replace('A', 'B')}\nNote 1: Old.\n"
+    (table,) = read(tmp_path, "x.md", text).tables
+    assert (table.rows, table.page, table.page_end, table.caption) == (
+        [["A", "1"], ["B", "1"]],
+        1,
+        2,
+        "Limits",
+    )
+
+
+def test_a_table_without_a_second_caption_goes_on_at_the_top_of_a_page(tmp_path: Path) -> None:
+    (table,) = read(
+        tmp_path, "x.md", f"Table 1 Limits\n\n{TABLE}\n\\newpage\n\n{TABLE.replace('A', 'B')}"
+    ).tables
+    assert table.rows == [["A", "1"], ["B", "1"]]
+
+
+def test_a_row_that_breaks_an_html_table_ends_the_page(tmp_path: Path) -> None:
+    text = (
+        "<p>Table 1-1 Limits</p><table><tr><th>Item</th><th>Max</th></tr><tr><td>A</td><td>1</td></tr>"
+        "<tr class='page-break'><td colspan=2></td></tr><tr><td>B</td><td>2</td></tr></table>"
+    )
+    (table,) = read(tmp_path, "x.html", text).tables
+    assert (table.rows, table.page, table.page_end) == ([["A", "1"], ["B", "2"]], 1, 2)
+
+
+GRID = """
++------+-----+-----+
+| Item | Min | Max |
++======+=====+=====+
+| A    | 1   | 2   |
+|      +-----+-----+
+|      | 3   | 4   |
++------+-----+-----+
+| B    | both 5    |
++------+-----+-----+
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.txt", f"Table 1 Limits\n{GRID}"),
+        ("x.md", "Table 1 Limits\n\n|Item|Min|Max|\n|-|-|-|\n|A|1|2|\n|^^|3|4|\n|B|both 5|both 5|"),
+        (
+            "x.html",
+            "<table><caption>Table 1 Limits</caption><tr><th>Item<th>Min<th>Max<tr><td rowspan=2>A<td>1<td>2"
+            "<tr><td>3<td>4<tr><td>B<td colspan=2>both 5</table>",
+        ),
+    ],
+)  # fmt: skip
+def test_a_merged_cell_stands_in_each_place_that_it_covers(tmp_path: Path, name: str, text: str) -> None:
+    (table,) = read(tmp_path, name, text).tables
+    assert table.columns == ["Item", "Min", "Max"]
+    assert table.rows == [["A", "1", "2"], ["A", "3", "4"], ["B", "both 5", "both 5"]]
+
+
+@pytest.mark.parametrize(
+    ("mark", "note", "label"),
+    [
+        ("*", "* Once.", "*"),
+        ("\\*", "\\* Once.", "*"),
+        (" †", "† Once.", "†"),
+        ("‡", "‡ Once.", "‡"),
+        (" 1)", "1) Once.", "1"),
+        (" (1)", "(1) Once.", "1"),
+        ("¹", "¹ Once.", "1"),
+        ("①", "① Once.", "1"),
+        ("<sup>a</sup>", "<sup>a</sup> Once.", "a"),
+        ("^a^", "a) Once.", "a"),
+        ("[^x]", "[^x]: Once.", "x"),
+        (" (note 1)", "Note 1: Once.", "1"),
+        ("（注1）", "注1：Once.", "1"),
+        ("（注１）", "注：１．Once.", "1"),
+    ],
+)
+def test_a_mark_leaves_the_cell_and_leads_to_its_note(
+    tmp_path: Path, mark: str, note: str, label: str
+) -> None:
+    one = read(
+        tmp_path, "x.md", f"Table 1 Limits\n\n| Item | Max |\n|---|---|\n| A | 12.5{mark} |\n\n{note}\n"
+    )
+    assert (one.tables[0].rows, one.tables[0].marks) == ([["A", "12.5"]], [(0, 1, label)])
+    assert notes(one) == [(label, "Once.")]
+
+
+def test_a_sign_without_a_note_stays_in_its_cell(tmp_path: Path) -> None:
+    one = read(tmp_path, "x.md", "Table 1 Limits\n\n| Item | Max |\n|---|---|\n| A* | 12 m<sup>2</sup> |\n")
+    assert (one.tables[0].rows, one.tables[0].marks) == ([["A*", "12 m2"]], [])
+
+
+def test_items_of_a_list_under_a_table_are_no_notes(tmp_path: Path) -> None:
+    one = read(
+        tmp_path, "x.md", f"## 1 One\n\nTable 1 Limits\n\n{TABLE}\nThe owner\n\n1) pays;\n\n2) signs.\n"
+    )
+    assert notes(one) == []
+    assert [text for _, text in one.sections[0].text] == ["The owner", "1) pays;", "2) signs."]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("第三章 机组\n\n第二节 水泵\n\n第十二条 水泵每天巡检。", ["chapter 3", "3.2", "article 12"]),
+        ("CHAPTER IV\nPUMPS\n\nArticle 9 Pumps run.", ["chapter 4", "article 9"]),
+        ("§ 5.6 Pumps\n\n§ 5.6.12 Pumps run daily.", ["5.6", "5.6.12"]),
+        ("Annex A Forms\n\nA.1 Log\n\nA.1.1 The log is kept.", ["annex A", "A.1", "A.1.1"]),
+        ("附录Ｂ 图例\n\n附表1 收费", ["annex B", "schedule 1"]),
+        ("Schedule 2 Fees\n\nAppendix C Maps", ["schedule 2", "annex C"]),
+        ("５．６．１２ 水泵每天巡检。", ["5.6.12"]),
+        ("1 Scope\n\nSection 9 applies to pumps.\n\n2.5 MW is the limit", ["1"]),
+    ],
+)
+def test_headings_are_known_by_their_numbering(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert [name for name, _, _ in sections(read(tmp_path, "x.txt", text))] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ("see Table 6-2, note 1", "table 6-2 note 1"),
+        ("见表6-2注1", "table 6-2 note 1"),
+        ("表６－２注１", "table 6-2 note 1"),
+        ("note 1 of Table 6-2", "table 6-2 note 1"),
+        ("Table 6.2", "table 6-2"),
+        ("第三章", "chapter 3"),
+        ("Chapter III", "chapter 3"),
+        ("§ 5.6.12", "5.6.12"),
+        ("第5.6.12条", "5.6.12"),
+        ("in accordance with 5.6.12", "5.6.12"),
+        ("Appendix A", "annex A"),
+        ("附录A", "annex A"),
+    ],
+)
+def test_references_are_resolved_in_both_languages(tmp_path: Path, words: str, target: str) -> None:
+    text = (
+        "## 第三章 Pumps\n\n5.6.12 Pumps run.\n\nTable 6-2 Limits\n\n| Item | Max |\n|---|---|\n| A | 1 |\n\n"
+        "Note 1: Once.\n\n## Annex A Forms\n\nx\n"
+    )
+    found = tools_of(read(tmp_path, "x.md", text)).resolve_reference("x", words)
+    assert (found["status"], found["target"]["id"]) == ("resolved", target)
+
+
+def test_underlined_lines_are_headings_and_items_beside_them_are_not(tmp_path: Path) -> None:
+    text = (
+        "1. Scope\n********\n\n1.1. Terms\n==========\n\n2. an item\n\n"
+        "2. Duties\n*********\n\n2.1. Pay\n========\n"
+    )
+    assert sections(read(tmp_path, "x.txt", text)) == [
+        ("1", "Scope", 1),
+        ("1.1", "Terms", 1),
+        ("2", "Duties", 1),
+        ("2.1", "Pay", 1),
+    ]
+
+
+def test_the_navigation_of_a_page_is_no_text(tmp_path: Path) -> None:
+    text = (
+        "<div role='navigation'><div><h3>Menu</h3></div><p>x</p></div>"
+        "<h1>Rules<a class='headerlink'>¶</a></h1><h2>1 A</h2>"
+    )
+    one = read(tmp_path, "x.html", text)
+    assert (one.title, sections(one), one.pages) == ("Rules", [("1", "A", 1)], {1: "Rules\n1 A"})
+
+
+def test_one_reference_word_serves_several_numbers(tmp_path: Path) -> None:
+    text = "## 1 A\n\n1.1 x\n\n1.2 y\n\n1.3 See sections 1.1, 1.2 and 7.7.\n"
+    links = tools_of(read(tmp_path, "x.md", text)).resolve_reference("x", "1.3")["references"]
+    assert [link["target"] for link in links] == ["1.1", "1.2", None]
+
+
+def test_a_title_may_stand_below_the_number_of_its_annex(tmp_path: Path) -> None:
+    text = "附录B\n\n（资料性附录）\n\n图例\n\n本附录列出图例。\n\n附录Ｃ（规范性附录） 检查表\n"
+    one = read(tmp_path, "x.txt", text)
+    assert sections(one) == [("annex B", "图例", 1), ("annex C", "检查表", 1)]
+    assert one.sections[0].text == [(1, "本附录列出图例。")]
+
+
+def test_lines_of_one_paragraph_are_notes_of_their_own(tmp_path: Path) -> None:
+    text = "<table><caption>Table 1 A</caption><tr><th>B<th>C<tr><td>x<td>2*</table><p>* Dry.<br>** Wet.</p>"
+    assert notes(read(tmp_path, "x.html", text)) == [("*", "Dry."), ("**", "Wet.")]
+    chinese = "表1 甲\n\n| 项 | 值 |\n|---|---|\n| 乙 | 8＊ |\n\n注１：一；注２：二。\n＊ 三。\n"
+    assert notes(read(tmp_path, "x.md", chinese)) == [("1", "一"), ("2", "二。"), ("*", "三。")]

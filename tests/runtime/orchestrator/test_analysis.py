@@ -1,0 +1,106 @@
+"""The analysis of a question by rules and by a model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard import (
+    HintRule,
+    MisuseError,
+    ModelAnalyzer,
+    ModelRequest,
+    Orchestrator,
+    OrchestratorResult,
+    QueryAnalyzer,
+    QueryIntent,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    Specialist,
+    call,
+    fail,
+)
+from callboard.runtime.models.scripted import Step
+from callboard.runtime.orchestrator.analysis import has_word
+from tests.runtime.orchestrator.kit import answering
+
+ANALYZER = QueryAnalyzer(
+    {"table": ("table", "row", "表"), "reference": ("see", "refer to", "参见")},
+    [
+        HintRule("table", r"table\s+(\d+-\d+)|表\s*(\d+-\d+)", intent="table"),
+        HintRule("note", r"note\s+(\d+)|注\s*(\d+)"),
+        HintRule("section", r"§\s*(\d+(?:\.\d+)*)"),
+        HintRule("chapter", r"第([一二三])章", convert=lambda text: str("一二三".index(text) + 1)),
+    ],
+    multi_hop=("and then", "then see", "分别"),
+    default="search",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("What does Table 6-2, note 1 say?", QueryIntent("table", hints={"table": ["6-2"], "note": ["1"]})),
+        ("表6-2注1", QueryIntent("table", hints={"table": ["6-2"], "note": ["1"]})),
+        ("第三章", QueryIntent("search", hints={"chapter": ["3"]})),
+        ("§ 5.6.12", QueryIntent("search", hints={"section": ["5.6.12"]})),
+        ("See the rows", QueryIntent("table", ("reference",))),
+        ("Look it up and then tell me", QueryIntent("search", requires_multi_hop=True)),
+        ("Table 1-1, table 1-2, Table 1-1", QueryIntent("table", hints={"table": ["1-1", "1-2"]})),
+        ("¿Qué dice?", QueryIntent("search")),
+        ("", QueryIntent("search")),
+    ],
+)
+def test_rules_find_the_intent_and_the_hints(query: str, expected: QueryIntent) -> None:
+    assert ANALYZER(query) == expected
+
+
+@given(st.text())
+def test_equal_questions_get_equal_intents(query: str) -> None:
+    assert ANALYZER(query) == ANALYZER(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("the Tables", "table", True),
+        ("notable", "table", False),
+        ("tablecloth", "table", False),
+        ("查table值", "table", True),
+        ("见表格", "表", True),
+        ("see (a+b)", "a+b", True),
+    ],
+)
+def test_a_latin_word_stands_alone_and_a_chinese_one_anywhere(text: str, word: str, expected: bool) -> None:
+    assert has_word(text, word) is expected
+
+
+def test_an_invalid_pattern_is_refused() -> None:
+    with pytest.raises(MisuseError, match="hint rule 'table': '\\(' is no regular expression"):
+        HintRule("table", "(")
+
+
+def asked_with(step: Step | list[Step]) -> OrchestratorResult:
+    """Ask with an analyser that gets this step of a model."""
+
+    def policy(request: ModelRequest) -> Step:
+        return step if not isinstance(step, list) else step[min(request.turn, len(step)) - 1]
+
+    host = Orchestrator(
+        [Specialist("a", policy=answering("A")), Specialist("b", capabilities=("b",), policy=answering("B"))],
+        analyzer=ModelAnalyzer(["a", "b"], fallback=lambda query: QueryIntent("b", hints={"by": ["rules"]})),
+    )
+    outcome = Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "which?")
+    return host.result(outcome)
+
+
+def test_a_model_can_analyse_the_question_and_its_tokens_count() -> None:
+    result = asked_with(call("report_back", primary="b", hints={"x": ["1"]}))
+    assert (result.content, result.data["route"]) == ("B", ["b"])
+    assert result.data["intent"]["hints"] == {"x": ["1"]}
+    assert (result.usage.total.calls, result.usage.specialists["b"].calls) == (1, 0)
+
+
+@pytest.mark.parametrize("step", [fail("bad", is_retryable=False), Reply("no report")])
+def test_rules_stand_in_for_a_model_that_fails(step: Step) -> None:
+    assert asked_with(step).data["intent"]["hints"] == {"by": ["rules"]}

@@ -1,0 +1,263 @@
+"""An orchestrator in live sessions, resumed, replayed and simulated."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from callboard import (
+    Agent,
+    InvalidAgent,
+    MemoryLog,
+    Orchestrator,
+    OrchestratorResult,
+    OutcomeError,
+    ProgramContext,
+    QueryAnalyzer,
+    Question,
+    Recording,
+    Registry,
+    Router,
+    Runtime,
+    ScriptedModel,
+    Specialist,
+    SpecialistContext,
+    SpecialistResult,
+    call,
+    calls,
+    fail,
+    tool,
+)
+from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.models.scripted import Steps
+from callboard.testing import explore, simulate
+from tests.runtime.orchestrator.kit import answering, crashes, never_ends, refuses
+
+
+def ask(host: Orchestrator, question: str = "find a table", model: object = None) -> OrchestratorResult:
+    """Ask a question, and verify its log."""
+    log = MemoryLog()
+    outcome = Runtime(log, model=model).run_sync(host, question)  # type: ignore[arg-type]  # of any type
+    Recording.open(MemoryReader(log), outcome.session_id).verify().raise_if_diverged()
+    return host.result(outcome)
+
+
+A = Specialist("a", keywords=("table",), priority=2, policy=answering("A"))
+B = Specialist("b", keywords=("find",), priority=1, policy=answering("B"))
+
+
+def test_a_sequential_route_ends_with_the_first_confident_answer() -> None:
+    assert ask(Orchestrator([B, A])).content == "A"
+
+
+def test_each_next_specialist_gets_what_was_found() -> None:
+    seen: list[SpecialistContext] = []
+    weak = Specialist("weak", keywords=("table",), policy=answering("maybe", confidence=0.1))
+    last = Specialist("last", keywords=("find",), policy=answering("B", seen=seen), max_iterations=4)
+    result = ask(Orchestrator([weak, last]), Question("find a table", ("x",)).prompt())
+    assert result.content == "maybe\n\nB"
+    (context,) = seen
+    assert (context.query, context.scope, context.max_iterations) == ("find a table", ("x",), 4)
+    assert [one.result.content for one in context.found] == ["maybe"]
+
+
+def test_a_parallel_route_asks_all_that_fit_without_what_others_found() -> None:
+    seen: list[SpecialistContext] = []
+    other = Specialist("c", keywords=("find",), policy=answering("C", seen=seen))
+    result = ask(Orchestrator([A, other, Specialist("unfit", policy=answering("D"))], mode="parallel"))
+    assert result.content == "A\n\nC"
+    assert [one.found for one in seen] == [()]
+
+
+def test_a_route_goes_on_with_the_default_until_the_cap() -> None:
+    nones = [Specialist(f"n{number}", policy=refuses) for number in range(5)]
+    result = ask(Orchestrator(nones, router=Router(max_hops=3)))
+    assert result.data["route"] == ["n0", "n1", "n2"]
+    assert result.error.count("nothing found") == 3
+
+
+def test_an_open_question_is_routed_again_for_questions_with_several_hops() -> None:
+    first = Specialist(
+        "refs", keywords=("refer",), policy=answering("See table 1.", data={"open": ["which row?"]})
+    )
+    rows = Specialist("rows", keywords=("row",), policy=answering("Row 7."))
+    analyzer = QueryAnalyzer(multi_hop=("refer",))
+    result = ask(Orchestrator([first, rows], analyzer=analyzer), "refer to?")
+    assert (result.data["route"], result.content) == (["refs", "rows"], "See table 1.\n\nRow 7.")
+
+
+def test_an_endless_chain_of_open_questions_ends_at_the_cap() -> None:
+    same = Specialist("same", policy=answering("Hm.", data={"open": ["and?"]}))
+    host = Orchestrator([same], analyzer=QueryAnalyzer(multi_hop=("why",)), router=Router(max_hops=4))
+    assert ask(host, "why?").data["route"] == ["same"] * 4
+
+
+def test_specialists_that_fail_in_every_way_fold() -> None:
+    host = Orchestrator(
+        [
+            A,
+            Specialist("crash", policy=crashes),
+            Specialist("slow", policy=never_ends),
+            Specialist("broken"),
+            Specialist("silent"),
+        ],
+        router=Router(select=lambda query, intent, enabled: [one.name for one in enabled]),
+        mode="parallel",
+        timeout_s=0.3,
+    )
+    model = ScriptedModel(
+        lambda request: fail("gone", is_retryable=False) if request.profile == "broken" else "?"
+    )
+    result = ask(host, model=model)
+    assert (result.success, result.content.splitlines()[0]) == (True, "A")
+    reasons = {one["specialist"]: one["reason"] for one in result.data["missing"]}
+    assert reasons.keys() == {"crash", "slow", "broken", "silent"}
+    assert reasons["crash"].startswith("crashed: ")
+    assert reasons["slow"] == "no answer within 0.3 s"
+    assert reasons["broken"].startswith("model_error")
+    assert reasons["silent"].startswith("no_report")
+
+
+@pytest.mark.parametrize(
+    ("specialists", "error"),
+    [
+        ([], "no specialist is registered; add one to the registry"),
+        ([Specialist("a", enabled=False)], "no specialist is enabled; add one to the registry"),
+    ],
+)
+def test_without_a_specialist_the_result_says_so(specialists: list[Specialist], error: str) -> None:
+    result = ask(Orchestrator(Registry(specialists)))
+    assert (result.success, result.error) == (False, error)
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_a_router_may_select_one_that_is_not_there(mode: Any) -> None:
+    off = Specialist("off", enabled=False)
+    select = Router(select=lambda query, intent, enabled: ["ghost", "off", "a"])
+    result = ask(Orchestrator([A, off], router=select, mode=mode))
+    assert result.content.startswith("A\n\nWithout an answer: ghost (the router selected 'ghost', which")
+    assert "does not exist" in result.content
+    assert "'off', which is disabled" in result.content
+    nobody = ask(Orchestrator([A], router=Router(select=lambda *given: []), mode=mode))
+    assert nobody.error == "no specialist has an answer: none was asked"
+
+
+def test_a_question_in_another_language_takes_the_default_route() -> None:
+    result = ask(Orchestrator([A, B], router=Router(default=["b"])), "¿Qué dice la tabla?")
+    assert result.data["route"] == ["b"]
+
+
+def test_usage_is_told_for_each_specialist_and_in_all() -> None:
+    host = Orchestrator(
+        [Specialist("m", keywords=("find",)), Specialist("n", keywords=("table",))], mode="parallel"
+    )
+    script: dict[str, Steps] = {
+        "m": [call("report_back", success=True, content="x", confidence=1)],
+        "n": ["let me think", call("report_back", success=False, error="no")],
+    }
+    usage = ask(host, model=ScriptedModel(script)).usage
+    assert {name: one.calls for name, one in usage.specialists.items()} == {"m": 1, "n": 2}
+    assert usage.total.calls == 3
+
+
+def test_an_orchestrator_is_a_sub_agent_like_any_other() -> None:
+    host = Agent("host", agents=[Orchestrator([A, B])])
+    script: dict[str, Steps] = {"host": [call("task", agent="orchestrator", prompt="a table?"), "done"]}
+    outcome = Runtime(":memory:", model=ScriptedModel(script)).run_sync(host, "go")
+    assert [one.profile for one in outcome.delegations] == ["a", "orchestrator"]
+    assert '"content":"A"' in outcome.delegations[1].text
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(InvalidAgent, match='mode is "sequential" or "parallel", not \'both\''):
+        Orchestrator([A], mode="both")  # type: ignore[arg-type]  # of any type
+
+
+def test_an_ask_without_a_result_has_no_orchestrated_one() -> None:
+    def broken(query: str) -> Any:
+        raise ValueError("no rules")
+
+    host = Orchestrator([A], analyzer=broken)
+    with pytest.raises(OutcomeError, match="no rules"):
+        host.result(Runtime(":memory:").run_sync(host, "go"))
+
+
+def test_a_route_goes_on_after_a_restart_and_asks_nobody_twice() -> None:
+    asked: list[str] = []
+    is_over, second_began = False, asyncio.Event()
+
+    def counting(name: str, confidence: float) -> Any:
+        @tool(effect="read")
+        async def look() -> str:
+            """Look."""
+            if name == "second" and not is_over:
+                second_began.set()
+                await asyncio.sleep(60)
+            asked.append(name)
+            return name
+
+        async def policy(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+            return SpecialistResult(True, await ctx.call(look), confidence=confidence)
+
+        return Specialist(name, tools=(look,), policy=policy)
+
+    host, log = Orchestrator([counting("first", 0.1), counting("second", 1.0)]), MemoryLog()
+
+    async def body() -> OrchestratorResult:
+        nonlocal is_over
+        async with Runtime(log) as runtime:
+            session = await runtime.open(host, session_id="s")
+            await session.submit("go")
+            await second_began.wait()
+        is_over = True
+        async with Runtime(log) as runtime:
+            session = await runtime.resume("s", host)
+            return host.result(await session.outcome)
+
+    result = asyncio.run(body())
+    assert (asked, result.content) == (["first", "second"], "first\n\nsecond")
+    Recording.open(MemoryReader(log), "s").verify().raise_if_diverged()
+
+
+# --- simulation -------------------------------------------------------------------------
+
+
+def scripted(request: Any) -> Any:
+    """Report twice, fail, or find: the models of the simulated specialists."""
+    match request.profile:
+        case "twice":
+            return calls(
+                call("report_back", success=True, content="one", confidence=0.9),
+                call("report_back", success=True, content="two", confidence=0.9),
+            )
+        case "fails":
+            return fail("gone", is_retryable=False)
+        case _:
+            return call("report_back", success=True, content="found", confidence=0.2)
+
+
+SIMULATED = [
+    Specialist("twice"),
+    Specialist("fails"),
+    Specialist("finds"),
+    Specialist("never", policy=never_ends),
+]
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_a_simulated_route_gives_one_result_in_every_order(mode: Any) -> None:
+    answered = Router(max_hops=4, answered=lambda intent, found: False)
+    host = Orchestrator(SIMULATED, router=answered, mode=mode, timeout_s=5)
+    results = set()
+    for seed in range(6):
+        run = simulate(host, scripted, "q", seed=seed)
+        assert run.breaches == []
+        results.add(run.outcome.text)
+    assert len(results) == 1
+    assert '"content":"one\\n\\nfound\\n\\nWithout an answer: fails' in results.pop()
+
+
+def test_no_rule_is_broken_under_cancels_and_crashes() -> None:
+    host = Orchestrator(SIMULATED[:3], mode="parallel", timeout_s=5)
+    found = explore(host, scripted, "q", runs=15, seed=3)
+    assert found.is_ok, found
