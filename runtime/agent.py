@@ -4,28 +4,38 @@ An `Agent` holds no state of a run, so one can serve any number of sessions at o
 """
 
 import copy
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from types import UnionType
-from typing import Final, Self, TypeVar, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Self
 
 from callboard.actors.protocol.bundles import NO_BUNDLE, Bundle
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import OnFinish, Profile
-from callboard.runtime.contexts import ContextFunction, checked_function, function_name
-from callboard.runtime.failure_text import text_of
-from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
+from callboard.actors.protocol.profiles import SCHEMA_ARG, OnFinish, Profile
+from callboard.actors.protocol.prompts import RESERVED
+from callboard.runtime.agent_fields import (
+    OnBroken,
+    by_name,
+    check,
+    check_choices,
+    check_name,
+    model_of,
+    own_tools,
+    parted,
+    schema_argument,
+    server_tools_json,
+)
+from callboard.runtime.contexts import ContextFunction, SystemContext, checked_context, function_name
+from callboard.runtime.contracts import contract_of, recorded
+from callboard.runtime.failure_text import failure_text, text_of
+from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sanitize import clean_text, to_json
-from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.schemas.output_types import name_of, output_type
+from callboard.runtime.tools.cached_tools import refuse_alike
 from callboard.runtime.tools.shared_state import state_keys
-from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
-
-T = TypeVar("T", Tool, "Agent")
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 NAME_CHARS_MAX: Final = 200  # the longest session or request id
 
@@ -37,7 +47,7 @@ class Agent:
     description: the text by which a delegating model chooses it.
     instructions: its system prompt, text or a list of content blocks.
     tools: made by `@tool`, and servers of tools such as `MCPServer`.
-    agents: the agents it may delegate to.
+    agents: the agents it may delegate to; a function that makes one is as `Agent.made_by` of it.
     output_schema: of its report, for calls that give none: a JSON schema, a pydantic model, a dataclass, a
         msgspec Struct, or a type such as `list[int]` (docs/typed-reports.md).
     limits: its own bounds; the narrower of these, the session's and the call's hold.
@@ -48,13 +58,21 @@ class Agent:
     on_finish: "wait" if its last word waits for these sub-agents, "cancel" if it ends them.
     state: keys of the session's shared state that its tools use: a `SharedKey`, or a first value, by name
         (docs/shared-state.md). The agents of a session declare its keys together.
-    context: a function of a `ContextRequest`, the view of the agent that delegates to this one. The text or
-        content blocks that it returns stand before the prompt (docs/context.md).
+    context: `Brief()`, `WholeHistory()`, or a function of a `ContextRequest`, the view of the agent that
+        delegates to this one. The text or content blocks that it returns stand before the prompt, or in the
+        system prompt: `SystemContext(Brief())` (docs/context.md).
     later_tools: tools that it does not begin with, and that `set_tools` may give it (docs/changing-tools.md).
     lossy: True lets a text stand for a block that another model's service cannot take; else such a call fails
         (docs/several-providers.md).
     permissions: what it may do and what it may delegate; it has no more than its parent hands down
         (docs/permissions.md).
+    input: a msgspec Struct, a dataclass or a pydantic model. The agent then is a tool of its own name, whose
+        arguments are these fields (docs/contracts.md). None for a prompt, by the tool `task`.
+    output_schema_arg: the argument by which a calling model may give the schema of the report; of an agent
+        with a contract, one of its fields. None refuses every schema of a model.
+    model_reason: for the log, why the agent has another model than its parent.
+    on_broken: "unavailable" lets a session begin although the agent's tool sources, or all models, are
+        missing; each call of the agent then fails at once. "refuse" refuses the session.
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -63,6 +81,9 @@ class Agent:
         'explorer'
     """
 
+    make: "Callable[[], Agent] | None" = None
+    broken: str = ""
+
     def __init__(
         self,
         name: str,
@@ -70,7 +91,7 @@ class Agent:
         description: str = "",
         instructions: str | Sequence[Mapping[str, object]] = "",
         tools: Sequence[Tool | ToolSource] = (),
-        agents: Sequence["Agent"] = (),
+        agents: Sequence["Agent | Callable[[], Agent]"] = (),
         output_schema: object = None,
         limits: Limits | None = None,
         model: ModelChoice | str | None = None,
@@ -78,44 +99,48 @@ class Agent:
         background: bool = False,
         on_finish: OnFinish = "wait",
         state: Mapping[str, object] | None = None,
-        context: ContextFunction | None = None,
+        context: ContextFunction | SystemContext | None = None,
         later_tools: Sequence[Tool] = (),
         lossy: bool = False,
         permissions: Bundle | None = None,
+        input: type | None = None,
+        output_schema_arg: str | None = SCHEMA_ARG,
+        model_reason: str = "",
+        on_broken: OnBroken = "refuse",
     ) -> None:
-        _check_name(name)
-        _check(name, "description", description, str)
-        _check(name, "instructions", instructions, str | Sequence)
-        _check(name, "limits", limits, Limits | None)
-        _check(name, "state", state, Mapping | None)
-        _check(name, "permissions", permissions, Bundle | None)
+        check_name(name)
+        check(name, "description", description, str)
+        check(name, "instructions", instructions, str | Sequence)
+        check(name, "limits", limits, Limits | None)
+        check(name, "state", state, Mapping | None)
+        check(name, "permissions", permissions, Bundle | None)
+        check(name, "model_reason", model_reason, str)
         self.name = name
         self.description = clean_text(description)
-        self.sources, own = _parted(name, tools)
-        self.tools = _by_name(name, "tool", own, Tool, "decorate the function with @tool")
-        self.later_tools = _by_name(name, "later tool", later_tools, Tool, "decorate the function with @tool")
-        if both := self.tools.keys() & self.later_tools.keys():
-            raise InvalidAgent(
-                f"agent {name!r}: {min(both)!r} is in tools and in later_tools; leave it out of one"
-            )
+        self.sources, own = parted(name, tools)
+        self.tools, self.later_tools = own_tools(name, own, later_tools)
+        self.contract = None if input is None else contract_of(name, input)
+        self.schema_arg = schema_argument(name, output_schema_arg, self.contract)
         self.agents = _agents(name, agents)
-        self.model = _model(name, model)
-        self.limits = limits or Limits()
+        self._refuse_equal_tools()
+        self.model_reason = clean_text(model_reason)
+        self.model = model_of(name, model)
+        self.limits, self.permissions = limits or Limits(), permissions or NO_BUNDLE
         self._instructions = to_json(instructions) if instructions else NULL
         self.output_type = output_type(output_schema)
-        _check_choices(name, background, on_finish, lossy)
+        check_choices(name, background, on_finish, lossy, on_broken)
         self.background, self.lossy = background, lossy
-        self.on_finish: OnFinish = on_finish
-        self._server_tools = _server_tools(name, server_tools)
+        self.on_finish, self.on_broken = on_finish, on_broken
+        self._server_tools = server_tools_json(name, server_tools)
         self.state = state_keys(name, state or {})
-        self.permissions = permissions or NO_BUNDLE
-        self.context = checked_function(name, context)
+        self.context, self.context_in = checked_context(name, context)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
 
     def profile(self) -> Profile:
         """Return the plain description that goes into the log."""
+        input_schema, input_type, presets = recorded(self.contract)
         return Profile(
             self.name,
             self.description,
@@ -132,7 +157,73 @@ class Agent:
             function_name(self.context),
             lossy=self.lossy,
             permissions=self.permissions,
+            input_schema=input_schema,
+            input_type=input_type,
+            presets=presets,
+            schema_arg=self.schema_arg,
+            factory=name_of(self.make) if self.make else "",
+            unavailable=self.broken,
+            model_reason=self.model_reason,
+            context_in=self.context_in,
         )
+
+    @staticmethod
+    def made_by(
+        make: Callable[[], "Agent"], *, name: str = "", description: str = "", on_broken: OnBroken = "refuse"
+    ) -> "Agent":
+        """Return an agent that is made again for each call of it, with tools and state of its own.
+
+        make: takes nothing and returns an agent, each time with the same definition. It is called once now.
+        name, description: of an agent that cannot be made now and is "unavailable" (on_broken).
+        Raises InvalidAgent with the reason if it cannot be made.
+        """
+        try:
+            made = make()
+            if not isinstance(made, Agent):
+                raise TypeError(f"it returned {made!r:.80}, which is no Agent")
+            made.profile()
+        except Exception as error:  # of the user's function
+            why = f"the factory {name_of(make)} failed: {failure_text(error)}"
+            if on_broken != "unavailable":
+                raise InvalidAgent(f"agent {name or name_of(make)!r}: {why}") from error
+            return Agent(name, description=description).marked(clean_text(why))
+        agent = copy.copy(made)
+        agent.make, agent.on_broken = make, on_broken
+        return agent
+
+    def marked(self, why: str) -> Self:
+        """Return this agent as one whose calls all end as unavailable, with this reason."""
+        agent = copy.copy(self)
+        agent.broken = why
+        return agent
+
+    def preset(self, name: str = "", /, **values: object) -> Self:
+        """Return this agent with fields of its contract set and hidden: no caller sees or changes them.
+
+        name: of the new agent, where a session has several of one; by default the same.
+        Raises InvalidAgent for a field that its contract does not have, or a value that it does not take.
+        """
+        agent = self._renamed(name) if name else copy.copy(self)
+        if self.contract is None:
+            raise InvalidAgent(f"agent {self.name!r} has no contract to preset: give it input=...")
+        agent.contract = self.contract.preset(agent.name, values)
+        return agent
+
+    def _renamed(self, name: str) -> Self:
+        check_name(name)
+        agent = copy.copy(self)
+        agent.name = name
+        return agent
+
+    def _refuse_equal_tools(self) -> None:
+        """Refuse an agent with a contract that is named as a tool of its caller. Raises InvalidAgent."""
+        taken = {one.name for one in self.all_tools} | RESERVED
+        for one in self.agents:
+            if one.contract is not None and one.name in taken:
+                raise InvalidAgent(
+                    f"agent {self.name!r}: agent {one.name!r} has a contract, so it is a tool of that name, "
+                    "and there is another one; rename one"
+                )
 
     def with_instructions(self, name: str, instructions: str) -> Self:
         """Return this agent with other instructions for the agent of this name, which it is or can reach."""
@@ -151,9 +242,10 @@ class Agent:
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)
-        known = _by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
+        known = by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
         agent = copy.copy(self)
         agent.tools = {tool.name: known[tool.name] for tool in every}
+        agent._refuse_equal_tools()
         return agent
 
     @property
@@ -169,73 +261,26 @@ class Agent:
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist yet at construction, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
+        self._refuse_equal_tools()
 
 
-def _parted(agent: str, tools: object) -> tuple[tuple[ToolSource, ...], object]:
-    """Return the sources among the tools of an agent, and the rest. Raises InvalidAgent."""
-    if not isinstance(tools, Iterable):
-        return (), tools
-    given = tuple(tools)
-    sources = tuple(one for one in given if isinstance(one, ToolSource))
-    refuse_equal_labels(agent, sources)
-    return sources, [one for one in given if not isinstance(one, ToolSource)]
+def _agents(name: str, agents: object) -> tuple["Agent", ...]:
+    """Return the agents of an agent. A function that makes one is called for that, now and at each call."""
+    if isinstance(agents, Iterable):
+        agents = [Agent.made_by(one) if _is_factory(one) else one for one in agents]
+    return tuple(by_name(name, "agent", agents, Agent, "make it with Agent(...)").values())
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidAgent(
-            f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-'; models call it so"
-        )
-
-
-def _server_tools(agent: str, tools: Iterable[Mapping[str, object]]) -> tuple[Json, ...]:
-    for each in tools:
-        _check(agent, "a server tool", each, Mapping)
-    return tuple(to_json(dict(each)) for each in tools)
-
-
-def _check_choices(agent: str, background: object, on_finish: object, lossy: object) -> None:
-    _check(agent, "background", background, bool)
-    _check(agent, "lossy", lossy, bool)
-    if on_finish not in get_args(OnFinish):
-        raise InvalidAgent(f'agent {agent!r}: on_finish is "wait" or "cancel", not {on_finish!r:.40}')
-
-
-def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
-    if not isinstance(value, kind):
-        raise InvalidAgent(f"agent {agent!r}: {what} cannot be {value!r}")
-
-
-def _model(agent: str, model: object) -> ModelChoice | None:
-    try:
-        return model_or_name(model)
-    except MisuseError as error:
-        if isinstance(model, str):
-            raise
-        raise InvalidAgent(f"agent {agent!r}: {error}") from None
-
-
-def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
-    return tuple(_by_name(name, "agent", agents, Agent, "make it with Agent(...)").values())
-
-
-def _by_name(agent: str, what: str, given: object, kind: type[T], advice: str) -> dict[str, T]:
-    """Return the tools or agents of an agent by their names. Raises InvalidAgent."""
-    if not isinstance(given, Iterable):
-        raise InvalidAgent(f"agent {agent!r}: {what}s is a list of {what}s, not {given!r}")
-    found: dict[str, T] = {}
-    for one in given:
-        if not isinstance(one, kind):
-            raise InvalidAgent(f"agent {agent!r}: {one!r} is no {kind.__name__}; {advice}")
-        if one.name in found:
-            raise InvalidAgent(f"agent {agent!r} has two {what}s named {one.name!r}; rename one")
-        found[one.name] = one
-    return found
+def _is_factory(one: object) -> bool:
+    return callable(one) and not isinstance(one, Agent | Tool | type)
 
 
 def roster(host: Agent) -> dict[str, Agent]:
-    """Return the host and every agent it can reach by delegation, by name. Raises InvalidAgent."""
+    """Return the host and every agent that it can reach, by name. Raises InvalidAgent, MisuseError."""
+    if not isinstance(host, Agent):
+        raise MisuseError(f"{host!r} is no Agent")
     found: dict[str, Agent] = {}
+    tools: list[Tool] = []
     ahead = [host]
     while ahead:
         agent = ahead.pop()
@@ -248,10 +293,13 @@ def roster(host: Agent) -> dict[str, Agent]:
             continue
         found[agent.name] = agent
         ahead += agent.agents
+    for agent in found.values():
+        tools += (*agent.tools.values(), *agent.later_tools.values())
+    refuse_alike(tools)
     return found
 
 
-def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
+def prompt_json(prompt: object) -> Json:
     """Encode a prompt for the log. Raises InvalidPrompt unless it is a text or a list of blocks."""
     if isinstance(prompt, Json):
         return prompt
@@ -261,6 +309,14 @@ def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
             f"a prompt is a text or a list of content blocks that is not empty, not {text_of(prompt)[:80]!r}"
         )
     return to_json(prompt, what="The prompt")
+
+
+def prompt_for(agent: Agent, prompt: object) -> Json:
+    """Encode the prompt of an agent: of a value of its contract, the text. Raises InvalidPrompt."""
+    contract = agent.contract if isinstance(agent, Agent) else None
+    if contract is not None and not isinstance(prompt, str | Sequence | Json):
+        prompt = contract.prompt(prompt)
+    return prompt_json(prompt)
 
 
 def limits_of(limits: Limits | None) -> Limits:

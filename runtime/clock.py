@@ -17,6 +17,16 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def monotonic_us() -> int:
+    """Return the microseconds of a clock that is never set back, for the length of a call."""
+    return time.perf_counter_ns() // 1_000
+
+
+def thread_cpu_us() -> int:
+    """Return the processor time of this thread, in microseconds."""
+    return time.thread_time_ns() // 1_000
+
+
 def new_session_id() -> str:
     """Make a session id: the date, for people, and 50 random bits in Crockford's base 32."""
     day = time.strftime("%Y%m%d", time.gmtime())

@@ -3,14 +3,17 @@
 def last_words(view: ContextRequest) -> str: ...
 
 Agent("reader", context=last_words)
+Agent("reader", context=SystemContext(Brief(tokens=1_000)))
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ContextPlace
 from callboard.actors.session.contexts import ContextRequest
+from callboard.runtime.brief import Brief, WholeHistory
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import name_of
 
@@ -24,22 +27,34 @@ CONTEXT_BYTES_MAX: Final = 400_000
 """Bytes of JSON that a context may have. A larger one ends its delegation."""
 
 
-def checked_function(agent: str, function: object) -> ContextFunction | None:
-    """Return the function, or None for no context. Raises InvalidAgent for any other object."""
-    if function is None or callable(function):
-        return function
+class SystemContext(NamedTuple):
+    """A context whose place is the end of the sub-agent's system prompt. Its function returns text."""
+
+    function: ContextFunction
+
+
+def checked_context(
+    agent: str, given: ContextFunction | SystemContext | None
+) -> tuple[ContextFunction | None, ContextPlace]:
+    """Return the function, None for no context, and the place of its text. Raises InvalidAgent."""
+    place: ContextPlace = "system" if isinstance(given, SystemContext) else "message"
+    function = given.function if isinstance(given, SystemContext) else given
+    if callable(function) or given is None:
+        return function, place
     raise InvalidAgent(
-        f"agent {agent!r}: context={function!r:.80} is no function; give one that takes a ContextRequest and "
-        "returns a text or content blocks"
+        f"agent {agent!r}: context={given!r:.80} is no function; give one that takes a ContextRequest and "
+        "returns a text or content blocks, or Brief()"
     )
 
 
 def function_name(function: ContextFunction | None) -> str:
     """Return the name of a context function, as it stands in the log; empty for None."""
+    if isinstance(function, Brief | WholeHistory):
+        return repr(function)
     return name_of(function) if function is not None else ""
 
 
-def content_json(value: object) -> Json:
+def content_json(value: object, place: ContextPlace = "message") -> Json:
     """Encode a context for the log, null for an empty one. Raises InvalidPrompt with the reason."""
     if value in (None, "", []):
         return NULL
@@ -47,7 +62,13 @@ def content_json(value: object) -> Json:
         raise InvalidPrompt(
             f"a context is a text, a list of content blocks, or None, not {type(value).__name__}"
         )
+    if place == "system" and not isinstance(value, str) and not _is_text(value):
+        raise InvalidPrompt("a context in the system prompt is text, or a list of text blocks")
     return to_json(value, max_bytes=CONTEXT_BYTES_MAX, what="The context")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(block["type"] == "text" for block in value)
 
 
 def _is_content(value: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from callboard.actors.protocol.bundle_entries import covers
-from callboard.actors.protocol.bundles import NO_BUNDLE, UNTRUSTED, Bundle, Rights
+from callboard.actors.protocol.bundles import NO_BUNDLE, UNKNOWN, UNTRUSTED, Bundle, Rights
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.layers import RUNTIME, SESSION, Layers, added
 from callboard.runtime.agent import Agent
@@ -14,7 +14,7 @@ from callboard.runtime.agent import Agent
 CAPABILITIES: Final = frozenset({"network", "shell", "memory", "files", "secrets"})
 """The capabilities that a bundle may always name; tools may declare others."""
 
-LABELS: Final = frozenset({UNTRUSTED, "unknown", "secret"})
+LABELS: Final = frozenset({UNTRUSTED, UNKNOWN, "secret"})
 """The labels that a rule may always name; tools may state others."""
 
 
@@ -55,7 +55,7 @@ def _warn_of_label(label: str, by: str, known: frozenset[str]) -> None:
     if label not in known:
         warnings.warn(
             f"{by} has a rule for the label {label!r}, which no tool states{_near(label, known)}; "
-            "it holds for labels of `ask`, `tell` and approvals only",
+            "it holds for labels of `ask`, `tell`, approvals and files only",
             stacklevel=2,
         )
 

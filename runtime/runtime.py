@@ -12,10 +12,12 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
+from callboard.runtime.agent import Agent, limits_of, prompt_for, roster
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
+from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
+from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
@@ -24,10 +26,9 @@ from callboard.runtime.operations import Operations
 from callboard.runtime.permissions import bundle_of
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
-from callboard.runtime.secrets.refs import SecretPattern, SecretRef
-from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.secrets.registry import GivenSecrets, Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
-from callboard.runtime.sessions.call_options import Prompt, RunOptions, split
+from callboard.runtime.sessions.call_options import RunOptions, split
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, idle_seconds, seconds
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
@@ -35,6 +36,7 @@ from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
+from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
 from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
 from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
 from callboard.runtime.tools.execution import ToolRunner
@@ -46,37 +48,32 @@ class Runtime(Operations, Forks):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
-    model: of agents that name none, a `Model`, its name, or a `Fallback` of several. A child inherits it
-        from its parent.
+    model: of agents that name none: a `Model`, its name, or a `Fallback`. A child inherits its parent's.
     limits: of every session.
-    durability: `"full"` survives a loss of power, `"process"` only the death of the process (SQLite's
-        synchronous=NORMAL).
+    durability: `"full"` survives a loss of power, `"process"` only the death of the process.
     strict_spending: True lets model calls wait until their request is on disk, so that after a crash the log
-        has every call that may have cost something. Else the last ones, at most `max_parallel_calls`, may
-        be missing.
-    approve: called with an `Approval` before tools that need one. Without it they wait for
-        `Session.approvals()`.
-    secrets: never written anywhere. Tools may ask for them by name.
+        has every call that may have cost something. Else the last `max_parallel_calls` may be missing.
+    approve: called with an `Approval` before tools that need one; else they wait for `Session.approvals()`.
+    secrets: never written anywhere. Tools may ask for them by name (docs/security.md).
+    http: the network that tools reach through `ctx.http`: `Http(private=[...])` (docs/http.md).
     redact_keys: True treats text in the form of a well-known API key as a secret too (docs/security.md).
     types: the output types of asks that may be resumed; those that agents name need no entry.
     on_agents_changed: for a session that resumes with agents whose definition has changed: `"refuse"` raises
         AgentsChanged; `"next_ask"` lets the running ask go on with the recorded agents, and takes the new
         ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
-    capacity: limits of models over all sessions of this runtime, by model name: calls in flight, and tokens a
-        minute. The sessions take turns (docs/capacity.md).
+    capacity: limits of models over all sessions, by model name: calls, tokens a minute (docs/capacity.md).
     cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
         an exception has left, unless the runtime is ending by then.
     deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
         deadline by the time since the last event.
-    deps: an object for the tools of every session (`ToolContext.deps`), never logged; or a function of the
-        session's id, tags and metadata that returns it.
+    deps: an object for the tools, never logged; or a function of a session's id, tags and metadata.
     files: the folder that tools reach through `ctx.files`: `Files(folder, write=["notes"])`, a path that may
         only be read, or a function like that of `deps` (docs/files.md).
-    idle_s: seconds after which an unused session leaves memory; its next use brings it back
-        (docs/operate.md). None for never.
+    idle_s: seconds after which an unused session leaves memory (docs/operate.md). None for never.
     keep_requests: True keeps the body of every answered model request in the log, as it was sent and without
         secrets, for `callboard request SEQ --as-sent`. The log grows by about two conversations.
     permissions: a bundle that bounds every agent of every session (docs/permissions.md).
+    memory: `ctx.memory`: a path, a `Memory`, or a function like that of `deps` (docs/memory.md).
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
     its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
@@ -95,7 +92,7 @@ class Runtime(Operations, Forks):
         durability: Literal["full", "process"] = "full",
         strict_spending: bool = False,
         approve: Approver | None = None,
-        secrets: Sequence[str | SecretRef | SecretPattern] = (),
+        secrets: GivenSecrets = (),
         redact_keys: bool = True,
         types: Sequence[object] = (),
         on_agents_changed: AgentsPolicy = "refuse",
@@ -107,6 +104,8 @@ class Runtime(Operations, Forks):
         idle_s: float | None = None,
         keep_requests: bool = False,
         permissions: Bundle | None = None,
+        http: Http | None = None,
+        memory: MemoryChoice = None,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -123,6 +122,8 @@ class Runtime(Operations, Forks):
             idle_seconds(idle_s),
             keep_requests,
             bundle_of(permissions),
+            checked_http(http),
+            checked_memory(memory),
         )
         self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()
@@ -188,6 +189,8 @@ class Runtime(Operations, Forks):
             session.check_loop()
         self._life.is_ending = True
         starter, self._starter = self._starter, None
+        if starter is not None:
+            starter.is_closed = True  # a session that is being opened would not be detached any more
         grace = Grace(seconds("grace_s", grace_s))
         leaves = [
             session.close if cancel and not session.is_asleep else partial(session.detach_within, grace)
@@ -241,7 +244,7 @@ class Runtime(Operations, Forks):
     ) -> Outcome[Any]:
         """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
-        prompt_json(prompt)
+        prompt_for(agent, prompt)
         starter = self._started()
         await starter.checker.refuse_broken(schema_of_ask(agent, output_schema))
         if self._settings.approver is None:

@@ -11,14 +11,18 @@ COPIES_MAX: Final = 10_000
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of a `task` call. Models write null for an argument that they leave out."""
+    """The arguments of a `task` call. Models write null for an argument that they leave out.
 
-    prompt: Json
+    input: of an agent with a contract, in place of a prompt; a program gives it.
+    """
+
+    prompt: Json = NULL
     agent: str | None = None
     agents: tuple[str, ...] | None = None
     copies: int | None = None
     output_schema: Json = NULL
     background: bool | None = None
+    input: Json = NULL
 
     def racers(self, known: tuple[str, ...]) -> tuple[str, ...]:
         """Return the profiles to run, a name n times for n copies; an empty tuple for useless arguments.
@@ -77,7 +81,7 @@ def read_task(arguments: Json) -> Task | None:
     """Read the arguments of a `task` call; return None if they are unusable or lack a prompt."""
     try:
         task = _TASK.decode(arguments)
-        return task if _has_words(task.prompt) else None
+        return task if bytes(task.input).startswith(b"{") or _has_words(task.prompt) else None
     except (msgspec.DecodeError, RecursionError):
         return None
 

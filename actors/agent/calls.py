@@ -6,12 +6,14 @@ answer starts the next one in call order. Delegations, and questions to a person
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import read_question, read_task, unwrapped
+from callboard.actors.agent.arguments import unwrapped
+from callboard.actors.agent.cache_keys import cache_request
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.delegations import ask_model, delegate_by_task, delegate_by_tool
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.rights import call_refusal
 from callboard.actors.agent.state import (
@@ -28,15 +30,14 @@ from callboard.actors.agent.turns import Decision, ask_new_turn, finish, finish_
 from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
-from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.limits import Limits, millis
+from callboard.actors.protocol.limits import millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled, Wake
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
-from callboard.actors.protocol.profiles import Profile, ToolSpec
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Settled
 
@@ -99,7 +100,7 @@ def _kept(uses: tuple[ToolUse, ...], delegations: list[int]) -> tuple[ToolUse, .
 def delegated(use: ToolUse) -> ToolUse:
     """Return a call that delegates without its arguments: its `Delegate` has them."""
     # They would keep the whole reply alive, 0.2 KiB for each of ten thousand agents at work.
-    return ToolUse(use.id, prompts.TASK if use.name == prompts.TASK else prompts.ASK_MODEL, NULL)
+    return ToolUse(use.id, prompts.ASK_MODEL if use.name == prompts.ASK_MODEL else prompts.TASK, NULL)
 
 
 def _with_reserve(state: AgentState, posts: list[Post], delegations: list[int]) -> list[Post]:
@@ -162,16 +163,20 @@ def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUs
             return question_about(state, call, use)
         return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
-        return _delegate(state, call, use)
+        return delegate_by_task(state, prefix, call, use)
+    if (callee := prefix.callees.get(use.name)) is not None and callee.is_tool:
+        return delegate_by_tool(state, call, callee, use.input)
     if use.name == prompts.ASK_MODEL and prefix.profile.is_eager:
-        return _ask_model(state, call, use)
+        return ask_model(state, prefix.profile, call, use)
     return prompts.unknown_tool(use.name, tuple(prefix.specs))
 
 
 def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
     """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
     effect = _spec_of(use).effect
-    body = CallTool(turn or state.turn, call, use.name, effect, use.input, use.id, use.given, state.labels)
+    turn, spec = turn or state.turn, use.spec
+    cache = None if spec is None or spec.cache is None else cache_request(state, spec, use)
+    body = CallTool(turn, call, use.name, effect, use.input, use.id, use.given, state.labels, cache)
     return Post(TOOLS, body)
 
 
@@ -187,6 +192,8 @@ def _places(state: AgentState) -> int:
 def start_next_tool(state: AgentState) -> Decision:
     """Post the first waiting call that is permitted, if a place is free, or go on if no call is open."""
     # Calls wait only while all places are taken, and one answer frees one place: one call is enough.
+    if state.unanswered and not state.waiting.size:  # nearly always
+        return state, ()
     places = _places(state)
     while (first := state.waiting.first()) is not None and state.tools_out < places:
         call, use = first[0], state.uses[first[0]]
@@ -214,46 +221,6 @@ def question_about(
     profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)
     wanted = (use.name, spec.effect, use.input)
     return Post(APPROVALS, RequestApproval(turn or state.turn, call, *wanted, is_repeat, profile, timeout_ms))
-
-
-def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    prefix = prefix_of(state)
-    known = prefix.profile.agents
-    task = read_task(use.input)
-    names = task.racers(known) if task is not None else ()
-    if task is None or not names:
-        return prompts.UNUSABLE_TASK + ", ".join(known)
-    mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
-    room = 0 if prefix.profile.is_eager else state.limits.max_result_chars or 0  # a program's are not cut
-    told, length = (task.prompt, task.output_schema), len(state.history)
-    body = Delegate(
-        state.turn, call, names, *told, room=room, mode=mode, messages=length, labels=state.labels
-    )
-    return Post(SUPERVISOR, body)
-
-
-def _ask_model(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    """Return the delegation to an implicit agent without tools, which puts a question to a model."""
-    profile = prefix_of(state).profile
-    asked = read_question(use.input)
-    model = next((one for one in profile.models if asked and one.name == asked.model), None)
-    if asked is None or (asked.model and model is None):
-        return prompts.UNUSABLE_QUESTION + (", ".join(one.name for one in profile.models) or "none")
-    # Each report takes a turn.
-    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts
-    one = Profile(
-        prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
-    )
-    body = Delegate(
-        state.turn,
-        call,
-        (prompts.ASK_MODEL,),
-        asked.prompt,
-        asked.schema,
-        implicit=Json(encode(one)),
-        labels=state.labels,
-    )
-    return Post(SUPERVISOR, body)
 
 
 def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:

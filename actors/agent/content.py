@@ -22,6 +22,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
         them; null once a `Delegate` has them.
     spec: the tool as it was when the call was started; None if it is no tool.
     asked, given: the input that it has asked for last, and was given for its next round; None for none.
+    declined: the words, for the model, for the input that a person did not give it; empty for none.
     """
 
     id: str
@@ -30,11 +31,12 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     spec: ToolSpec | None = None
     asked: InputAsked | None = None
     given: InputGiven | None = None
+    declined: str = ""
 
     @property
     def unread(self) -> str | None:
         """Return the arguments as written if they are not a JSON object, else None."""
-        return _TEXT.decode(self.input) if bytes(self.input).startswith(b'"') else None
+        return _TEXT.decode(self.input) if bytes(self.input)[:1] == b'"' else None
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):

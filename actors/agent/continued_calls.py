@@ -1,21 +1,23 @@
 """Calls that are not over with the answer of their tool: a person is asked, and the call goes on.
 
 An interrupted call may run again. A call that asks for input goes on with its next round, which has the
-values that a person gave. Both are questions like any other. A call has at most INPUT_ROUNDS_MAX such rounds;
-what its tool says then is its result.
+values that a person gave, or tells the tool that there are none. Both are questions like any other. A call
+has at most INPUT_ROUNDS_MAX such rounds; what its tool says then is its result.
 """
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent import eager
 from callboard.actors.agent.calls import question_about
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolReturned
-from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
+from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAction, InputAsked, InputGiven
 
 
 def question_after(
@@ -43,11 +45,29 @@ def _ask_for_input(
     return use, Post(APPROVALS, replace(question.body, round=rounds + 1, form=asked.forms))
 
 
-def with_input(use: ToolUse, given: ApprovalGiven) -> ToolUse:
-    """Return a call with the values that a person gave it."""
+def after_answer(use: ToolUse, given: ApprovalGiven) -> ToolUse | None:
+    """Return a call as it goes on after the answer of a person; None if the answer ends it."""
+    if given.verdict == "approved":
+        use = use if given.arguments == NULL else replace(use, input=given.arguments)
+        return _with_input(use, given)
+    return _without_input(use, given) if given.verdict == "denied" else None
+
+
+def _with_input(use: ToolUse, given: ApprovalGiven) -> ToolUse:
     if use.given is None or given.round != use.given.round:
         return use
-    return replace(use, given=replace(use.given, values=given.values))
+    return replace(use, given=replace(use.given, values=given.values), declined="")
+
+
+def _without_input(use: ToolUse, given: ApprovalGiven) -> ToolUse | None:
+    """Return a call whose tool is told that a person did not fill in its forms; None for another question."""
+    if use.asked is None or use.given is None or given.round != use.given.round:
+        return None
+    forms = msgspec.json.decode(use.asked.forms, type=dict[str, msgspec.Raw])
+    nothing = Json(msgspec.json.encode(dict.fromkeys(forms)))
+    action: InputAction = "decline" if given.digest else "cancel"  # without a digest no person saw it
+    told = replace(use.given, values=nothing, action=action)
+    return replace(use, given=told, declined=prompts.not_approved(given))
 
 
 def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
@@ -58,12 +78,6 @@ def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> 
     if use.spec is None or use.spec.approval not in ("interrupted", "always"):
         return None
     return question_about(state, call, use, turn, is_repeat=True)
-
-
-def with_arguments(state: AgentState, call: int, arguments: Json) -> AgentState:
-    """Change the arguments of a call. The model's own words stay in the conversation."""
-    state = with_use(state, call, replace(state.uses[call], input=arguments))
-    return replace(state, changed=state.changed.put(call, True))
 
 
 def with_use(state: AgentState, call: int, use: ToolUse) -> AgentState:

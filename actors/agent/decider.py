@@ -36,10 +36,9 @@ from callboard.actors.agent.background import (
 from callboard.actors.agent.calls import all_answered, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.continued_calls import (
+    after_answer,
     note_effect,
     question_after,
-    with_arguments,
-    with_input,
     with_use,
 )
 from callboard.actors.agent.eager import EMPTY
@@ -50,7 +49,7 @@ from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.phases import AGENT, PROGRAM
 from callboard.actors.agent.program import OF_PROGRAMS, take_step
 from callboard.actors.agent.program_step import read_step
-from callboard.actors.agent.request_prefix import prefix_for
+from callboard.actors.agent.request_prefix import prefix_for, prompt_of
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, prefix_of, with_model
 from callboard.actors.agent.tasks import begun, ordinal_of
 from callboard.actors.agent.tool_changes import begin_with, keep_change, set_tools
@@ -64,7 +63,7 @@ from callboard.actors.agent.turns import (
     take_back,
 )
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import joined, message, rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.makers import mark, with_reply
@@ -120,7 +119,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         permissions=begin.permissions,
         labels=united(state.labels, begin.labels),
     )
-    return ask_new_turn(state, None, carry, prompt=joined(begin.context, begin.prompt), begun=(seq,))
+    return ask_new_turn(state, None, carry, prompt=prompt_of(begin), begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -259,22 +258,25 @@ def _on_tools_given(state: AgentState, seq: int, given: ToolsGiven) -> Decision:
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
-    """Handle a person's decision on a call: it runs, or its refusal is its result."""
-    if given.turn != state.turn or not state.questions.get(given.call):
+    """Handle a person's decision on a call: it goes on, or its refusal is its result."""
+    call = given.call
+    if given.turn != state.turn or not state.questions.get(call):
         return state, ()
-    state = labelled(replace(state, questions=state.questions.drop(given.call)), given.labels)
-    if given.verdict == "approved" and state.phase == "acting":
-        if given.arguments != NULL:
-            state = with_arguments(state, given.call, given.arguments)
-        state = with_use(state, given.call, with_input(state.uses[given.call], given))
-        return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
-    return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
+    state = labelled(replace(state, questions=state.questions.drop(call)), given.labels)
+    use = after_answer(state.uses[call], given) if state.phase == "acting" else None
+    if use is None:
+        return _from_port(state, seq, call, text_json(prompts.not_approved(given)), is_error=True)
+    if given.arguments != NULL:  # the model's own words stay in the conversation
+        state = replace(state, changed=state.changed.put(call, True))
+    return start_next_tool(replace(with_use(state, call, use), waiting=state.waiting.put(call, True)))
 
 
 def _from_port(
     state: AgentState, seq: int, call: int, output: Json, is_error: bool, tools: int = 0
 ) -> Decision:
     """Record the result of a call that a port has dealt with, and go on."""
+    if state.uses[call].declined:
+        output = prompts.with_words_before(output, state.uses[call].declined)
     if state.changed.size and state.changed.get(call):
         output = prompts.with_changed_arguments(output, state.uses[call].input)
     state = _answered(state, seq, call, output, is_error, tools)

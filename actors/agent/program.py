@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from callboard.actors.agent import eager
 from callboard.actors.agent.calls import call_tool, delegated, request_for, settled_in
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.continued_calls import note_effect, question_after, with_input
+from callboard.actors.agent.continued_calls import after_answer, note_effect, question_after
 from callboard.actors.agent.eager import Eager, End, OpenCall, Stage
 from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.program_step import ProgramStep
@@ -191,9 +191,9 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     state = replace(state, questions=state.questions.drop(call.ticket))
     if _is_wanted(state, call):
         state = labelled(state, given.labels)
-    if given.verdict == "approved" and _is_wanted(state, call):
-        use = call.use if given.arguments == NULL else replace(call.use, input=given.arguments)
-        books = eager.put(_books(state), replace(call, use=with_input(use, given), stage="line"))
+    use = after_answer(call.use, given) if _is_wanted(state, call) else None
+    if use is not None:
+        books = eager.put(_books(state), replace(call, use=use, stage="line"))
         return _go_on(replace(state, eager=books))
     status = "denied" if given.verdict == "denied" else "cancelled"
     status = "interrupted" if given.is_repeat else status  # the effect of the first run stays unknown

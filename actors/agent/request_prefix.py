@@ -10,16 +10,20 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.contracts import Callee
+from callboard.actors.protocol.conversation import joined, rolled
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import Profile, ToolSpec, read_profile
+from callboard.actors.protocol.profiles import SCHEMA_ARG, Profile, ToolSpec, read_profile
 
 TOOL_OVERHEAD_TOKENS = 1_000
 """Added to the bound of a request with tools, since services write a prompt of their own around tools.
 
 Anthropic documents 159 to 804 tokens, by model and tool choice.
 """
+
+_CALLEES = msgspec.json.Decoder(tuple[Callee, ...])
 
 
 class RequestPrefix(msgspec.Struct, frozen=True):
@@ -31,6 +35,7 @@ class RequestPrefix(msgspec.Struct, frozen=True):
         from `tools` and from messages that changed them. others: the definitions of all other tools.
     is_changed: True if the conversation holds a message that changed the tools.
     background: True if the agent may start background tasks.
+    callees: the agents that it does not call as any other, by name.
     """
 
     profile: Profile
@@ -46,22 +51,44 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     start: str = ""
     tokens: int = 0
     is_changed: bool = False
+    callees: dict[str, Callee] = {}
 
 
 def prefix_for(begin: Begin) -> RequestPrefix:
     """Return the request prefix of an agent that begins so."""
-    return _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster)
+    callees = encode(begin.callees) if begin.callees else b""
+    prefix = _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster, callees)
+    if begin.context == NULL or prefix.profile.context_in != "system":
+        return prefix
+    # Not among the cached ones: a context is that of one delegation, and may be large.
+    system = joined(prefix.system, begin.context)
+    return with_tools(replace(prefix, system=system), prefix.profile.tools)
+
+
+def prompt_of(begin: Begin) -> Json:
+    """Return the prompt of an agent, behind the context that belongs into the same message."""
+    is_in_system = read_profile(bytes(begin.profile)).context_in == "system"
+    return begin.prompt if is_in_system else joined(begin.context, begin.prompt)
 
 
 @lru_cache(maxsize=4_096)
-def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
+def _prefix(
+    raw_profile: bytes,
+    raw_schema: bytes,
+    roster: tuple[tuple[str, str], ...],
+    raw_callees: bytes,
+) -> RequestPrefix:
+    callees = _CALLEES.decode(raw_callees) if raw_callees else ()
     profile, schema = read_profile(raw_profile), Json(raw_schema)
     reports = schema != NULL
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions
     others = list(profile.server_tools)
-    background = profile.background and bool(roster)
-    if roster:
-        others.append(prompts.task_tool(roster, background=background))
+    others += _agent_tools(roster, callees)
+    called = tuple(one for one in roster if one[0] not in {each.name for each in callees if each.is_tool})
+    background = profile.background and bool(called)
+    if called:
+        arguments = _schema_args(called, callees)
+        others.append(prompts.task_tool(called, background=background, schema_args=arguments))
     if background:
         others += prompts.BACKGROUND_TOOLS
     if reports:
@@ -73,8 +100,21 @@ def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str]
         wraps_report=reports and not prompts.is_object_schema(schema),
         reports=reports,
         background=background,
+        callees={each.name: each for each in callees},
     )
     return with_tools(bare, profile.tools)
+
+
+def _agent_tools(roster: tuple[tuple[str, str], ...], callees: tuple[Callee, ...]) -> list[Json]:
+    told = dict(roster)
+    return [prompts.agent_tool(each, told.get(each.name, "")) for each in callees if each.is_tool]
+
+
+def _schema_args(called: tuple[tuple[str, str], ...], callees: tuple[Callee, ...]) -> tuple[str, ...]:
+    """Return the arguments by which these agents take the schema of a report, each once."""
+    own = {each.name: each.schema_arg for each in callees}
+    found = (own.get(name, SCHEMA_ARG) for name, _ in called)
+    return tuple(dict.fromkeys(one for one in found if one))
 
 
 def with_tools(prefix: RequestPrefix, tools: tuple[ToolSpec, ...]) -> RequestPrefix:

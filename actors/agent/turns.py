@@ -9,7 +9,7 @@ from callboard.actors.agent.fallback import at_new_turn
 from callboard.actors.agent.input_bound import with_bytes, with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
-from callboard.actors.agent.tool_changes import NOTHING_SENT, take_change
+from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
@@ -57,15 +57,15 @@ def ask_turn(
         unsent = _unsent(state, state.fresh)
         names, told, ends = state.fresh, 0, 0
     else:
-        fresh, told, ends = state.fresh + new.seqs, new.told, new.ends
-        unsent = _unsent(state, fresh, new.results, new.words)
-        state, change = (state, NOTHING_SENT) if state.next_tools is None else take_change(state)
-        history, digest = state.history.append(new.said), rolled(state.digest, new.said)
-        fallback, media_tokens = with_message(state, fallback, new.said)
-        tokens, names = state.context_tokens + new.tokens, fresh + new.others + change.seqs
-        if change.message is not None:
-            history, digest = history.append(change.message), rolled(digest, change.message)
-            tokens += len(change.message)
+        said, told, ends = new.said, new.told, new.ends
+        fresh = state.fresh + new.seqs
+        unsent, names = _unsent(state, fresh, new.results, new.words), fresh + new.others
+        if state.next_tools is None:
+            history, digest, tokens = history.append(said), rolled(digest, said), tokens + new.tokens
+        else:
+            state, history, digest, seqs, size = _after_change(state, said)
+            tokens, names = state.context_tokens + new.tokens + size, names + seqs
+        fallback, media_tokens = with_message(state, fallback, said)
         if fallback is not None:
             fallback = with_bytes(fallback, tokens - unsent.context_tokens)
         tokens += media_tokens
@@ -97,6 +97,22 @@ def ask_turn(
         fallback=fallback,
     )
     return state, (Post(SUPERVISOR, request),)
+
+
+def _after_change(
+    state: AgentState, said: Json
+) -> tuple[AgentState, IntMap[Json], str, tuple[int, ...], int]:
+    """Change the tools with a user message.
+
+    Return the state with them, the conversation with the message and the words about the change, the digest
+    of that, the seqs that brought the change, and the size of those words in bytes.
+    """
+    state, sent = take_change(state)
+    history, digest = state.history.append(said), rolled(state.digest, said)
+    if sent.message is None:
+        return state, history, digest, sent.seqs, 0
+    history, digest = history.append(sent.message), rolled(digest, sent.message)
+    return state, history, digest, sent.seqs, len(sent.message)
 
 
 def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:

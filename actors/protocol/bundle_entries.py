@@ -13,13 +13,14 @@ Rules
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, get_args
 
 from callboard.actors.protocol.effects import Effect
 
 NAME_CHARS_MAX: Final = 200
+PATH_CHARS_MAX: Final = 4_096  # Linux allows so many bytes
 _PORTS: Final[Mapping[str, int]] = MappingProxyType({"https": 443, "http": 80})
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -56,8 +57,10 @@ def effect_entry(text: str) -> str:
 def path_entry(text: str) -> str:
     """Return a path without empty parts and `.`. Raises ValueError for one that is absolute or leads up."""
     parts = [part for part in text.split("/") if part not in ("", ".")]
-    if not text or text.startswith("/") or ".." in parts or "\0" in text or len(text) > 4_096:
-        raise ValueError(f"{text[:80]!r} is no path below the session's root, such as `docs/notes` or `.`")
+    if not text or text.startswith("/") or ".." in parts or "\0" in text or len(text) > PATH_CHARS_MAX:
+        raise ValueError(
+            f"{text[:80]!r} is no path below the root; write `docs/notes`, or `.` for the root itself"
+        )
     return "/".join(parts) or "."
 
 
@@ -131,10 +134,15 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 """The kind of each entry of a bundle."""
 
 
-def covers(entry: str, wide: Iterable[str], name: str) -> bool:
+def covers(entry: str, wide: Collection[str], name: str) -> bool:
     """Return True if a name lies within one of these entries. entry: its row of `KINDS`."""
+    if name in wide:
+        return True
     is_within = KINDS[entry].is_within
-    return any(is_within(name, one) for one in wide)
+    for one in wide:  # noqa: SIM110  # `any` makes a generator, and each call of a tool comes here often
+        if is_within(name, one):
+            return True
+    return False
 
 
 def listed(entry: str, given: Iterable[str]) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ Names: TypeAlias = tuple[str, ...]
 UNTRUSTED: Final = "untrusted"
 """The label of results from unknown authors, such as web pages."""
 
+UNKNOWN: Final = "unknown"
+"""The label of a file that was changed by an unknown hand."""
+
 
 class Denied(Value, frozen=True):
     """Names that an agent and the agents below it may not use. The entries are those of `Allowed`.

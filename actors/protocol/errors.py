@@ -49,6 +49,8 @@
     ToolError                     raised by users' tools: the model reads its text unchanged
       ToolInterrupted             the same, where it is not known whether the call had its effect
       FileError                   a file of `ctx.files` that is refused, or that cannot be read or written
+      HttpError                   a request of `ctx.http` that is refused, or that fails
+      MemoryFailed                a memory of `ctx.memory` that cannot be read or written
 
 Limit endings are outcomes, not exceptions. A message names the event, its place, and the next step.
 """
@@ -285,3 +287,42 @@ class FileError(ToolError):
     def __init__(self, message: str, reason: FileReason) -> None:
         super().__init__(message)
         self.reason: FileReason = reason
+
+
+HttpReason: TypeAlias = Literal[
+    "bad_url", "denied", "private", "unresolved", "redirect", "large", "encoding", "timeout", "failed"
+]
+"""The kind of an `HttpError`."""
+
+
+class HttpError(ToolError):
+    """A request of `ctx.http` that is refused, or that fails. Its message names the place, not the address.
+
+    reason: `bad_url` for an address with a user, a zone or an odd form, `denied` by the agent's permissions,
+    `private` for a machine of the own network, `unresolved` for a name without an address, `redirect` for too
+    many or for one that leaves https, `large` and `encoding` for the body, `failed` for what the network
+    reports.
+    """
+
+    def __init__(self, message: str, reason: HttpReason) -> None:
+        super().__init__(message)
+        self.reason: HttpReason = reason
+
+
+MemoryReason: TypeAlias = Literal[
+    "damaged", "locked", "full", "missing", "denied", "foreign", "too_new", "too_large", "failed"
+]
+"""The kind of a `MemoryFailed`."""
+
+
+class MemoryFailed(ToolError):
+    """A long-term memory that cannot be read or written. Its message names no place of the machine.
+
+    reason: `missing` for a file whose folder is not there, `denied` for one that the system withholds,
+    `foreign` for a file that is no memory, `too_new` for one of a newer callboard, `too_large` for a text, a
+    query or a number of entries beyond its limit, `failed` for anything else that the store reports.
+    """
+
+    def __init__(self, message: str, reason: MemoryReason) -> None:
+        super().__init__(message)
+        self.reason: MemoryReason = reason

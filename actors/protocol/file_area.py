@@ -12,22 +12,27 @@ Rules
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
+from callboard.actors.protocol.bundle_entries import common, is_path_within, listed
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Part
-
-PATH_CHARS_MAX: Final = 4_096
-"""Characters of a path; Linux allows so many bytes."""
+from callboard.actors.protocol.labels import NO_LABELS, Labels
 
 PREFIXES_MAX: Final = 1_000
 ALL: Final = (".",)
 
 
 class FileArea(Part, frozen=True):
-    """The files of a session. name: of the root. read, write: prefixes, as `prefixes_of` returns them."""
+    """The files of a session. name: of the root. read, write: prefixes, as `prefixes_of` returns them.
+
+    labels: of the files that no tool has written.
+    """
 
     name: str
     read: tuple[str, ...] = ALL
     write: tuple[str, ...] = ()
+    labels: Labels = NO_LABELS
 
 
 def prefixes_of(what: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -37,29 +42,18 @@ def prefixes_of(what: str, given: Iterable[str]) -> tuple[str, ...]:
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise MisuseError(f'{what}={given!r:.80}: use a list of paths below the root, for example ["docs"]')
-    found = {_prefix(what, one) for one in given}
+    found = tuple(given)
     if len(found) > PREFIXES_MAX:
         raise MisuseError(f"{what} has {len(found):,} paths; use at most {PREFIXES_MAX:,}")
-    return _widest(found)
-
-
-def _widest(found: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(one for one in found if not covers(found - {one}, one)))
-
-
-def _prefix(what: str, given: object) -> str:
-    parts = given.split("/") if isinstance(given, str) else [".."]
-    is_up = ".." in parts or parts[0] == ""  # also the empty path, which has one empty part
-    if is_up or "\0" in str(given) or len(str(given)) > PATH_CHARS_MAX:
-        raise MisuseError(
-            f"{what}: {given!r:.80} is no path below the root; write `docs/notes`, or `.` for the root itself"
-        )
-    return "/".join(part for part in parts if part not in ("", ".")) or "."
+    try:
+        return listed("read", found)
+    except ValueError as error:
+        raise MisuseError(f"{what}: {error}") from None
 
 
 def covers(prefixes: Iterable[str], path: str) -> bool:
     """Return True if one of the prefixes is the path, or a folder above it."""
-    return any(one in (".", path) or path.startswith(one + "/") for one in prefixes)
+    return any(is_path_within(path, one) for one in prefixes)
 
 
 def leads_to(prefixes: Iterable[str], path: str) -> bool:
@@ -72,13 +66,8 @@ def narrowed(area: FileArea, read: Sequence[str] = ALL, write: Sequence[str] = A
 
     Raises MisuseError for a path that is no prefix.
     """
-    return FileArea(
-        area.name,
-        _common(area.read, prefixes_of("read", read)),
-        _common(area.write, prefixes_of("write", write)),
+    return replace(
+        area,
+        read=common("read", area.read, prefixes_of("read", read)),
+        write=common("write", area.write, prefixes_of("write", write)),
     )
-
-
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    both = {path for path in one if covers(other, path)} | {path for path in other if covers(one, path)}
-    return prefixes_of("the common paths", both)

@@ -20,4 +20,6 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 def united(*all_of: Labels) -> Labels:
     """Return the labels that are in any of these sets."""
+    if not any(all_of):  # nearly always
+        return NO_LABELS
     return tuple(sorted(_NOTHING.union(*all_of)))

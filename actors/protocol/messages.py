@@ -37,6 +37,7 @@ from callboard.actors.protocol.client_messages import (
     TellEnded,
     ToolsChanged,
 )
+from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.labels import Labels
@@ -55,7 +56,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
+from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaProblem, Settled
 
 # --- supervisor -> agent ----------------------------------------------------------
 
@@ -64,9 +65,11 @@ from callboard.actors.protocol.value_types import Reason, SchemaProblem, Settled
 class Begin(RichMessage, frozen=True):
     """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
 
-    context: a text or content blocks that stand before the prompt, null for none.
+    context: a text or content blocks that stand before the prompt, or behind the instructions if the profile
+    says so; null for none.
     permissions: the rights of the agent, one layer for each bundle above it and its own.
     labels: of what it is told.
+    callees: the agents of the roster that it does not call as any other.
     """
 
     profile: Json
@@ -79,6 +82,7 @@ class Begin(RichMessage, frozen=True):
     context: Json = NULL
     permissions: Layers = ()
     labels: Labels = ()
+    callees: tuple[Callee, ...] = ()
 
 
 @final
@@ -131,7 +135,8 @@ class DelegationEnded(RichMessage, frozen=True):
     address: of its first agent; empty if its sender had ended. by: the seq of the event that ended it.
     reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
     answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
-    labels: of the agents whose work it tells of.
+    labels: of the agents whose work it tells of. problems: the reasons why its input does not match.
+    metadata: of an agent that is called as a tool, or that a factory makes; for programs and people only.
     """
 
     turn: int
@@ -147,6 +152,8 @@ class DelegationEnded(RichMessage, frozen=True):
     reasons: tuple[Reason, ...] = ()
     room: int = 0
     labels: Labels = ()
+    problems: tuple[SchemaProblem, ...] = ()
+    metadata: CallMetadata | None = None
 
 
 @final
@@ -231,6 +238,7 @@ class Delegate(RichMessage, frozen=True):
     implicit: the profile of the agent that a program's question to a model begins, in place of one of the
         session's; null for a `task` call.
     labels: of the parent.
+    input: the arguments of a call of an agent with a contract, from which the prompt was made; null for none.
     """
 
     turn: int
@@ -247,6 +255,7 @@ class Delegate(RichMessage, frozen=True):
     messages: int = 0
     implicit: Json = NULL
     labels: Labels = ()
+    input: Json = NULL
 
 
 @final

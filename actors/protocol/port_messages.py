@@ -12,8 +12,17 @@ from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
+from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
-from callboard.actors.protocol.value_types import InputAsked, InputGiven, ModelFailure, SchemaProblem, Sent
+from callboard.actors.protocol.uses import Use
+from callboard.actors.protocol.value_types import (
+    CacheRequest,
+    InputAsked,
+    InputGiven,
+    ModelFailure,
+    SchemaProblem,
+    Sent,
+)
 
 CUT_OFF: Final = frozenset({"lost", "detached"})
 """The statuses of a model call that the end of a process cut off. Its agent asks again."""
@@ -70,6 +79,7 @@ class CallTool(Message, frozen=True):
 
     given: in a later round of the call, the input that it had asked for; None in the first.
     labels: of the agent that calls.
+    cache: for a tool whose results may be given again; None for any other.
     """
 
     turn: int
@@ -80,6 +90,7 @@ class CallTool(Message, frozen=True):
     id: str = ""
     given: InputGiven | None = None
     labels: Labels = ()
+    cache: CacheRequest | None = None
 
 
 @final
@@ -103,7 +114,10 @@ class ToolReturned(RichMessage, frozen=True):
     reused: as in `ModelReplied`. `needs_effect` means that the call has no recorded result, and that a fork
     does not run this tool: it has an effect. same: then the seq of the recorded result of the same call in
     another turn, which is not given by itself; 0 for none. checkpoints: the names that the tool gave to this
-    place of the log. labels: of this result, beside those of its tool.
+    place of the log. labels: of this result, beside those of its tool. after_origin: a `read` tool has run in
+    a fork, so it has read the world as it was then, and not as it was when the origin was recorded. uses: of
+    rights, under any status. telemetry: figures for people, None for none. cached_from: the answer that
+    this one repeats, as SESSION#SEQ, empty for a tool that ran.
     """
 
     turn: int
@@ -119,6 +133,10 @@ class ToolReturned(RichMessage, frozen=True):
     same: int = 0
     checkpoints: tuple[str, ...] = ()
     labels: Labels = ()
+    after_origin: bool = False
+    uses: tuple[Use, ...] = ()
+    telemetry: Telemetry | None = None
+    cached_from: str = ""
 
     def __post_init__(self) -> None:
         if self.output == NULL:
@@ -173,6 +191,11 @@ class ApprovalGiven(RichMessage, frozen=True):
     values: Json = NULL
     labels: Labels = ()
 
+    @property
+    def goes_on(self) -> bool:
+        """Return whether the call goes on: it runs, or its tool hears that a form was declined."""
+        return self.verdict == "approved" or (self.verdict == "denied" and self.round > 0)
+
 
 @final
 class CancelCall(Message, frozen=True):
@@ -217,13 +240,14 @@ class CapacityGiven(RichMessage, frozen=True):
 
 @final
 class CheckSchema(RichMessage, frozen=True):
-    """A question: is this schema accepted (`accept`), or does the value match it (`report`)?
+    """A question: is this schema accepted (`accept`), or does the value match it?
 
-    output_type: the name of the Python type whose validators a report has to pass too, empty for none.
+    task: `report` for the value of a report, `input` for that of a call.
+    output_type: the name of the Python type whose validators the value has to pass too, empty for none.
     """
 
     check: int
-    task: Literal["accept", "report"]
+    task: Literal["accept", "report", "input"]
     schema: Json
     value: Json = NULL
     timeout_ms: int = 5_000

@@ -16,8 +16,15 @@ from callboard.actors.protocol.origin import Origin, named
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
 """The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
 
+ContextPlace: TypeAlias = Literal["message", "system"]
+"""The place of a context: in the message of the prompt, before it, or at the end of the system prompt."""
+
 OnFinish: TypeAlias = Literal["wait", "cancel"]
 """The effect of an agent's last word on its running background delegations: wait for them, or cancel them."""
+
+
+SCHEMA_ARG: Final = "output_schema"
+"""The argument of a delegation that holds the schema of its report, unless the profile names another."""
 
 
 class ToolOrigin(Part, frozen=True):
@@ -27,6 +34,17 @@ class ToolOrigin(Part, frozen=True):
     name: str
 
 
+class CacheRules(Value, frozen=True):
+    """The rules by which the results of a `read` tool are given again in the same session.
+
+    ttl_ms: milliseconds after which a result is too old; 0 for no such time. over_writes: True if results
+    outlive the calls of tools with an effect.
+    """
+
+    ttl_ms: int = 0
+    over_writes: bool = False
+
+
 class ToolSpec(Part, frozen=True):
     """A tool, as the model and the runtime know it.
 
@@ -34,6 +52,7 @@ class ToolSpec(Part, frozen=True):
     approval_timeout_ms: milliseconds that a question about it waits for a person; 0 for the agent's limit.
     origin: of a tool that was listed by an MCP server; None for a function of the program.
     capabilities: that a call needs, such as `network`. labels: of the tool's results, such as `untrusted`.
+    version: of its function, as its author counts. cache: None for results that are never given again.
     """
 
     name: str
@@ -46,6 +65,8 @@ class ToolSpec(Part, frozen=True):
     origin: ToolOrigin | None = None
     capabilities: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    version: str = ""
+    cache: CacheRules | None = None
 
 
 class ToolsChange(Part, frozen=True):
@@ -187,13 +208,20 @@ class Profile(Part, frozen=True):
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
     has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
     of, empty for none. context: the name of the function that makes the context of its delegations, empty for
-    none.
+    none. context_in: its place, before the prompt or behind the instructions.
     background: True if it may delegate work that runs while it goes on. on_finish: `wait` if its last word
     waits for the ends of that work, `cancel` if it ends that work.
     turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
     models: the models that a program may ask by name, beside the one that it inherits.
     lossy: True if a block that a model's service cannot take is replaced by a text; False if the call fails.
     permissions: of the agent and of those below it.
+    input_schema: of its input, without the preset fields; null if its input is a prompt. input_type: the name
+    of the Python type whose validators an input has to pass too, empty for none. presets: the fields that its
+    callers neither see nor set, a JSON object; null for none.
+    schema_arg: the argument by which a calling model gives the schema of the report; empty if it may not.
+    factory: the name of the function that makes a new instance for each call, empty for none.
+    unavailable: the reason for which it cannot begin, empty if it can.
+    model_reason: why its model is not the parent's.
     """
 
     name: str
@@ -213,6 +241,29 @@ class Profile(Part, frozen=True):
     models: tuple[ModelSpec, ...] = ()
     lossy: bool = False
     permissions: Bundle = NO_BUNDLE
+    input_schema: Json = NULL
+    input_type: str = ""
+    presets: Json = NULL
+    schema_arg: str = SCHEMA_ARG
+    factory: str = ""
+    unavailable: str = ""
+    model_reason: str = ""
+    context_in: ContextPlace = "message"
+
+    @property
+    def has_contract(self) -> bool:
+        """Return True if its input is the fields of a contract, and no prompt."""
+        return self.input_schema != NULL
+
+    @property
+    def is_folded(self) -> bool:
+        """Return True if a failure of it is one result of a fixed form for the calling model."""
+        return self.has_contract or bool(self.factory or self.unavailable)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Return True if a delegation to it waits for its context, or for a new instance."""
+        return bool(self.context or self.factory)
 
     @property
     def is_eager(self) -> bool:

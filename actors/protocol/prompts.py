@@ -10,11 +10,14 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
+from callboard.actors.protocol.folded_results import folded
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
+from callboard.actors.protocol.profiles import SCHEMA_ARG
 from callboard.actors.protocol.value_types import SchemaProblem
 
 TASK: Final = "task"
@@ -46,8 +49,9 @@ CONTEXT_UNWANTED: Final = "the delegation has ended"
 TRUNCATED: Final = (
     "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
 )
+NOT_DELEGATED: Final = "Not delegated: "
 UNUSABLE_TASK: Final = (
-    "Not delegated: task needs a prompt (text that is not empty) and one of: agent (a name), "
+    f"{NOT_DELEGATED}task needs a prompt (text that is not empty) and one of: agent (a name), "
     "agents (a list of names that race), with copies between 1 and 10000. Agents: "
 )
 UNUSABLE_TASK_WAIT: Final = (
@@ -83,16 +87,55 @@ def unknown_tool(name: str, known: tuple[str, ...]) -> str:
     return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
 
 
+def no_schema_argument(agent: str, wanted: str) -> str:
+    """Return the answer to a `task` call with a schema that the agent does not take by this argument.
+
+    wanted: the argument by which it does take one; empty for none.
+    """
+    advice = f"it takes one as {wanted}" if wanted else "leave the schema out"
+    return f"{NOT_DELEGATED}agent '{agent}' takes no schema by that argument; {advice}."
+
+
+def has_own_tool(agent: str) -> str:
+    """Return the answer to a `task` call that names an agent with a contract."""
+    return f"{NOT_DELEGATED}agent '{agent}' has a tool of its own, with its own fields. Call {agent} instead."
+
+
 def unread_arguments(text: str) -> str:
     """Return the answer to a call whose arguments are not a JSON object. text: the arguments as written."""
     return f"{UNREAD_ARGUMENTS}{text[:UNREAD_CHARS_MAX]}"
 
 
-def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) -> Json:
+_RESULT_SCHEMA: Final = {
+    "type": "object",
+    "description": "JSON schema (draft 2020-12) that the result must match.",
+}
+
+
+def agent_tool(callee: Callee, description: str) -> Json:
+    """Describe the tool of an agent with a contract: its input is the fields of the contract."""
+    return _defined(callee.name, description, callee.input_schema)
+
+
+def _defined(name: str, description: str, input_schema: Json) -> Json:
+    head = msgspec.json.encode({"name": name, "description": description})
+    return Json(b"".join((head[:-1], b',"input_schema":', input_schema, b"}")))
+
+
+def _typed_note(schema_args: tuple[str, ...]) -> str:
+    return f"With {' or '.join(schema_args)} the result is JSON of that schema. " if schema_args else ""
+
+
+def task_tool(
+    roster: tuple[tuple[str, str], ...],
+    *,
+    background: bool = False,
+    schema_args: tuple[str, ...] = (SCHEMA_ARG,),
+) -> Json:
     """Describe the delegation tool.
 
     roster: names and descriptions of the agents that it may name. background: True if it may run beside the
-    caller.
+    caller. schema_args: the arguments by which these agents take the schema of a report.
     """
     listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
     names = [name for name, _ in roster]
@@ -103,8 +146,8 @@ def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) 
                 "name": TASK,
                 "description": (
                     "Delegate work to a sub-agent. It starts without your conversation: the prompt must say "
-                    "all it needs. Several calls in one turn run in parallel. With output_schema the result "
-                    "is JSON of that schema. With agents, or copies above 1, several race and the first "
+                    "all it needs. Several calls in one turn run in parallel. "
+                    f"{_typed_note(schema_args)}With agents, or copies above 1, several race and the first "
                     f"valid result wins.{note}\nAgents:\n{listed}"
                 ),
                 "input_schema": {
@@ -112,10 +155,7 @@ def task_tool(roster: tuple[tuple[str, str], ...], *, background: bool = False) 
                     "properties": {
                         "agent": {"type": "string", "enum": names, "description": "Who does the work."},
                         "prompt": {"type": "string", "description": "All that the sub-agent is told."},
-                        "output_schema": {
-                            "type": "object",
-                            "description": "JSON schema (draft 2020-12) that the result must match.",
-                        },
+                        **dict.fromkeys(schema_args, _RESULT_SCHEMA),
                         "agents": {
                             "type": "array",
                             "items": {"type": "string", "enum": names},
@@ -214,8 +254,7 @@ def report_tool(schema: Json, *, background: bool = False) -> Json:
     if not is_object_schema(schema):
         schema = _wrapped(schema)
     description = "Give your result. " + REPORT_NOTE + (REPORT_ENDS_TASKS if background else "")
-    head = msgspec.json.encode({"name": REPORT_BACK, "description": description})
-    return Json(b"".join((head[:-1], b',"input_schema":', schema, b"}")))
+    return _defined(REPORT_BACK, description, schema)
 
 
 def _wrapped(schema: Json) -> Json:
@@ -252,6 +291,8 @@ def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
     """
     if end.kind == "reported":
         return bytes(end.value).decode(), False
+    if end.metadata is not None and STATUS[end.kind] != "ok":
+        return folded(end), True
     text, is_error = (end.text, False) if end.kind == "answered" else (_failed_delegation(end), True)
     return (_cut(text, end.room) if end.room else text), is_error
 
@@ -308,7 +349,14 @@ def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
 
 def with_changed_arguments(output: Json, arguments: Json) -> Json:
     """Return the result of a call for the model, with the arguments that a person approved instead."""
-    told = text_block(f"This call was approved with other arguments: {bytes(arguments).decode()}")
+    return with_words_before(
+        output, f"This call was approved with other arguments: {bytes(arguments).decode()}"
+    )
+
+
+def with_words_before(output: Json, words: str) -> Json:
+    """Return the result of a call for the model, with words of ours in a block before it."""
+    told = text_block(words)
     if not bytes(output).startswith(b"["):
         return Json(b"".join((b"[", told, b',{"type":"text","text":', output, b"}]")))
     blocks = bytes(output)[1:].lstrip()

@@ -31,8 +31,8 @@ class ModelRequest:
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
     object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. seq: of the event that granted
-    it. at: the time by the session's clock, in milliseconds since 1970 UTC. state_of: for a program, returns
-    the shared state's value of a key.
+    it. For a program only: at: the time by the session's clock, in milliseconds since 1970 UTC. state_of:
+    returns the shared state's value of a key.
     """
 
     deps: object = None

@@ -45,6 +45,23 @@ class SchemaProblem(Value, frozen=True):
         return f"{self.path or '/'}: {self.message}"
 
 
+Response: TypeAlias = Literal["ok", "invalid_input", "unavailable"]
+"""The result of a call of an agent, as its caller's model reads it."""
+
+
+class CallMetadata(Value, frozen=True):
+    """Facts about one call of an agent, which no model reads.
+
+    subagent, supervisor: the profiles of the agent and of the one that called it. response: the form of the
+    result. delegation_context: the name of the function that made its context, empty for none.
+    """
+
+    subagent: str
+    supervisor: str
+    response: Response
+    delegation_context: str = ""
+
+
 class Reason(Value, frozen=True):
     """The end of one of a delegation's agents."""
 
@@ -80,6 +97,18 @@ class ModelFailure(Value, frozen=True):
     retry_after_ms: int | None = None
 
 
+class CacheRequest(Value, frozen=True):
+    """The wish of a call to be answered with an earlier result.
+
+    key: the digest of all that the result depends on, apart from the shared state. ttl_ms, over_writes: as of
+    `CacheRules`.
+    """
+
+    key: str
+    ttl_ms: int = 0
+    over_writes: bool = False
+
+
 class InputAsked(Part, frozen=True):
     """The input that a call asks a person for, before it goes on.
 
@@ -91,9 +120,17 @@ class InputAsked(Part, frozen=True):
     kept: str = ""
 
 
+InputAction: TypeAlias = Literal["accept", "decline", "cancel"]
+
+
 class InputGiven(Part, frozen=True):
-    """The input that a person gave a call. round: from 1 up. values: of each form, by its name."""
+    """The answer of a person to the forms of a call.
+
+    round: from 1 up. values: of each form, by its name; null for a form that was not filled in.
+    action: `decline` if a person refused, `cancel` if no answer came in time.
+    """
 
     round: int
     values: Json = NULL
     kept: str = ""
+    action: InputAction = "accept"

@@ -12,6 +12,8 @@ import msgspec
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.labels import NO_LABELS, Labels
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import MakeContext
 from callboard.actors.session.step import ActorState
@@ -24,6 +26,7 @@ class ContextRequest:
 
     parent: its address. parent_profile: its profile's name. profile: the name of the sub-agent's profile.
     system: its system prompt, as JSON. messages: its conversation up to the reply that delegates, as JSON.
+    labels, rights: of the parent when it delegated.
     """
 
     def __init__(
@@ -35,12 +38,16 @@ class ContextRequest:
         system: Json,
         messages: tuple[Json, ...],
         prompt: Json,
+        labels: Labels = NO_LABELS,
+        rights: Layers = (),
     ) -> None:
         self.parent = parent
         self.parent_profile = parent_profile
         self.profile = profile
         self.system = system
         self.messages = messages
+        self.labels = labels
+        self.rights = rights
         self._prompt = prompt
 
     @property
@@ -73,6 +80,8 @@ def view_of(
         system=parent.prefix.system,
         messages=messages,
         prompt=request.prompt,
+        labels=request.labels,
+        rights=parent.permissions,
     )
 
 

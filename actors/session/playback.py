@@ -37,13 +37,8 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Too
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
-from callboard.actors.session.recorded_answers import (
-    Key,
-    RecordedAnswers,
-    RequestKeys,
-    Reusable,
-    answer_to,
-)
+from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to
+from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 _NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded result for the call."
@@ -160,7 +155,7 @@ class Playback:
                 self._keys.pop(event.cause, None)
 
     def note_own(self, events: Sequence[Event]) -> None:
-        """Note the events of the fork itself, after the end of an earlier process: what it has used up."""
+        """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
         for event in events:
             if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
                 self.inputs.pop()
@@ -200,7 +195,7 @@ class Playback:
         body = request.body
         if not isinstance(body, CallTool) or body.effect == "read":
             return Work(request)
-        return self._of_effect(request, self.recorded.same_call(request))
+        return self._of_effect(request, self.recorded.same_call(request, self._reader))
 
     def _of_effect(self, request: Event, same: Reusable | None) -> "Refused | Asked | Work":
         match self.effects:
@@ -213,7 +208,7 @@ class Playback:
                 return Work(request)
 
     def find(self, request: Event, gate: PortGate) -> Reusable | None:
-        """Return the recorded answer to a request, or None. Each is returned once."""
+        """Return the recorded answer to a request, once; None for a request without one."""
         key = self._keys.pop(request.seq, None)
         if key is None or (self.is_after_effect and _is_read(request)):
             return None
@@ -228,10 +223,11 @@ class Playback:
         return self.recorded.has(key, _shared(request, gate))
 
     def _is_whole(self, request: Event, found: Reusable) -> bool:
-        """Return False for an approval of a call that has no recorded result."""
+        """Return False for an answer of a person after which a call goes on that has no recorded result."""
         given = found.body
-        is_approval = isinstance(given, ApprovalGiven) and given.verdict == "approved"
-        return not is_approval or self.recorded.has_result(request, given)  # type: ignore[arg-type]  # is_approval
+        if not isinstance(given, ApprovalGiven) or not given.goes_on:
+            return True
+        return self.recorded.has_result(request, given, self._reader)
 
     def hold(self, request: Event, found: Reusable) -> None:
         """Keep a recorded answer until its turn."""

@@ -23,13 +23,15 @@ Rules
   - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
     and so do approvals, before a person sees them. With strict spending model calls wait too.
   - A tool is given the shared state as of its request, also when the request is made again.
+  - A tool whose results may be given again is not started while `cached_result` has one.
   - A place of the capacity port belongs to this process. It is free when the call has its answer, or when its
     agent is stopped before the call.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
@@ -51,33 +53,15 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.usage import ZERO
+from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
+from callboard.actors.session.file_labels import FileLabels
+from callboard.actors.session.open_request import OpenRequest, may_have_acted
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_table import PORT_REQUESTS, PortRequest, Repeated, interrupted
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
-
-class OpenRequest(msgspec.Struct, gc=False):
-    """A request without an answer in the log.
-
-    owner: the address of the agent it is for.
-    wish: the request for the turn that a `CallModel` grants.
-    is_answered: True if its answer is taken, and has not passed the gate yet.
-    is_repeated: True if an earlier process may have started it.
-    is_unwanted: True if its agent was stopped, before it or after it. It stays True when the agent has
-        drained, since an agent drains without the answer to a `RequestCapacity`.
-    shared: of a tool call, the shared state as of its event.
-    is_given_up: True if its agent gave it up by a `CancelCall`, or has forgotten it.
-    """
-
-    event: Event
-    owner: str
-    wish: TurnRequested | None = None
-    is_answered: bool = False
-    is_repeated: bool = False
-    is_unwanted: bool = False
-    shared: SharedState = NO_STATE
-    is_given_up: bool = False
+_NOT_RUN: Final = frozenset({"cancelled", "interrupted"})
 
 
 class PortGate:
@@ -88,7 +72,8 @@ class PortGate:
     is_closed: True once the process detaches: no port may start anything any more.
     places: the agents that this process has given a place among the model calls of all sessions.
     permissions: the permissions for calls that would need an approval.
-    shared: the shared state after the events so far.
+    shared: the shared state after the events so far. files: the labels of files.
+    results: those of tools that may be given again; None before the first call of such a tool.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -103,6 +88,9 @@ class PortGate:
         self.places: set[str] = set()
         self.permissions = Permissions()
         self.shared = NO_STATE
+        self.is_fork = False
+        self.files = FileLabels()
+        self.results: CachedResults | None = None
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -171,6 +159,8 @@ class PortGate:
             return None
         # The answer's event passes the gate later. A second answer before that must be refused too.
         request.is_answered = True
+        if self.is_fork:
+            answer = _marked(request.event, answer)
         return self.without_false_claim(request.event, answer) if request.is_repeated else answer
 
     def may_start(self, request: Event) -> bool:
@@ -194,6 +184,16 @@ class PortGate:
     def state_for(self, request: Event) -> SharedState:
         """Return the shared state as of an open tool call. Raises KeyError for a call that has its answer."""
         return self.open[request.seq].shared
+
+    def cached_result(self, request: Event, now_ms: int) -> CachedResult | None:
+        """Return the result that answers an open tool call without its tool, or None.
+
+        now_ms: the time of the tools port, in milliseconds since 1970 UTC.
+        """
+        call = request.body
+        if self.results is None or not isinstance(call, CallTool):
+            return None
+        return self.results.find(call, now_ms, self.state_for(request))
 
     def without_false_claim(self, request: Event, answer: Post) -> Post:
         """Return a port's answer, with `interrupted` in place of a `cancelled` that the port cannot know."""
@@ -222,6 +222,8 @@ class PortGate:
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if type(body) is CallTool:
             opened.shared = self.shared
+            if body.cache is not None or self.results is not None:
+                self._note_call(event, body)
             if self._interrupted:
                 opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
         if owner in self._stopped or owner in self._forgotten:
@@ -234,6 +236,13 @@ class PortGate:
             others = self._of.get(owner)
             self._of[owner] = (seq,) if others is None else (*others, seq)
         actions.append(self._start(event, row))
+
+    def _note_call(self, event: Event, call: CallTool) -> None:
+        if self.results is None:
+            calls = [one.event for one in self.open.values() if isinstance(one.event.body, CallTool)]
+            self.results = CachedResults(one.seq for one in calls if has_effect(one))
+        elif has_effect(event):
+            self.results.on_call(event)
 
     def _granted(self, grant: Event, owner: str, wish: int) -> TurnRequested:
         """Return the request that a `CallModel` grants. Raises Diverged if its agent made none."""
@@ -254,16 +263,25 @@ class PortGate:
             else:
                 self._of[request.owner] = tuple(seq for seq in seqs if seq != cause)
         if type(body) is ToolReturned:
-            if body.state_update:
-                self.shared = self.shared.after(event)
-            if body.status != "ok" and _may_have_acted(body, request):
-                self._interrupted.add((event.recipient, body.turn, body.call))
+            self._returned(event, body, request)
         elif self.places and type(body) is ModelReplied and event.recipient in self.places:
             self.places.remove(event.recipient)
             actions.append(GiveBack(event.recipient, body.usage))
 
+    def _returned(self, event: Event, body: ToolReturned, request: OpenRequest | None) -> None:
+        if request is not None and self.results is not None:
+            self.results.on_answer(event, request.event, request.shared)
+        if body.state_update:
+            self.shared = self.shared.after(event)
+        if (body.uses or body.status == "interrupted") and request is not None:
+            self.files.take(request.event.body, body)
+        if body.status != "ok" and may_have_acted(body, request):
+            self._interrupted.add((event.recipient, body.turn, body.call))
+
     def _declare(self, event: Event, actions: list[Action]) -> None:
         self.shared = self.shared.after(event)
+        self.is_fork |= isinstance(event.body, Forked)
+        self.files.declare(event)
 
     def _placed(self, event: Event, actions: list[Action]) -> None:
         body, request = event.body, self.open.get(event.cause)
@@ -339,12 +357,13 @@ class PortGate:
         actions.append(Disarm(body.timer))
 
 
-def _may_have_acted(returned: ToolReturned, request: OpenRequest | None) -> bool:
-    """Return True if a call that may go on has perhaps had an effect: then it is never `cancelled`."""
-    if returned.status != "input_required":
-        return returned.status == "interrupted"
-    call = request.event.body if request is not None else None
-    return isinstance(call, CallTool) and call.effect != "read"
+def _marked(request: Event, answer: Post) -> Post:
+    """Return the answer of a `read` tool that has run in a fork with a mark, any other as it is."""
+    body, call = answer.body, request.body
+    is_live = isinstance(body, ToolReturned) and not body.reused and body.status not in _NOT_RUN
+    if is_live and isinstance(call, CallTool) and call.effect == "read":
+        return Post(answer.recipient, replace(body, after_origin=True))
+    return answer
 
 
 _HANDLERS = {

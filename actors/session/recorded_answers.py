@@ -3,15 +3,9 @@
 A fork asks again what follows from its changes, and only that: any other request has an answer in the log of
 the session that was forked, behind the event at which it forks.
 
-    request           has the answer of the request with the same
-    CallModel         agent, turn, attempt, and digest of the whole request
-    CallTool          agent, turn, call, tool, arguments, and the input given in this round
-    RequestApproval   agent, turn, call, tool and arguments; an approval only with a result of its tool
-    CheckSchema       task, schema and value
-    MakeContext       parent, delegation and profile, digest of the parent's last request, and delegation
+`request_keys` says which requests are the same. An approval is given only with a result of its tool.
 
 Rules
-  - A call of a program is known by the id of its ask in place of turn and call.
   - A step of a program has no recorded answer: the program runs. But an answer that came after that step was
     recorded after it, and is given after it.
   - A tool result is fit only if the keys of the shared state that the tool has read have the same values.
@@ -21,7 +15,7 @@ Rules
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -29,31 +23,28 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
-from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Begin, Delegate, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
-    CallModel,
     CallTool,
     CheckSchema,
-    MakeContext,
     ModelReplied,
     RequestApproval,
     TimerFired,
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.session.cached_results import origin_of
+from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 OF_MODEL: Final = -1  # in place of a call: the reply of the model itself
 
 Call: TypeAlias = tuple[str, int, int]
 """An agent, its turn, and the call of that turn, or `OF_MODEL`."""
-
-Key: TypeAlias = tuple[object, ...]
 
 NO_CHANGES: Final[Mapping[int, Json]] = {}
 APPROVED: Final = "approved"
@@ -125,9 +116,9 @@ class RecordedAnswers:
         if isinstance(event.body, CallTool):
             self._read_at[event.seq] = self._shared
             body, given = event.body, event.body.given
-            named = (body.turn, body.call, body.tool, bytes(body.arguments), given.round if given else 0)
-            self._calls[event.seq] = (event.sender, *named)
-            self._effects[event.seq] = _same_call(event) if body.effect != "read" else None
+            place = self._keys.place(event.sender, body.turn, body.call)
+            self._calls[event.seq] = (*place, body.tool, bytes(body.arguments), given.round if given else 0)
+            self._effects[event.seq] = _same_call(self._keys, event) if body.effect != "read" else None
             self._waits[event.seq] = body.effect == "write"
         self._shared = self._shared.after(event)
 
@@ -166,6 +157,8 @@ class RecordedAnswers:
         """Return an answer as it is given again: marked as recorded, perhaps with the value of a change."""
         body, value = event.body, self._changes.get(event.seq)
         if isinstance(body, ToolReturned):
+            if value is None and body.cached_from:  # a changed result is changed wherever it was given
+                value = self._changes.get(origin_of(body))
             if value is None:
                 return replace(body, reused=event.seq)
             return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq)
@@ -178,7 +171,7 @@ class RecordedAnswers:
         return body
 
     def find(self, key: Key, shared: SharedState) -> Reusable | None:
-        """Return the recorded answer to a request with this key, or None. One of several is used up.
+        """Return the recorded answer to a request with this key, or None. The first of several is removed.
 
         shared: the shared state as of the request.
         """
@@ -194,9 +187,12 @@ class RecordedAnswers:
         known = self.answers.get(key)
         return bool(known and known[0].fits(shared))
 
-    def same_call(self, request: Event) -> Reusable | None:
-        """Return the unused result of the same call of a tool with an effect in another turn, or None."""
-        found = self._same.get(_same_call(request))
+    def same_call(self, request: Event, keys: RequestKeys) -> Reusable | None:
+        """Return the unused result of the same call in another turn; None if there is no such result.
+
+        keys: those of the fork.
+        """
+        found = self._same.get(_same_call(keys, request))
         return found[0] if found else None
 
     def use_up(self, seq: int) -> None:
@@ -210,65 +206,16 @@ class RecordedAnswers:
         for known in self._same.values():
             known[:] = [one for one in known if one.seq != seq]
 
-    def has_result(self, request: Event, given: ApprovalGiven) -> bool:
-        """Return True if the call that was approved has a recorded result. request: for the approval."""
+    def has_result(self, request: Event, given: ApprovalGiven, keys: RequestKeys) -> bool:
+        """Return True if the call that was approved has a recorded result.
+
+        request: for the approval. keys: those of the fork.
+        """
         asked = request.body
         assert isinstance(asked, RequestApproval)
         arguments = asked.arguments if given.arguments == NULL else given.arguments
-        named = (asked.turn, asked.call, asked.tool, bytes(arguments), asked.round)
-        return (request.sender, *named) in self._results
-
-
-class RequestKeys:
-    """The keys of port requests. Takes the events of a session in order."""
-
-    def __init__(self) -> None:
-        self._wishes: dict[int, TurnRequested] = {}
-        self._latest: dict[str, str] = {}
-        self._programs: set[str] = set()
-        self._delegations: dict[int, bytes] = {}
-
-    def take(self, event: Event) -> Key | None:
-        """Take the next event. Return its key if it is a request that a recorded answer may fit."""
-        make = _MAKERS.get(type(event.body))
-        return None if make is None else make(self, event, event.body)
-
-    def _begin(self, event: Event, begin: Begin) -> None:
-        (self._programs.add if begin.model.is_program else self._programs.discard)(event.recipient)
-
-    def _wish(self, event: Event, wish: TurnRequested) -> None:
-        self._wishes[event.seq] = wish
-        self._latest[event.sender] = wish.digest
-
-    def _delegate(self, event: Event, body: Delegate) -> None:
-        self._delegations[event.seq] = encode(replace(body, settled=None))
-
-    def _model(self, event: Event, grant: CallModel) -> Key | None:
-        wish = self._wishes.pop(grant.request, None)
-        if wish is None:
-            return None
-        if grant.agent in self._programs:
-            return ("step", grant.agent, wish.turn, wish.attempt)
-        return ("model", grant.agent, wish.turn, wish.attempt, wish.digest)
-
-    def _tool(self, event: Event, call: CallTool) -> Key:
-        place = self._place(event.sender, call.turn, call.call, call.id)
-        given = encode(call.given) if call.given else b""
-        return ("tool", *place, call.tool, bytes(call.arguments), given)
-
-    def _place(self, agent: str, turn: int, call: int, use_id: str) -> Key:
-        return (agent, use_id) if agent in self._programs else (agent, turn, call)
-
-    def _approval(self, event: Event, asked: RequestApproval) -> Key:
-        call = (event.sender, asked.turn, asked.call, asked.tool, bytes(asked.arguments))
-        return ("approval", *call, asked.is_repeat, asked.round, bytes(asked.form))
-
-    def _schema(self, event: Event, check: CheckSchema) -> Key:
-        return ("schema", check.task, bytes(check.schema), bytes(check.value), check.output_type)
-
-    def _context(self, event: Event, wanted: MakeContext) -> Key:
-        parent = (wanted.parent, wanted.delegation, wanted.profile, self._latest.get(wanted.parent))
-        return ("context", *parent, self._delegations.get(wanted.request))
+        place = keys.place(request.sender, asked.turn, asked.call)
+        return (*place, asked.tool, bytes(arguments), asked.round) in self._results
 
 
 def answer_to(request: Event, found: Reusable, recipient: str) -> Post:
@@ -287,11 +234,11 @@ def _needs_effect(body: AnyMessage) -> bool:
     return isinstance(body, ToolReturned) and body.status == "needs_effect"
 
 
-def _same_call(request: Event) -> Key:
+def _same_call(keys: RequestKeys, request: Event) -> Key:
     """Return the key of the second index: the agent, the tool and the arguments of a call."""
     call = request.body
     assert isinstance(call, CallTool)
-    return request.sender, call.tool, bytes(call.arguments)
+    return keys.agent(request.sender), call.tool, bytes(call.arguments)
 
 
 def _changed_input(event: Event, changes: Mapping[int, Json]) -> Event:
@@ -308,7 +255,8 @@ def _changed_verdict(given: ApprovalGiven, value: Json) -> ApprovalGiven:
     said = msgspec.json.decode(value, type=str)
     verdict: Literal["approved", "denied"] = "approved" if said == APPROVED else "denied"
     note = "" if verdict == "approved" else said
-    return ApprovalGiven(given.turn, given.call, verdict, note, is_repeat=given.is_repeat, round=given.round)
+    place = given.turn, given.call
+    return ApprovalGiven(*place, verdict, note, given.digest, is_repeat=given.is_repeat, round=given.round)
 
 
 def _value(shared: SharedState, key: str) -> bytes:
@@ -325,15 +273,3 @@ def _blocks(value: Json) -> Json:
 
 def _is_input(event: Event) -> bool:
     return event.recipient == SUPERVISOR and not isinstance(event.body, SessionOpened)
-
-
-_MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] = {
-    Begin: RequestKeys._begin,
-    TurnRequested: RequestKeys._wish,
-    Delegate: RequestKeys._delegate,
-    CallModel: RequestKeys._model,
-    CallTool: RequestKeys._tool,
-    RequestApproval: RequestKeys._approval,
-    CheckSchema: RequestKeys._schema,
-    MakeContext: RequestKeys._context,
-}

@@ -23,7 +23,7 @@ def enqueue(work: UnitOfWork, ancestry: list[Record]) -> None:
     """Give the request of an agent a ticket and put it into the queue."""
     ticket = work.state.next_ticket
     agent = ancestry[-1] = replace(ancestry[-1], ticket=ticket)
-    work.put_records((agent,))
+    work.put_record(agent)
     work.update_session(queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
 
 

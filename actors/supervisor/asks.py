@@ -18,7 +18,8 @@ from callboard.actors.protocol.limits import Limits, fill, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
-from callboard.actors.supervisor.delegating import ask_schema, roster_of
+from callboard.actors.supervisor.contracts import roster_of
+from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
 from callboard.actors.supervisor.rights import model_refusal
 from callboard.actors.supervisor.state import (
@@ -168,10 +169,11 @@ def begin_host(work: UnitOfWork) -> None:
     work.put_delegation(CLIENT, replace(ask.delegation, running=1, is_checking=False))
     work.add(record)
     work.update_session(live=state.live + 1, agents=max(1, state.agents))
-    roster = roster_of(state, profile, 0, ask.limits)
+    roster, callees = roster_of(state, profile, 0, ask.limits)
     model, schema = profile.own_model(record.model), ask.delegation.schema
     told = (model, ask.limits, schema, 0, roster)
-    work.post(HOST, Begin(raw, ask.prompt, *told, permissions=record.permissions, labels=ask.labels))
+    given = (NULL, record.permissions, ask.labels, callees)
+    work.post(HOST, Begin(raw, ask.prompt, *told, *given))
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:

@@ -22,11 +22,18 @@ def on_context_made(work: UnitOfWork, made: ContextMade) -> None:
     if delegation is None or not delegation.is_checking:
         return
     if made.status != "ok":
-        why = f"the context for {made.profile} could not be made: {made.detail or 'no reason was given'}"
+        why = f"{_lacking(work, made.profile)}: {made.detail or 'no reason was given'}"
         end_delegation(work, made.parent, delegation, "unavailable", detail=why)
         return
     contexts = (*delegation.contexts, (made.profile, made.content))
     begin_if_ready(work, made.parent, replace(delegation, contexts=contexts))
+
+
+def _lacking(work: UnitOfWork, name: str) -> str:
+    known = work.state.profiles.get(name)
+    if known is not None and known[0].factory:
+        return f"a new {name} could not be made"
+    return f"the context for {name} could not be made"
 
 
 def begin_if_ready(work: UnitOfWork, parent: str, delegation: Delegation) -> None:

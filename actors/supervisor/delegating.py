@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
+from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
@@ -68,6 +69,8 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         kind, detail = refusal
         address = child_of(sender, first)
         end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
+        if request.profiles:
+            end = described_end(work.state, end, parent.profile.name, callee_of(work.state, request))
         budget = with_result(ancestry, end) if request.room else budget
         # A denied delegation uses up its ordinals too.
         work.update_record(sender, next_ordinal=first + count, budget=budget)
@@ -100,6 +103,7 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         output_type=output_type,
         room=room,
         is_background=is_background,
+        callee=callee_of(work.state, request),
     )
     if request.implicit == NULL:
         work.update_session(agents=work.state.agents + count)
@@ -134,15 +138,18 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, seq: int) -> No
     count = len(delegation.racers)
     taken = record.turn_children + count
     background = record.background + count * delegation.is_background
-    work.put_records((replace(record, turn_children=taken, background=background),))
+    work.put_record(replace(record, turn_children=taken, background=background))
     verdict = work.schema_verdict(schema) if schema != NULL else None
     is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
     wanted = _contexts_wanted(work.state, delegation.request)
-    if not is_unchecked and not wanted:
+    has_input = delegation.request is not None and delegation.request.input != NULL
+    if not is_unchecked and not wanted and not has_input:
         begin(work, parent, delegation)
         return
-    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(wanted))
+    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(wanted) + has_input)
     work.put_delegation(parent, delegation)
+    if has_input:
+        ask_input(work, parent, delegation)
     if is_unchecked and (verdict is None or not _join_check(work, parent, delegation, verdict)):
         ask_schema(work, parent, delegation, parent, "accept")
     for name in wanted:
@@ -154,7 +161,7 @@ def _contexts_wanted(state: SupervisorState, request: Delegate | None) -> tuple[
     """Return the profiles of a delegation whose agents begin with a context, each once."""
     if request is None or request.implicit != NULL:
         return ()
-    return tuple(name for name in dict.fromkeys(request.profiles) if state.profiles[name][0].context)
+    return tuple(name for name in dict.fromkeys(request.profiles) if state.profiles[name][0].is_prepared)
 
 
 def why_denied(
@@ -176,7 +183,8 @@ def why_denied(
         counted = "racers counted singly" + (", with those in the background" if parent.background else "")
         return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
     return (
-        _over_budget(ancestry, request, room)
+        why_unfit(state, request)
+        or _over_budget(ancestry, request, room)
         or _unreadable(request)
         or _unpriced(state, ancestry, request)
         or _forbidden(state, parent, request)
@@ -298,6 +306,17 @@ def ask_schema(
     work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout, output_type))
 
 
+def ask_input(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+    """Ask the schema port to check the input of an agent with a contract."""
+    request, number = delegation.request, work.state.next_check
+    assert request is not None
+    profile, _ = _profile_of(work.state, request, request.profiles[0])
+    check = Check("input", parent, delegation.key, 0)
+    work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
+    asked = (profile.input_schema, request.input, _timeout_ms(work, parent), profile.input_type)
+    work.post(SCHEMA, CheckSchema(number, "input", *asked))
+
+
 def _timeout_ms(work: UnitOfWork, address: str) -> int:
     return millis(work.limits_of(address).schema_timeout_s, 5_000)
 
@@ -314,9 +333,9 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         profile, raw = _profile_of(work.state, request, name)
         child = _child(work, record, delegation, ordinal, profile, request)
         work.add(child)
-        roster = roster_of(work.state, profile, child.depth, child.limits)
+        roster, callees = roster_of(work.state, profile, child.depth, child.limits)
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
-        given = (contexts.get(name, NULL), child.permissions, request.labels)
+        given = (contexts.get(name, NULL), child.permissions, request.labels, callees)
         work.post(child.address, Begin(raw, request.prompt, *told, *given))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
@@ -360,14 +379,3 @@ def _budget(own: Limits) -> Budget:
     if own.tokens is None and own.cost_usd is None:
         return NO_BUDGET
     return Budget(own.tokens, micro(own.cost_usd))
-
-
-def roster_of(
-    state: SupervisorState, profile: Profile, depth: int, limits: Limits
-) -> tuple[tuple[str, str], ...]:
-    """Return name and description of the agents that an agent may delegate to; none at the depth limit."""
-    if depth >= (limits.max_depth or 0):
-        return ()
-    return tuple(
-        (name, state.profiles[name][0].description) for name in profile.agents if name in state.profiles
-    )

@@ -29,9 +29,10 @@ from callboard.actors.protocol.labels import Labels, united
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, Stop
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
-from callboard.actors.protocol.value_types import Reason
+from callboard.actors.protocol.value_types import Reason, SchemaProblem
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
+from callboard.actors.supervisor.contracts import described_end
 from callboard.actors.supervisor.rooms import ended_task, with_result, without_task
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor.telling import refuse_unheard
@@ -217,12 +218,14 @@ def end_delegation(
     text: str = "",
     detail: str = "",
     labels: Labels = (),
+    problems: tuple[SchemaProblem, ...] = (),
 ) -> None:
     """End an open delegation, or settle the outcome of the running ask.
 
     parent: the agent that delegated, or the client.
     text: the winner's text; without one, an end that is not `ok` carries a racer's partial work.
     labels: of the winner; an end that is not `ok` has those of all racers.
+    problems: of a wrong input.
     """
     for pending in delegation.pending.values():
         judge_late(work, pending)
@@ -233,8 +236,10 @@ def end_delegation(
     if parent == CLIENT and ask is not None:
         work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail, labels)))
         return
-    end = _ended(work, parent, delegation, kind, value, text, detail, labels)
+    end = _ended(work, parent, delegation, kind, value, text, detail, labels, problems)
     ancestry = work.ancestry(parent)
+    if ancestry is not None:
+        end = described_end(work.state, end, ancestry[-1].profile.name, delegation.callee)
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
         if delegation.request is not None:
@@ -285,6 +290,7 @@ def _ended(
     text: str,
     detail: str,
     labels: Labels,
+    problems: tuple[SchemaProblem, ...],
 ) -> DelegationEnded:
     racers = delegation.racers
     # The only racer's reason is the kind and detail of the end itself.
@@ -304,6 +310,7 @@ def _ended(
         tuple(delegation.reasons.values()) if has_reasons else (),
         delegation.room,
         labels,
+        problems,
     )
 
 
@@ -347,7 +354,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
         return
     work.update_session(live=work.state.live - 1)
     drained = replace(record, is_drained=True)
-    work.put_records((drained,))
+    work.put_record(drained)
     leaf: Record | None = drained
     while leaf is not None and _may_leave(leaf):
         work.remove(leaf)

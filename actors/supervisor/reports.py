@@ -10,6 +10,7 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, parent_of
+from callboard.actors.protocol.folded_results import WRONG_INPUT
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import SchemaChecked
@@ -67,7 +68,9 @@ def on_schema_checked(work: UnitOfWork, checked: SchemaChecked) -> None:
     delegation = work.delegation(check.parent, check.delegation)
     if delegation is None:
         return
-    if checked.status == "ok":
+    if check.task == "input":
+        _on_input_checked(work, check.parent, delegation, checked)
+    elif checked.status == "ok":
         _accept(work, check.parent, delegation)
     else:
         _reject(work, check.parent, delegation, checked)
@@ -103,6 +106,19 @@ def _begin_or_refuse(work: UnitOfWork, parent: str, delegation: Delegation, chec
         begin_host(work)
     else:
         begin_if_ready(work, parent, delegation)
+
+
+def _on_input_checked(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+    """Begin a delegation whose input matches; a wrong input is `denied`, a failed check `unavailable`."""
+    if checked.status == "ok":
+        begin_if_ready(work, parent, delegation)
+    elif checked.status == "invalid":
+        problems = checked.problems or (_UNCHECKED,)
+        end_delegation(work, parent, delegation, "denied", detail=WRONG_INPUT, problems=problems)
+    else:
+        why = "; ".join(map(str, checked.problems)) or "no reason was given"
+        detail = f"its input could not be checked: {why}"
+        end_delegation(work, parent, delegation, "unavailable", detail=detail)
 
 
 def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:

@@ -70,6 +70,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
     labels: of the racers that have ended.
+    callee: the profile of its agents, if they have a contract or come from a factory; else empty.
     """
 
     key: int
@@ -91,6 +92,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     room: int = 0
     is_background: bool = False
     labels: Labels = ()
+    callee: str = ""
 
 
 class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
@@ -212,7 +214,7 @@ class AskState(msgspec.Struct, frozen=True, gc=False):
     grace_timer: int = 0
 
 
-CheckTask: TypeAlias = Literal["accept", "report"]
+CheckTask: TypeAlias = Literal["accept", "report", "input"]
 
 
 class Check(msgspec.Struct, frozen=True, gc=False):

@@ -48,7 +48,7 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         return
     if request.labels:
         record = ancestry[-1] = replace(record, labels=united(record.labels, request.labels))
-        work.put_records((record,))
+        work.put_record(record)
     has_rooms = record.turn_children or record.budget.closing is not NOTHING
     if has_rooms and request.attempt == 1 and not record.profile.is_eager:
         record = ancestry[-1] = at_new_turn(record, request)
@@ -57,7 +57,7 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     elif request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
-        work.put_records((record,))
+        work.put_record(record)
     else:
         _grant_or_enqueue(work, ancestry, request, work.seq)
 
@@ -83,7 +83,7 @@ def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequ
     seq: of the request.
     """
     if wanted.need == NOTHING:
-        work.put_records((_called(work, ancestry[-1], wanted, seq, ancestry[-1].reserved),))
+        work.put_record(_called(work, ancestry[-1], wanted, seq, ancestry[-1].reserved))
         return
     # Most requests are granted at once, so they take no ticket.
     if (
@@ -166,7 +166,7 @@ def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
         return
     agent, wanted = ancestry[-1], ancestry[-1].wanted
     if wanted is not None and given.status == "given":
-        work.put_records((_called(work, agent, wanted, agent.wanted_at, agent.reserved),))
+        work.put_record(_called(work, agent, wanted, agent.wanted_at, agent.reserved))
         return
     _, reserved = budgets.settle(ancestry, need, ZERO)
     ancestry[-1] = replace(agent, reserved=reserved, held=None)
@@ -211,7 +211,7 @@ def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
         return
     record, text = ancestry[-1], settled.text or ancestry[-1].text
     if need == NOTHING:
-        work.put_records((replace(record, grant=None, turn=0, attempt=0, text=text),))
+        work.put_record(replace(record, grant=None, turn=0, attempt=0, text=text))
         return
     used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)

@@ -104,6 +104,12 @@ class UnitOfWork:
             known[address] = record
             changed.add(address)
 
+    def put_record(self, record: Record) -> None:
+        """Keep a changed record."""
+        address = record.address
+        self._records[address] = record
+        self._changed.add(address)
+
     def update_record(self, address: str, **fields: Any) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""
         record = self.record(address)
@@ -116,14 +122,14 @@ class UnitOfWork:
         if record.address != HOST:
             parent, ordinal = place_of(record.address)
             above = self._records[parent]
-            self.put_records((replace(above, children=above.children.put(ordinal, record)),))
-        self.put_records((record,))
+            self.put_record(replace(above, children=above.children.put(ordinal, record)))
+        self.put_record(record)
 
     def remove(self, record: Record) -> None:
         """Take an agent out of the tree. It must have no children."""
         parent, ordinal = place_of(record.address)
         above = self._records[parent]
-        self.put_records((replace(above, children=above.children.drop(ordinal)),))
+        self.put_record(replace(above, children=above.children.drop(ordinal)))
         del self._records[record.address]
         self._changed.discard(record.address)
 
@@ -151,7 +157,7 @@ class UnitOfWork:
             self.update_session(ask=replace(ask, delegation=delegation))
         elif record := self.record(parent):
             delegations = record.delegations.put(delegation.key, delegation)
-            self.put_records((replace(record, delegations=delegations),))
+            self.put_record(replace(record, delegations=delegations))
 
     def free_places(self, address: str, count: int) -> None:
         """Free places under a program's max_children, and note the program for `take_freed`."""

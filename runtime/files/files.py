@@ -14,6 +14,7 @@ from callboard.runtime.files.reading import READ_BYTES_MAX, Entry, entries_of, r
 from callboard.runtime.files.text import Text, decoded
 from callboard.runtime.files.walking import Walk
 from callboard.runtime.files.writing import write_whole
+from callboard.runtime.label_names import labels_of
 
 T = TypeVar("T")
 NAME_CHARS_MAX: Final = 100
@@ -30,6 +31,7 @@ class Files:
     name: of the root in the log, which never has its place. A session resumes with files of the same name.
     hard_links: True reads files with several names, as some package managers make them. One of the names
         may lie outside of the root, so they are refused otherwise. They are never written.
+    files_label: of all files that no tool of the session has written, such as `untrusted`.
 
     No path leads out of the root: not by `..`, by links, by devices or by a race. Methods take paths with `/`
     that are relative to the root; their errors are `FileError`s, which a tool may let pass to the model.
@@ -51,15 +53,22 @@ class Files:
         write: Sequence[str] = (),
         name: str = "files",
         hard_links: bool = False,
+        files_label: str = "",
     ) -> None:
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_CHARS_MAX:
             raise MisuseError(f"name={name!r:.120}: use 1 to {NAME_CHARS_MAX} printable characters")
-        self.area = FileArea(name, prefixes_of("read", read), prefixes_of("write", write))
+        labels = labels_of(files_label) if files_label else ()
+        self._area = FileArea(name, prefixes_of("read", read), prefixes_of("write", write), labels)
         self._folder = _opened(root)
         self._hard_links = hard_links
         self._opener: Opener = best_opener(self._folder)
         self.root = Path(root).absolute()
         weakref.finalize(self, os.close, self._folder)
+
+    @property
+    def area(self) -> FileArea:
+        """Return the part of the folder that may be reached, as it stands in the log."""
+        return self._area
 
     def __repr__(self) -> str:
         area = self.area
@@ -156,7 +165,7 @@ class _Part(Files):
     """The files of another object, with fewer prefixes. It holds that object, which owns the descriptor."""
 
     def __init__(self, whole: Files, area: FileArea) -> None:
-        self.area = area
+        self._area = area
         self.root = whole.root
         self._whole = whole
         self._folder, self._opener, self._hard_links = whole._folder, whole._opener, whole._hard_links

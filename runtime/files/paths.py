@@ -5,8 +5,8 @@ import os
 from functools import lru_cache
 from typing import Final
 
+from callboard.actors.protocol.bundle_entries import PATH_CHARS_MAX
 from callboard.actors.protocol.errors import FileError
-from callboard.actors.protocol.file_area import PATH_CHARS_MAX
 
 _SHOWN_CHARS_MAX: Final = 200
 

@@ -1,7 +1,7 @@
 """The part of the starter of sessions that forks them, and goes on with forks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -19,11 +19,12 @@ from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.forks.past_fork import PastFork
 from callboard.runtime.forks.starting import Forking, hold_open, play_back
-from callboard.runtime.log.protocol import EventLog, event_of
+from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.probing import Probed
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
     continuation,
@@ -37,7 +38,6 @@ from callboard.runtime.sessions.session_deps import SessionDeps, labels_of
 from callboard.runtime.sessions.session_files import FilesChoice
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.sources import Scope
-from callboard.runtime.tools.tool import Tool
 
 
 class ForkStarter(ABC):
@@ -48,7 +48,7 @@ class ForkStarter(ABC):
     secrets: Secrets
 
     @abstractmethod
-    def _scope(self) -> AbstractAsyncContextManager[Scope]: ...
+    def _scope(self, session_id: str) -> AbstractAsyncContextManager[Scope]: ...
 
     @abstractmethod
     def _gate(self) -> PortGate: ...
@@ -56,12 +56,10 @@ class ForkStarter(ABC):
     @abstractmethod
     async def _recorded_tools(
         self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
-    ) -> Mapping[str, Sequence[Tool]]: ...
+    ) -> Probed: ...
 
     @abstractmethod
-    def _agents_of(
-        self, host: Agent, limits: Limits | None, tools: Mapping[str, Sequence[Tool]]
-    ) -> SessionAgents: ...
+    def _agents_of(self, host: Agent, limits: Limits | None, probed: Probed) -> SessionAgents: ...
 
     @abstractmethod
     def _objects(
@@ -88,22 +86,27 @@ class ForkStarter(ABC):
         """Fork a session as `Runtime.fork` does."""
         name = checked_name("session_id", wish.session_id) or new_session_id()
         self.secrets.refuse_in("session_id", name)
+        async with self._scope(name) as scope:
+            return await self._fork_within(session_id, agent, wish, name, scope)
+
+    async def _fork_within(
+        self, session_id: str, agent: Agent, wish: Forking, name: str, scope: Scope
+    ) -> Session:
         rows = [row async for page in pages_from(self.log, session_id, 1) for row in page]
         events = [event_of(session_id, row) for row in rows]
         planned = plan(session_id, events, wish.place_in(session_id, events), wish.changes, wish.until)
         shared = recorded_of(session_id, rows[: planned.base])
-        async with self._scope() as scope:
-            tools = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
-            found = self._agents_of(agent, wish.limits, tools)
-            refuse_missing_programs(session_id, shared.events, found.models)
-            deps = self._objects(session_id, labels_of(shared.opened), wish.deps, wish.files)
-            scope.deps = deps.now
-            resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
-            assert isinstance(resumed, Resumed)  # a fork shares at least the first event
-            digest = rows[planned.base - 1].digest.hex()
-            about = (wish.effects, planned.changes, planned.until)
-            first = Forked(session_id, planned.base, digest, resumed, *about)
-            return await self._begin_fork(name, shared, planned, first, found, deps, scope)
+        probed = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
+        found = self._agents_of(agent, wish.limits, probed)
+        refuse_missing_programs(session_id, shared.events, found.models)
+        deps = self._objects(session_id, labels_of(shared.opened), wish.deps, wish.files)
+        scope.deps = deps.now
+        resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
+        assert isinstance(resumed, Resumed)  # a fork shares at least the first event
+        digest = rows[planned.base - 1].digest.hex()
+        about = (wish.effects, planned.changes, planned.until)
+        first = Forked(session_id, planned.base, digest, resumed, *about)
+        return await self._begin_fork(name, shared, planned, first, found, deps, scope)
 
     async def _begin_fork(
         self,
@@ -121,11 +124,12 @@ class ForkStarter(ABC):
         answered = frozenset(planned.recorded.open_at_base)
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)
         title = next((row.title for row in await self.log.sessions() if row.session_id == first.origin), "")
-        head = await self.log.fork(name, now_ms(), title, first.origin, planned.base)
+        # Its first events come with it: a fork without `Forked` would be resumed as if it were its origin.
+        head = await self.log.fork(name, now_ms(), title, first.origin, planned.base, own=recovered.posted)
         self.writer.attach(name, 1, head)
         session = self._session(name, found, self._types_of(found), deps, scope)
         board = self._connect(session, 1, found, deps, scope)
-        self._play(session, board, found, shared, PastFork(playback, answered), recovered)
+        self._play(session, board, found, shared, PastFork(playback, answered), recovered, stored=head)
         return session
 
     def _play(
@@ -136,12 +140,13 @@ class ForkStarter(ABC):
         recorded: RecordedSession,
         past: PastFork,
         recovered: Recovered,
+        stored: Head | None = None,
     ) -> None:
-        """Continue a recovered fork, with its recorded answers before its ports."""
+        """Continue a recovered fork, with its recorded answers before its ports. stored: see `restore`."""
         questions = self._questions(session, board, found)
         playback = play_back(session, board, recorded.events[-1].at, past.playback, questions)
         session.remember(recorded, is_closing(recovered))
-        board.restore(recovered)
+        board.restore(recovered, stored)
         hold_open(board, past.answered, playback, {start.request.seq for start in recovered.starts})
         playback.schedule()
 

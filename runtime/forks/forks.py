@@ -36,7 +36,7 @@ class Forks(ABC):
         """Fork a session: a new one continues from one of its events, and pays only for the difference.
 
         The fork shares the events up to `at` and gets the recorded answers of the events behind, wherever it
-        asks the same. Its clock is virtual, so that deadlines are what they were. `await session.outcome` is
+        asks the same. Its clock is virtual, so that deadlines come as recorded. `await session.outcome` is
         the ask that is under way at `at`, or the next one, which is posted again.
 
         agent: the host, as it was or changed; a changed agent is taken where it begins behind `at`.
@@ -50,8 +50,9 @@ class Forks(ABC):
         process that goes on with the fork. fork_id: of the new session. until: the last event whose input by
         the client is posted again. deps, files: for its tools; None for the runtime's.
 
-        Raises SessionNotFound, UnknownName and MisuseError for changes that cannot be made, SessionBusy for a
-        session that runs here, MissingProgram, CorruptLog, Diverged.
+        A session that runs can be forked too: at the events that its log has by then. Raises SessionNotFound,
+        SessionExists for a `fork_id` that is taken, UnknownName and MisuseError for changes that cannot be
+        made, MissingProgram, CorruptLog, Diverged.
         """
         given = {call: result_json(value) for call, value in (changes or {}).items()}
         wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps, files)

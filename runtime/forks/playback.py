@@ -1,7 +1,7 @@
 """The playback of a fork in a live session: it does the next thing whenever no actor has a message.
 
 `callboard.actors.session.playback` says what that is. This shell adds the board, the virtual clock, and the
-wait of the event loop for what is due later.
+wait of the event loop for the next timer or input.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Questions(Protocol):
         """Ask about a call. same: a recorded result that may be given instead. run: lets the tool run."""
 
     def withdraw(self, request: Event) -> bool:
-        """Withdraw a question. Return False if there is none about this call."""
+        """Withdraw a question. Return False if no question is about this call."""
 
 
 class LivePlayback(TimerPort):
@@ -209,7 +209,7 @@ class LivePlayback(TimerPort):
                 self._post_input(given)
 
     def _wait(self) -> None:
-        """Let the clock run to what is due next, unless a port or a program ends the wait."""
+        """Let the clock run to the next timer or input, unless a port or a program ends the wait."""
         self._clock.run(True)
         self._set_alarm(self.plan.next_due(is_asked=self._is_asked()))
 

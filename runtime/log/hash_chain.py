@@ -109,18 +109,22 @@ class HashChain:
         read: Callable[[str, int, int], list[Sealed]],
         upto: int,
         known: Head | None = None,
+        after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
         """Yield the rows 1 to `upto` in pages, each once its digests are recomputed.
 
         segments: those of the session, the oldest first. read: returns rows of a segment (named by its id)
-        from a seq on, up to so many. known: a head that was acknowledged earlier. Raises CorruptLog at the
-        first event that does not fit.
+        from a seq on, up to so many. known: a head that was acknowledged earlier. after: a head up to which
+        the rows were checked earlier; those behind it are yielded. Raises CorruptLog at the first event that
+        does not fit.
         """
-        head = segments[0].before
+        head = after or segments[0].before
         known = known or head
         for segment, following in zip_longest(segments, segments[1:]):
             name = segment.session_id
-            if head != segment.before:
+            if following is not None and segment.last < head.seq:
+                continue
+            if head.seq <= segment.before.seq and head != segment.before:
                 raise corrupt(name, segment.before.seq + 1, f"does not continue event {segment.before.seq}")
             last = upto if following is None else min(upto, segment.last)
             for page in self._pages_of(name, head, partial(read, name), last, known):

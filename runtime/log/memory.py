@@ -105,7 +105,9 @@ class MemoryLog(EventLog):
         self._sessions[session_id] = _Session(row, Head(0, origin), Head(0, origin))
         return 1
 
-    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+    async def fork(
+        self, session_id: str, created_ms: int, title: str, parent: str, base: int, own: Sequence[Event] = ()
+    ) -> Head:
         self._check_open()
         origin = self._reader.session(parent, hidden=True)
         self._reader.verify(origin, self._key)
@@ -120,7 +122,11 @@ class MemoryLog(EventLog):
         row = SessionRow(session_id, 1, base, created_ms, title, self._made)
         fork = structs.replace(row, parent=owner.session_id, base=base)
         self._sessions[session_id] = _Session(fork, before, before)
-        return before
+        head = self._append(Append(session_id, base, 1, own))
+        if isinstance(head, Exception):
+            del self._sessions[session_id]
+            raise head
+        return head
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
@@ -291,16 +297,21 @@ class MemoryReader(LogReader):
         return self._log._hash_chain.key_check
 
     def checked_pages(
-        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+        self,
+        session_id: str,
+        upto: int,
+        key: bytes | None = None,
+        known: Head | None = None,
+        after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
-        return self._checked(self.session(session_id), upto, key, known)
+        return self._checked(self.session(session_id), upto, key, known, after)
 
     def _checked(
-        self, session: _Session, upto: int, key: bytes | None, known: Head | None
+        self, session: _Session, upto: int, key: bytes | None, known: Head | None, after: Head | None = None
     ) -> Iterator[list[Sealed]]:
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
-        return hash_chain.checked_pages(self.segments_of(session), self._own_rows, upto, known)
+        return hash_chain.checked_pages(self.segments_of(session), self._own_rows, upto, known, after)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         return self.verify(self.session(session_id), key, head)

@@ -103,12 +103,15 @@ class EventLog(Protocol):
         origin: the digest that its first event continues.
         """
 
-    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
-        """Create a session that begins with the events 1 to `base` of another one. Return its head, `base`.
+    async def fork(
+        self, session_id: str, created_ms: int, title: str, parent: str, base: int, own: Sequence[Event] = ()
+    ) -> Head:
+        """Create a session that begins with the events 1 to `base` of another one. Return its head.
 
         The events are shared, not copied; its epoch is 1. Checks every digest of the parent before, which may
-        be hidden (see `delete`). Raises
-        SessionExists, SessionNotFound, WrongHead for a parent without an event `base`, CorruptLog.
+        be hidden (see `delete`). own: its own first events, which are stored together with it: after a
+        crash it has all of them or does not exist. Raises SessionExists, SessionNotFound, WrongHead for a
+        parent without an event `base` or for events that do not follow it, CorruptLog, StoreFailed.
         """
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
@@ -192,12 +195,18 @@ class LogReader(Protocol):
         """Return the check value of the digest key; empty without a key. It says nothing about the key."""
 
     def checked_pages(
-        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+        self,
+        session_id: str,
+        upto: int,
+        key: bytes | None = None,
+        known: Head | None = None,
+        after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
         """Yield rows 1 to `upto` with their large values, page by page, once their digests are checked.
 
-        known: a head that was acknowledged earlier; rows up to it must contain it. Raises CorruptLog at the
-        first event that is not as it was written, WrongKey.
+        known: a head that was acknowledged earlier; rows up to it must contain it. after: a head up to which
+        the rows were checked earlier: those behind it are yielded, and must continue it. Raises CorruptLog at
+        the first event that is not as it was written, WrongKey.
         """
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:

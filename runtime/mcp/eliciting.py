@@ -1,6 +1,7 @@
 """Input that a server's call asks a person for, in the rounds of the protocol 2026-07-28.
 
-A call ends with the requests of its server, and is made again with the answers. Older servers ask in the
+A call ends with the requests of its server, and is made again with the answers, also with those of a person
+who declined. Older servers ask in the
 middle of a call, while it waits. Such a request is refused, as are those for a model call (sampling) and for
 folders (roots): a call must not hang on a person, and a server must not use the model or see the disk.
 """
@@ -41,7 +42,8 @@ def params_of(name: str, arguments: dict[str, Any], given: InputGiven | None) ->
 def _answers(given: InputGiven) -> types.InputResponses:
     values = msgspec.json.decode(given.values) or {}
     return {
-        form: types.ElicitResult(action="accept", content=fields or None) for form, fields in values.items()
+        form: types.ElicitResult(action=given.action, content=fields or None)
+        for form, fields in values.items()
     }
 
 

@@ -10,6 +10,10 @@ It bounds an image that is named by its address or id, of which a budget sees no
     google     https://ai.google.dev/gemini-api/docs/media-resolution
                Gemini 3 at the highest resolution of a whole request
 
+Bills that people have published agree with the tiles (1,445 for gpt-4.1) and with 1,536 patches x 1.62 for
+gpt-4.1-mini, and are lower for gpt-5-mini (x 1.2) and gpt-5-nano (x 1.5):
+https://community.openai.com/t/1281361, /1262691, /1344040. Newer models are documented by other rules.
+
 A model that is not listed has no maximum here.
 """
 

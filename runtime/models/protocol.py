@@ -24,7 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownModel
-from callboard.actors.protocol.immutable import NULL, Json, Part
+from callboard.actors.protocol.immutable import NULL, Json, Value
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
@@ -49,7 +49,7 @@ OnText: TypeAlias = Callable[[str], None]
 """Called with each piece of text as it streams in. The text is ephemeral and never logged."""
 
 
-class ModelAnswer(Part, frozen=True):
+class ModelAnswer(Value, frozen=True):
     """The result of one call.
 
     content: the model's content blocks, a JSON list, verbatim. stop_reason: the service's word for its end.
@@ -129,8 +129,9 @@ def model_named(text: str) -> Model:
     if not colon and text.startswith(_CLAUDE):
         provider, name = "anthropic", text
     if not provider or not name:
+        missing = "model" if provider and colon else "provider"
         raise UnknownModel(
-            f"model {text!r} names no provider: write provider:name, for example "
+            f"model {text!r} names no {missing}: write provider:name, for example "
             f"{_provider_of(text)}; {_installed()}"
         )
     return _made(_entry(provider), text, name)

@@ -10,11 +10,11 @@ import contextlib
 import contextvars
 import inspect
 import types
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.addresses import SUPERVISOR, child_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
@@ -24,6 +24,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.contexts import ContextFunction, content_json
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.instances import Instances
 from callboard.runtime.tools.execution import driven
 from callboard.runtime.tools.output import describe
 from callboard.runtime.tools.threads import Job, Threads
@@ -39,15 +40,16 @@ MAX_THREADS: Final = 8
 class ContextPort:
     """The contexts of one session."""
 
-    def __init__(self, board: Board, agents: Mapping[str, Agent]) -> None:
+    def __init__(self, board: Board, agents: Mapping[str, Agent], instances: Instances) -> None:
         self._board = board
         self._agents = agents
+        self._instances = instances
         self._tasks = Tasks(self._lost)
         self._threads = Threads(MAX_THREADS, "callboard-context")
         self._functions: set[asyncio.Task[object]] = set()
 
     def start(self, request: Event) -> None:
-        """Call the function of the sub-agent's profile with the parent's view."""
+        """Make a new instance of the sub-agent, and call its context function with the parent's view."""
         wanted = request.body
         assert isinstance(wanted, MakeContext)
         agent = self._agents.get(wanted.profile)
@@ -55,13 +57,16 @@ class ContextPort:
         states = self._board.core.states
         supervisor = states[SUPERVISOR]
         assert isinstance(supervisor, SupervisorState)
-        view = view_of(states.get(wanted.parent), delegate_of(supervisor, wanted), wanted)
-        if view is None:
+        delegate = delegate_of(supervisor, wanted)
+        view = view_of(states.get(wanted.parent), delegate, wanted)
+        make = self._instances.factory(wanted.profile)
+        if view is None or delegate is None:
             self._answer(request, wanted, prompts.CONTEXT_UNWANTED)
-        elif function is None:
+        elif function is None and make is None:
             self._answer(request, wanted, "this program has no context function for it")
         else:
-            work = self._made(function, view)
+            ordinal = wanted.delegation + delegate.profiles.index(wanted.profile)
+            work = self._prepared(child_of(wanted.parent, ordinal), make, function, view)
             self._tasks.spawn(request.seq, self._wait(request, wanted, work), work)
 
     def abort(self, request: Event) -> bool:
@@ -81,7 +86,22 @@ class ContextPort:
         await self._tasks.aclose()
         self._threads.close()
 
-    async def _made(self, function: ContextFunction, view: ContextRequest) -> object:
+    async def _prepared(
+        self,
+        address: str,
+        make: Callable[[], Agent] | None,
+        function: ContextFunction | None,
+        view: ContextRequest,
+    ) -> object:
+        """Make the instance for an address, then the context. Return that, or an exception as a value."""
+        if make is not None:
+            made = await self._made(_ignoring_view(make), view)
+            if not isinstance(made, Agent):
+                return made
+            self._instances.keep(address, made)
+        return None if function is None else await self._made(function, view)
+
+    async def _made(self, function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
         """Call the function and return its value, or its exception as a value."""
         try:
             if is_async(function):
@@ -92,7 +112,7 @@ class ContextPort:
         except Exception as error:
             return error
 
-    async def _on_thread(self, function: ContextFunction, view: ContextRequest) -> object:
+    async def _on_thread(self, function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[object] = loop.create_future()
         context = contextvars.copy_context()
@@ -130,7 +150,8 @@ class ContextPort:
         try:
             if isinstance(value, Exception):
                 raise value
-            self._answer(request, wanted, content=content_json(value))
+            place = self._agents[wanted.profile].context_in
+            self._answer(request, wanted, content=content_json(value, place))
         except Exception as error:
             self._answer(request, wanted, describe(error, self._board.secrets.redactor))
 
@@ -146,7 +167,12 @@ class ContextPort:
         self._board.answer(request, Post(SUPERVISOR, made))
 
 
-async def _on_loop(function: ContextFunction, view: ContextRequest) -> object:
+def _ignoring_view(make: Callable[[], Agent]) -> Callable[[ContextRequest], object]:
+    """Return the factory of an agent as a function that takes a view."""
+    return lambda view: make()
+
+
+async def _on_loop(function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
     """Run an async function. One that swallows its cancellation is closed after a grace."""
     value = function(view)
     if not isinstance(value, types.CoroutineType):

@@ -90,7 +90,7 @@ class ModelPort:
         self._buffer_of = self._text_buffer  # one object for all calls
         self._keeping = [model for model in models.values() if isinstance(model, KeepsRuns)]
         if self._keeping or keeper is not None:
-            board.on_agent_end = self._ended
+            board.on_agent_end.append(self._ended)
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
@@ -102,9 +102,8 @@ class ModelPort:
         asked.deps = self._board.deps.current
         asked.session_id = self._board.session_id
         asked.seq = request.seq
-        asked.at = self._board.now_ms
         if asked.model.is_program:
-            asked.state_of = self._board.gate.shared.json_of
+            asked.at, asked.state_of = self._board.now_ms, self._board.gate.shared.json_of
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))

@@ -5,19 +5,24 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from callboard.actors.agent.continued_calls import asked_of
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
-from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.value_types import InputAsked
+from callboard.actors.session.cached_results import repeated
+from callboard.runtime.files.no_files import NO_FILES
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.ports.tool_telemetry import completed, of_hit
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
-from callboard.runtime.tools.context import NO_FILES, ToolContext
+from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.output import ToolOutcome, failed
+from callboard.runtime.tools.output import ToolOutcome, describe, failed
 from callboard.runtime.tools.shared_state import StateAccess
 
 _CUT: Final = ("cancelled", "interrupted")
@@ -42,6 +47,8 @@ class ToolPort:
         self._tools = tools
         self._runner = runner
         self._on_progress = on_progress
+        self._deps: object = None
+        self._deps_since = 0  # the first call that was given them
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
@@ -51,8 +58,13 @@ class ToolPort:
         assert isinstance(call, CallTool)
         assert isinstance(state, AgentState)
         prefix = prefix_of(state)
-        profile = prefix.profile.name
-        tool = self._tools.find(request.sender, profile, call.tool, prefix.specs.get(call.tool))
+        profile, spec = prefix.profile.name, prefix.specs.get(call.tool)
+        try:
+            tool = self._tools.find(request.sender, profile, call.tool, spec)
+        except Exception as error:  # of the factory of the agent, in a process that resumes it
+            why = describe(error, self._board.secrets.redactor)
+            self._answer(request, failed(f"{profile} could not be made again: {why}"))
+            return
         if tool is None:
             self._answer(request, failed(f"there is no tool {call.tool!r} in this program"))
             return
@@ -63,7 +75,9 @@ class ToolPort:
             said = to_json("The input of a person was secret, and was not kept over the end of a process.")
             self._answer(request, ToolOutcome("input_required", said, asked=asked))
             return
-        ctx = self._context(request, call, profile)
+        if call.cache is not None and self._repeat(request):
+            return
+        ctx = self._context(request, call, state, profile, spec)
         result = self._runner.run(
             tool,
             call.arguments,
@@ -77,6 +91,27 @@ class ToolPort:
             self._answer(request, result)
         else:
             self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx), result)
+
+    def _repeat(self, request: Event) -> bool:
+        """Answer a call with a result that the session has already. Return False without one."""
+        deps = self._board.deps.current
+        if deps is not self._deps:  # a result may depend on the object that its tool was given
+            self._deps, self._deps_since = deps, request.seq
+        found = self._board.gate.cached_result(request, self._board.now_ms)
+        if found is None or found.call < self._deps_since:
+            return False
+        body = repeated(request, found, self._board.session_id)
+        measured = of_hit(found.body.telemetry)
+        told = completed(measured, self._board, request, self._version(request), is_hit=True)
+        self._board.answer(request, Post(request.sender, replace(body, telemetry=told)))
+        return True
+
+    def _version(self, request: Event) -> str:
+        call, state = request.body, self._board.core.states[request.sender]
+        assert isinstance(call, CallTool)
+        assert isinstance(state, AgentState)
+        spec = prefix_of(state).specs.get(call.tool)
+        return "" if spec is None else spec.version
 
     def abort(self, request: Event) -> bool:
         """Cancel the call. Return False if it is not under way."""
@@ -94,28 +129,32 @@ class ToolPort:
         """Cancel all calls."""
         await self._tasks.aclose()
 
-    def _context(self, request: Event, call: CallTool, profile: str) -> ToolContext:
-        sender, gate = request.sender, self._board.gate
+    def _context(
+        self, request: Event, call: CallTool, state: AgentState, profile: str, spec: ToolSpec | None
+    ) -> ToolContext:
+        board, sender = self._board, request.sender
+        gate, session_id = board.core.gate, board.session_id
         shared = StateAccess(gate.state_for(request)) if gate.shared.cells else _NO_ACCESS
-        state = self._board.core.states[sender]
-        assert isinstance(state, AgentState)
-        spec = prefix_of(state).specs.get(call.tool)
         return ToolContext(
             address=sender,
-            session_id=self._board.session_id,
+            session_id=session_id,
             tool=call.tool,
             call_id=call.id,
-            idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
-            deps=self._board.deps.current,
+            idempotency_key=f"{session_id}/{sender}/{call.turn}/{call.call}",
+            deps=board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
-            secrets=self._board.secrets,
-            files=self._board.deps.files or NO_FILES,  # type: ignore[arg-type]  # see ToolContext
+            secrets=board.secrets,
+            files=board.deps.files or NO_FILES,  # type: ignore[arg-type]  # see ToolContext
+            http_settings=board.deps.http,
             shared=shared,
+            memories=self._board.deps.memory,
+            profile=profile,
             toolbox=partial(self._change, sender, profile),
-            given=None if call.given is None else self._board.inputs.whole(sender, call),
+            given=None if call.given is None else board.inputs.whole(sender, call),
             rights=state.permissions,
             labels=call.labels,
             tool_labels=spec.labels if spec is not None else (),
+            file_labels=gate.files,
         )
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
@@ -146,13 +185,20 @@ class ToolPort:
         call = request.body
         assert isinstance(call, CallTool)
         status, output = outcome.status, outcome.output
-        has_state = bool(self._board.gate.shared.cells)
-        updates, read = ctx.state_used if ctx is not None and has_state else ((), ())
-        change, checkpoints = (ctx.tools_change, ctx.checkpoints) if ctx is not None else (None, ())
-        if status != "ok":
-            # A call that failed changes nothing, so that it can be made again.
-            updates, change, checkpoints = (), None, ()
-        labels = ctx.labels_stated if ctx is not None else ()
-        result = (status, output, outcome.trace, updates, read, change, outcome.asked)
-        returned = ToolReturned(call.turn, call.call, *result, checkpoints=checkpoints, labels=labels)
+        returned = ToolReturned(call.turn, call.call, status, output, outcome.trace, asked=outcome.asked)
+        if ctx is not None and ctx.is_used:
+            returned = _with_use(returned, ctx)
+        if outcome.telemetry is not None or call.cache is not None:
+            told = completed(outcome.telemetry, self._board, request, self._version(request))
+            returned = replace(returned, telemetry=told)
         self._board.answer(request, Post(request.sender, returned))
+
+
+def _with_use(returned: ToolReturned, ctx: ToolContext) -> ToolReturned:
+    """Return an answer with what the call did by its context."""
+    updates, read = ctx.state_used
+    uses = ctx.access.uses
+    returned = replace(returned, state_read=read, labels=ctx.labels_stated, uses=uses)
+    if returned.status != "ok":
+        return returned  # a call that failed changes nothing, so that it can be made again
+    return replace(returned, state_update=updates, tools=ctx.tools_change, checkpoints=ctx.checkpoints)

@@ -4,7 +4,7 @@ import asyncio
 import datetime
 from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
 from callboard.runtime.agent import Agent, prompt_json
+from callboard.runtime.contracts import Prompt
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.programs.values import delegated_value, tool_value
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Prompt: TypeAlias = str | Sequence[Mapping[str, object]]
-"""A text, or a list of content blocks."""
 
 _SECOND_MS: Final = 1_000
 
@@ -107,14 +105,17 @@ class ProgramContext:
     ) -> Any:
         """Delegate to one of the program's agents, and return its result.
 
-        agent: several race, and the first valid result wins. schema: of the result, as `output_schema` of an
+        agent: several race, and the first valid result wins. prompt: of an agent with a contract, a value of
+        it, or its fields as a dict. schema: of the result, as `output_schema` of an
         ask; without one the result is text, of a report its JSON. copies: how many race.
         Raises DelegationFailed, whose `kind` is the end of the delegation; MisuseError for another agent.
         """
-        names = self._known_agents(agent)
+        racers = self._known_agents(agent)
+        names = [one.name for one in racers]
         kind = output_type(schema)
         wish: dict[str, object] = {"agent": names[0]} if len(names) == 1 else {"agents": names}
-        more = {"prompt": prompt_json(prompt), "copies": copies, "output_schema": kind.schema}
+        given = _input_or_prompt(racers, prompt)
+        more = {**given, "copies": copies, "output_schema": kind.schema}
         left_out = {"copies": copies == 1, "output_schema": schema is None}
         wish |= {name: value for name, value in more.items() if not left_out.get(name)}
         answer = await self._ask(TASK, wish)
@@ -219,18 +220,18 @@ class ProgramContext:
         finally:
             self._run.release(ask)
 
-    def _known_agents(self, agent: object) -> list[str]:
+    def _known_agents(self, agent: object) -> list[Agent]:
         # A str is a sequence too; as one racer it is named whole in the error.
         racers = [*agent] if isinstance(agent, Sequence) and not isinstance(agent, str) else [agent]
         return [self._known_agent(racer) for racer in racers]
 
-    def _known_agent(self, agent: object) -> str:
+    def _known_agent(self, agent: object) -> Agent:
         if not isinstance(agent, Agent) or agent not in self._agent.agents:
             raise MisuseError(
                 f"program {self._agent.name!r} may not delegate to {agent!r}: "
                 "list it in @program(agents=[...])"
             )
-        return agent.name
+        return agent
 
     def _known_tool(self, tool: Tool | str) -> Tool | str:
         """Return a tool of the program, or a name that its sources may have."""
@@ -252,3 +253,9 @@ class ProgramContext:
                 f"program {self._agent.name!r} may not ask model {name!r}: list it in @program(models=[...])"
             )
         return name
+
+
+def _input_or_prompt(racers: Sequence[Agent], prompt: object) -> dict[str, object]:
+    """Return the argument with what agents are told. Raises InvalidPrompt."""
+    contract = next((one.contract for one in racers if one.contract is not None), None)
+    return {"prompt": prompt_json(prompt)} if contract is None else {"input": contract.given(prompt)}

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -12,6 +12,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.agent import Agent
+from callboard.runtime.agent_fields import OnBroken
 from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.programs.asks import text_of_blocks
@@ -33,6 +34,8 @@ class _AgentOptions(TypedDict, total=False):
     state: Mapping[str, object] | None
     later_tools: Sequence[Tool]
     permissions: Bundle | None
+    input: type | None
+    on_broken: OnBroken
 
 
 class ProgramOptions(_AgentOptions, total=False):
@@ -53,7 +56,7 @@ class Program(Agent, Generic[R_co]):
 
     def __init__(
         self,
-        function: Callable[[ProgramContext, str], Coroutine[Any, Any, R_co]],
+        function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R_co]],
         name: str,
         *,
         description: str = "",
@@ -75,7 +78,7 @@ class Program(Agent, Generic[R_co]):
     def __repr__(self) -> str:
         return f"Program({self.name!r})"
 
-    def __call__(self, ctx: ProgramContext, prompt: str) -> Coroutine[Any, Any, R_co]:
+    def __call__(self, ctx: ProgramContext, prompt: Any) -> Coroutine[Any, Any, R_co]:
         """Call the function itself, as a part of another program."""
         return self.function(ctx, prompt)
 
@@ -91,13 +94,24 @@ class Program(Agent, Generic[R_co]):
 
     def _main_of(self, prompt: Json) -> Main:
         def main(run: ProgramRun) -> Coroutine[Any, Any, object]:
-            return self.function(ProgramContext(run, self, prompt), text_of_blocks(prompt))
+            ctx, text = ProgramContext(run, self, prompt), text_of_blocks(prompt)
+            return self.function(ctx, text) if self.contract is None else self._with_input(ctx, text)
 
         return main
 
+    async def _with_input(self, ctx: ProgramContext, text: str) -> R_co:
+        """Call the function with the value of the contract that the prompt was made of."""
+        assert self.contract is not None
+        return await self.function(ctx, self.contract.value_of(text))
+
+    def _renamed(self, name: str) -> Self:
+        agent = super()._renamed(name)
+        agent.model = ProgramModel(name, agent._main_of)
+        return agent
+
 
 @overload
-def program(function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]], /) -> Program[R]: ...
+def program(function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]], /) -> Program[R]: ...
 
 
 @overload
@@ -106,17 +120,17 @@ def program(
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ProgramOptions],
-) -> Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]: ...
+) -> Callable[[Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]], Program[R]]: ...
 
 
 def program(
-    function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]] | None = None,
+    function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]] | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ProgramOptions],
-) -> Program[R] | Callable[[Callable[[ProgramContext, str], Coroutine[Any, Any, R]]], Program[R]]:
+) -> Program[R] | Callable[[Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]], Program[R]]:
     """Turn an async function of a context and a prompt into an agent, a host or a sub-agent.
 
     The function asks for work by its context, with all of asyncio that needs no I/O, and returns a text or
@@ -126,7 +140,8 @@ def program(
     schema: of its result, as `output_schema` of an `Agent`. agents, tools: those that it may ask.
     models: those that `ctx.ask_model(model=...)` may name. limits: its own bounds.
     state: keys of the session's shared state that its tools use. later_tools: those that `set_tools` may give
-    it. permissions: its bundle. All three are as of an `Agent`.
+    it. permissions: its bundle. input: its contract; the prompt then is a value of that type. on_broken: the
+    effect of missing parts. All of these are as of an `Agent`.
     Raises InvalidAgent with the correction.
 
     >>> @program
@@ -137,7 +152,7 @@ def program(
     ('shout', 'Write a text in capitals.')
     """
 
-    def make(function: Callable[[ProgramContext, str], Coroutine[Any, Any, R]]) -> Program[R]:
+    def make(function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]) -> Program[R]:
         called = str(name or getattr(function, "__name__", ""))
         told = described(function.__doc__).summary if description is None else description
         return Program(function, called, description=told, **options)

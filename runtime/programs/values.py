@@ -16,6 +16,7 @@ from callboard.actors.protocol.errors import (
     NotApproved,
 )
 from callboard.runtime.failure_text import failure_text
+from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.schemas.output_types import OutputType, form_of, name_of
 from callboard.runtime.tools.output import NO_OUTPUT, Blocks
@@ -78,7 +79,7 @@ def _reader(tool: Tool) -> tuple[object, Callable[[Answer], object]]:
     kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
     if hint is Blocks:
         return hint, lambda answer: Blocks(msgspec.json.decode(answer.content, type=list[dict[str, object]]))
-    if any(kind in (str, object, typing.Any) for kind in kinds):
+    if any(kind in (str, object, typing.Any, ToolOutput) for kind in kinds):
         # Text is sent as it is, so it cannot be told from the JSON of the union's other members.
         return hint, partial(_text, is_optional=types.NoneType in kinds)
     if kinds in ((None,), (types.NoneType,)):

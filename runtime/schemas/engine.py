@@ -139,7 +139,7 @@ class Engine:
 
     def _answer(self, request: CheckSchema) -> SchemaChecked:
         _refuse_by_length(_length(request.schema))
-        if request.task == "report" and (length := _length(request.value)) > limits.VALUE_BYTES_MAX:
+        if request.task != "accept" and (length := _length(request.value)) > limits.VALUE_BYTES_MAX:
             raise _Failed(f"the value has {length:,} bytes, at most {limits.VALUE_BYTES_MAX:,} are allowed")
         accepted = self._accepted(bytes(request.schema))
         problems = () if request.task == "accept" else self._report(accepted, bytes(request.value))

@@ -62,6 +62,10 @@ class OutputType(msgspec.Struct, frozen=True):
     name: str = ""
     form: TypeForm | None = None
 
+    def form_problems(self, value: Json) -> tuple[SchemaProblem, ...]:
+        """Return the problems that the type itself has with a value."""
+        return () if self.form is None else self.form.problems(bytes(value))
+
     def build(self, report: Json) -> object:
         """Build the value of a report that passed. Raises MissingType if the type has changed since."""
         if self.form is None:
@@ -114,7 +118,7 @@ def _described(given: object) -> OutputType:
         raise InvalidSchema(
             f"output_schema={name}: no JSON schema describes it ({_why(error)}); {_ADVICE}"
         ) from None
-    return OutputType(_written(_flat(schema), f"The JSON schema of {name}"), name, form)
+    return OutputType(_written(flat_schema(schema), f"The JSON schema of {name}"), name, form)
 
 
 _remembered = lru_cache(_REMEMBERED)(_described)
@@ -164,7 +168,7 @@ def _parts(kind: object, seen: set[int]) -> Iterator[object]:
         yield from _parts(part, seen)
 
 
-def _flat(schema: dict[str, object]) -> dict[str, object]:
+def flat_schema(schema: dict[str, object]) -> dict[str, object]:
     """Return a schema whose top is no reference: an object there is a report tool's input as it is."""
     reference, parts = schema.get("$ref"), schema.get("$defs")
     if not isinstance(reference, str) or not isinstance(parts, dict) or len(schema) > 2:

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -35,6 +35,12 @@ _BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _ANY: Final = msgspec.json.Decoder()
 
 
+GivenSecrets: TypeAlias = (
+    Iterable[str | SecretRef | SecretPattern] | Mapping[str, str | Callable[[], str]] | Callable[[str], str]
+)
+"""The secrets of a runtime, as a program gives them."""
+
+
 @runtime_checkable
 class HoldsSecrets(Protocol):
     """An object with secrets of its own, such as a model with an API key."""
@@ -46,21 +52,22 @@ class HoldsSecrets(Protocol):
 class Secrets:
     """The secrets of one runtime.
 
-    given: references, patterns, and plain values, which are named by their place (`[secret:1]`).
+    given: a list of references, patterns, and plain values, which are named by their place (`[secret:1]`); or
+        a mapping of values, or of functions that return them, by name; or a function of a name.
     finds_keys: also find keys by their well-known patterns.
 
     Raises MisuseError for two of one name, and for values that are too short to search for.
     """
 
-    def __init__(
-        self, given: Iterable[str | SecretRef | SecretPattern] = (), *, finds_keys: bool = True
-    ) -> None:
+    def __init__(self, given: "GivenSecrets" = (), *, finds_keys: bool = True) -> None:
         if isinstance(given, str):
             raise MisuseError("secrets is a list: secrets=[SecretRef('NAME')]")
+        self._of_name = given if callable(given) else None
+        mapped = given if isinstance(given, Mapping) else {}
         self._refs: dict[str, SecretRef] = {}
         patterns: list[SecretPattern] = []
         values: dict[str, str] = {}
-        for place, each in enumerate(given, 1):
+        for place, each in enumerate(_listed(given), 1):
             if isinstance(each, SecretRef):
                 if each.name in self._refs:
                     raise MisuseError(f"two secrets are named {each.name}; give one of them another name")
@@ -72,6 +79,7 @@ class Secrets:
         self._has_own = bool(patterns)
         self.redactor = Redactor([*patterns, *_key_patterns()] if finds_keys else patterns)
         self.learn(values)
+        self.learn({name: value for name, value in mapped.items() if isinstance(value, str)})
 
     def __repr__(self) -> str:
         return f"Secrets({sorted(self._refs)})"
@@ -97,6 +105,8 @@ class Secrets:
     def value(self, name: str) -> str:
         """Return a secret's value, and search for it from now on. Raises UnknownName, MisuseError."""
         ref = self._refs.get(name)
+        if ref is None and self._of_name is not None:
+            ref = SecretRef(name, get=partial(self._of_name, name))
         if ref is None:
             known = ", ".join(sorted(self._refs)) or "none"
             raise UnknownName(
@@ -133,6 +143,22 @@ class Secrets:
     def stream(self, show: Callable[[str], object]) -> StreamBuffer:
         """Return the live text of one model call, which shows no secret."""
         return StreamBuffer(self.redactor, show, by_line=self._has_own)
+
+
+def _listed(given: GivenSecrets) -> Iterable[str | SecretRef | SecretPattern]:
+    """Return secrets as a list; those of a function are not known yet."""
+    if isinstance(given, Mapping):
+        return [SecretRef(name, get=_getter(name, value)) for name, value in given.items()]
+    return () if callable(given) else given
+
+
+def _getter(name: str, value: object) -> Callable[[], str]:
+    """Return the function that gives a secret of a mapping. Raises MisuseError."""
+    if isinstance(value, str):
+        return partial(str, value)
+    if not callable(value):
+        raise MisuseError(f"secret {name[:80]}: give its value, or a function that returns it")
+    return value
 
 
 @cache
@@ -252,3 +278,11 @@ def _open_fields(cls: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 NO_SECRETS = Secrets(finds_keys=False)  # finds no secrets: for boards and tools outside of a runtime
+
+
+def secrets_of(values: Mapping[str, str] | None) -> Secrets:
+    """Return the secrets of a context that a test makes. values: by name."""
+    if not values:
+        return NO_SECRETS
+    refs = [SecretRef(name, get=partial(str, value)) for name, value in values.items()]
+    return Secrets(refs, finds_keys=False)

@@ -14,7 +14,15 @@ _TEXTS = {
     "output_type": "its output type",
     "server_tools": "its server tools",
     "context": "its context function",
+    "context_in": "the place of its context",
     "permissions": "its permissions",
+    "input_schema": "its contract",
+    "input_type": "the type of its contract",
+    "presets": "its presets",
+    "schema_arg": "its argument for a schema",
+    "factory": "its factory",
+    "unavailable": "the reason why it is unavailable",
+    "model_reason": "the reason for its model",
     "lossy": "its rule for blocks that a model cannot take",
 }
 

@@ -67,9 +67,9 @@ class Board:
         self.on_published: Callable[[], None] | None = None
         self.on_posted: Callable[[Sequence[Event]], None] | None = None
         self.time: Callable[[], int] | None = None  # of a clock of its own
-        self.admits: Callable[[Start], bool] = lambda start: True
+        self.admits: Callable[[Start], bool] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
-        self.on_agent_end: Callable[[str], None] | None = None
+        self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
@@ -158,7 +158,8 @@ class Board:
         try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
-                self._log(events)
+                self._writer.stage(self.session_id, self._epoch, events)
+                self._note(events)
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
@@ -171,34 +172,45 @@ class Board:
         if not isinstance(error, Exception):
             raise error
 
-    def _log(self, events: Sequence[Event]) -> None:
-        self._writer.stage(self.session_id, self._epoch, events)
+    def _note(self, events: Sequence[Event]) -> None:
+        """Let the parts that follow the session see its new events."""
         kinds = DELEGATION_KINDS
         for event in events:
             if type(event.body) in kinds:
                 self.delegations.add(event)
         if self.on_posted is not None:
             self.on_posted(events)
-        if self.on_agent_end is not None:
+        if self.on_agent_end:
             for event in events:
                 if isinstance(event.body, Stop | Finished):
-                    self.on_agent_end(event.recipient if isinstance(event.body, Stop) else event.sender)
+                    self._tell_end(event.recipient if isinstance(event.body, Stop) else event.sender)
         if self.watchers:
             self._unseen.extend(events)
 
-    def restore(self, recovered: Recovered) -> None:
-        """Continue a recovered session: take its states, and start the requests that are open."""
+    def _tell_end(self, address: str) -> None:
+        for tell in self.on_agent_end:
+            tell(address)
+
+    def restore(self, recovered: Recovered, stored: Head | None = None) -> None:
+        """Continue a recovered session: take its states, and start the requests that are open.
+
+        stored: the head of the log if it has the events that recovery adds; without it they are written.
+        """
         self.core = core = recovered.core
         self._stop_actors()
         core.move_to(self._spawn, self._outbox.append)
         self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
         self._at = recovered.posted[-1].at
         try:
-            self._log(recovered.posted)
+            if stored is None:
+                self._writer.stage(self.session_id, self._epoch, recovered.posted)
+            self._note(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:
             self._fail_stop(error)
         self._publish()
+        if stored is not None:  # no commit of the writer tells of these events
+            asyncio.get_running_loop().call_soon(self._on_durable, stored)
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
@@ -220,24 +232,28 @@ class Board:
 
     def start(self, start: Start) -> None:
         """Let a port act on a request, unless `admits` takes care of it."""
-        if self.admits(start):
+        if self.admits is not None and not self.admits(start):
+            return
+        if start.waits:
             self._start_when_durable(start)
+        else:
+            self._start_now(start.request)
 
     def start_admitted(self, start: Start) -> None:
         """Let a port act on a request that `admits` has kept back, while nothing else is performed."""
         self.flush()
         if self.error is None and self.core.gate.may_start(start.request):
             self._at = self.now_ms
-            self._start_when_durable(start)
+            if start.waits:
+                self._start_when_durable(start)
+            else:
+                self._start_now(start.request)
             self._publish()
 
     def _start_when_durable(self, start: Start) -> None:
         """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
-        if start.waits:
-            self.when_durable(self.core.announce(start, self), lambda: self._start(request))
-        else:
-            self._start_now(request)
+        self.when_durable(self.core.announce(start, self), lambda: self._start(request))
 
     def _start(self, request: Event) -> None:
         """Start a request that has waited, unless it got an answer or a stop meanwhile."""

@@ -10,8 +10,6 @@ from callboard.runtime.sessions.session_files import FilesChoice
 OnCancel: TypeAlias = Literal["cancel", "detach"]
 """The effect on an ask when its caller is cancelled: `cancel` ends it too, `detach` lets it go on."""
 
-Prompt: TypeAlias = str | Sequence[Mapping[str, object]]
-
 
 class AskOptions(TypedDict, total=False):
     """The options of `Session.ask`, apart from `output_schema`."""

@@ -102,6 +102,14 @@ def detached(session_id: str) -> SessionDetached:
     )
 
 
+def closed_before(session_id: str) -> SessionDetached:
+    """Return the error for a call that opens a session while its runtime closes."""
+    return SessionDetached(
+        f"the runtime was closed before session {session_id} could begin in it; nothing is lost: open or "
+        "resume it in an open runtime"
+    )
+
+
 def seconds(name: str, value: float) -> float:
     """Return a number of seconds, 0 or more. Raises MisuseError for any other value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -9,8 +9,10 @@ from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.actors.protocol.value_types import CallMetadata
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
 from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
@@ -44,6 +46,16 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
     detail: str
     _value: Json
     _type: OutputType
+    _metadata: CallMetadata | None = None
+
+    @property
+    def metadata(self) -> dict[str, str] | None:
+        """Return the reserved facts of a call of an agent tool; None for any other delegation.
+
+        subagent, supervisor: the names of the agent and of its caller. delegation_context: the function that
+        made its context, empty for none. response: "ok", "invalid_input" or "unavailable".
+        """
+        return None if self._metadata is None else msgspec.structs.asdict(self._metadata)
 
     @property
     def parent(self) -> str:
@@ -72,6 +84,7 @@ class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
     by: the seq of the event that ended the ask.
     head: seq and digest of the log with this outcome in it. Keep it to prove later that the log is whole.
     delegations: those of the ask that ended, of all its agents, in the order of the log.
+    labels: of the words and values in it (docs/permissions.md).
     """
 
     also: ClassVar[tuple[str, ...]] = ("status",)
@@ -89,6 +102,7 @@ class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
     in_doubt: tuple[str, ...] = ()
     delegations: tuple[DelegationOutcome, ...] = ()
     _as_json: Json = NULL
+    labels: Labels = ()
 
     @property
     def report(self) -> object:
@@ -142,6 +156,7 @@ def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: Ses
         ended.in_doubt,
         tuple(_delegation(one, types) for one in ask.delegations),
         ended.value,
+        ended.labels,
     )
 
 
@@ -156,7 +171,15 @@ def _delegation(one: EndedDelegation, types: SessionTypes | None) -> DelegationO
     end = one.end
     kind = types.of_profile(one.profile) if types and one.is_typed else NO_TYPE
     return DelegationOutcome(
-        end.address, one.profile, end.kind, end.usage, end.text, end.detail, end.value, kind
+        end.address,
+        one.profile,
+        end.kind,
+        end.usage,
+        end.text,
+        end.detail,
+        end.value,
+        kind,
+        end.metadata,
     )
 
 

@@ -11,15 +11,16 @@ from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBu
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
+from callboard.runtime.agent import checked_name, limits_of, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
+from callboard.runtime.contracts import Prompt
 from callboard.runtime.label_names import labels_of
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.call_options import AskOptions, OnCancel, Prompt
+from callboard.runtime.sessions.call_options import AskOptions, OnCancel
 from callboard.runtime.sessions.detaching import (
     Callers,
     ProcessLife,
@@ -34,6 +35,7 @@ from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
+from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
 
@@ -203,7 +205,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         bounds = limits_of(limits)
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
-        content = prompt_json(prompt)
+        content = self.types.prompt_of_ask(prompt)
         said = (content, kind.schema, bounds, kind.name)
         body = Ask(name, *said, self._board.deps.take(deps), labels_of(labels))
         self._asking = self.types.of_ask(kind)
@@ -303,28 +305,31 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
             self._last.set_exception(error)
             self._last.exception()  # marks it as seen
 
-    def stream(self, after: int | None = None) -> SessionStream:
+    def stream(self, after: int | None = None, *, of: str | None = None) -> SessionStream:
         """Return the session as a user interface needs it, for one reader: a snapshot, then what happens.
 
         after: the id of the last item that the reader saw. The events after it come instead of a snapshot.
+        of: whose text and progress comes; by default the host's alone, "*" for all agents. An address, also
+        of a later agent, limits the events to that agent's as well.
         A reader that falls 1 MiB behind gets a `StreamCut` and its end; it never holds up the session. The
         stream ends with the session, or when that is detached. Raises MisuseError for another `after` than
-        an event of this session; reading it raises SessionFailed if the session fails.
+        an event of this session, or an `of` that is no address; reading it raises SessionFailed if the
+        session fails.
         """
         self.check_loop()
         check_after(self.session_id, after, self._seq)
-        return SessionStream(self._hub_in_use, after)
+        return SessionStream(self._hub_in_use, after, choice_of(of))
 
-    def text(self) -> AsyncIterator[TextDelta | TextReset]:
+    def text(self, *, of: str | None = None) -> AsyncIterator[TextDelta | TextReset]:
         """Yield the text and reset items of `stream`, from now on. A reader that is too slow ends early."""
-        return self._only(TextDelta, TextReset)
+        return self._only(of, TextDelta, TextReset)
 
-    def progress(self) -> AsyncIterator[ToolProgress]:
+    def progress(self, *, of: str | None = None) -> AsyncIterator[ToolProgress]:
         """Yield the progress items of `stream`, from now on. A reader that is too slow ends early."""
-        return self._only(ToolProgress)
+        return self._only(of, ToolProgress)
 
-    async def _only(self, *kinds: type[T]) -> AsyncIterator[T]:
-        async with aclosing(self.stream(self._seq)) as items:
+    async def _only(self, of: str | None, *kinds: type[T]) -> AsyncIterator[T]:
+        async with aclosing(self.stream(self._seq, of=of)) as items:
             async for item in items:
                 if isinstance(item, kinds):
                     yield item

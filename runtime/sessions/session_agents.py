@@ -16,9 +16,8 @@ from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.permissions import refuse_unknown
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.probing import Probed, without_model
 from callboard.runtime.tools.shared_state import declared
-from callboard.runtime.tools.sources import ToolSource
-from callboard.runtime.tools.tool import Tool
 
 
 class SessionAgents(NamedTuple):
@@ -39,22 +38,23 @@ def agents_of_session(
     limits: Limits,
     secrets: Secrets,
     capacity: Mapping[str, Capacity],
-    found: Mapping[str, Sequence[Tool]],
+    found: Probed,
     permissions: Layers = (),
 ) -> SessionAgents:
     """Return the agents and models of a session with this host.
 
     default: the model of a host that names none. limits: of the session. capacity: the limits
-        over all sessions, by model name. found: the tools of sources, by the names of their agents.
+        over all sessions, by model name. found: by the probe of the agents.
     permissions: of the session.
 
     Raises InvalidAgent, UnknownName for an unknown capability, and MisuseError where a model or its prices
     are missing.
     """
-    agents = {
-        name: one.with_tools(found[name]) if name in found else one for name, one in _roster(host).items()
-    }
     model = _model_of(host, default)
+    broken = {**found.broken, **_without_model(host, default)}
+    agents = {name: _as_found(one, found, broken) for name, one in roster(host).items()}
+    if agents[host.name].broken:
+        raise InvalidAgent(f"agent {host.name!r} cannot be the host: {agents[host.name].broken}")
     models = _by_name([*models_of(model), *(one for other in agents.values() for one in other.all_models)])
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
     refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
@@ -83,14 +83,29 @@ def agents_of_session(
     return SessionAgents(agents, models, opened, unpriced)
 
 
-def sources_of(host: Agent) -> dict[str, Sequence[ToolSource]]:
-    """Return the sources of tools of each agent that has some, by its name. Raises InvalidAgent."""
-    return {name: agent.sources for name, agent in _roster(host).items() if agent.sources}
+def _as_found(agent: Agent, found: Probed, broken: Mapping[str, str]) -> Agent:
+    """Return an agent with the tools of its sources, or marked as broken."""
+    if why := broken.get(agent.name, ""):
+        return agent.marked(why)
+    return agent.with_tools(found.tools[agent.name]) if agent.name in found.tools else agent
+
+
+def _without_model(host: Agent, default: ModelChoice | None) -> dict[str, str]:
+    """Return the agents without a model that may be broken. Raises MisuseError for another one."""
+    has_default, agents = default is not None, roster(host)
+    names = without_model(host, has_default=has_default)
+    for name in names:
+        if agents[name].on_broken == "refuse":
+            raise MisuseError(
+                f"no model for {name!r}, which inherits none: pass Runtime(model=...), or "
+                "Agent(model=...) for it or for an agent above it"
+            )
+    return dict.fromkeys(names, "it has no model, and inherits none")
 
 
 def refuse_unasked(host: Agent) -> None:
     """Refuse agents whose tools would wait forever for an approval. Raises InvalidAgent, MisuseError."""
-    for other in _roster(host).values():
+    for other in roster(host).values():
         for source in other.sources:
             if source.asks_first:
                 raise _unasked(f"a tool of {source.label!r}", other)
@@ -104,12 +119,6 @@ def _unasked(what: str, agent: Agent) -> MisuseError:
         f"{what} of agent {agent.name!r} wants a person asked before it runs: "
         "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
     )
-
-
-def _roster(host: Agent) -> dict[str, Agent]:
-    if not isinstance(host, Agent):
-        raise MisuseError(f"{host!r} is no Agent")
-    return roster(host)
 
 
 def _model_of(host: Agent, default: ModelChoice | None) -> ModelChoice:

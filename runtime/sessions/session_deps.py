@@ -1,4 +1,4 @@
-"""The objects that a program hands to its tools: deps, of the runtime or of one ask, and files.
+"""The objects that a program hands to its tools: deps, of the runtime or of one ask, files and memory.
 
 The log has the name of the type of deps, and the name and prefixes of files, so that a session is not resumed
 without them. It never has the objects.
@@ -12,17 +12,25 @@ from msgspec.structs import replace
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import MissingDeps
 from callboard.runtime.files.files import Files
+from callboard.runtime.http.settings import DEFAULT_HTTP, Http
+from callboard.runtime.memory.protocol import Memory
 
 
 class SessionDeps:
     """The objects of one session. current: of the latest ask; None for none. own: of asks that bring none.
 
-    files: that its tools may reach, None for none.
+    files, memory: that its tools may reach, None for none. http: the settings of its network.
     """
 
-    def __init__(self, own: object, files: Files | None = None) -> None:
+    def __init__(
+        self,
+        own: object,
+        files: Files | None = None,
+        http: Http = DEFAULT_HTTP,
+        memory: Memory | None = None,
+    ) -> None:
         self.current = self._own = own
-        self.files = files
+        self.files, self.http, self.memory = files, http, memory
 
     def added_to(self, opened: SessionOpened) -> SessionOpened:
         """Return the first event of a session with these files."""

@@ -44,5 +44,6 @@ def refuse_without_files(session_id: str, recorded: FileArea | None, now: Files 
     found = f"the files given are named {now.area.name!r}" if now else "no files are given"
     raise MissingFiles(
         f"session {session_id} has files named {recorded.name!r}, and {found}: pass "
-        f"Runtime(files=Files(folder, name={recorded.name!r})), or `resume(..., files=...)`"
+        f"Runtime(files=Files(folder, name={recorded.name!r})), `resume(..., files=...)`, or "
+        "`callboard resume --files FOLDER`"
     )

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.runtime.agent import Agent
+from callboard.runtime.sessions.instances import Instances
+from callboard.runtime.tools.cached_tools import refuse_alike
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
 
@@ -23,21 +25,32 @@ class SessionTools:
         listed: Callable[[ToolSource, ToolSpec], Tool | None] = lambda source, spec: None,
     ) -> None:
         self._agents = agents
+        self.instances = Instances(agents)
         self._listed = listed
         self._made: dict[tuple[str, str], Tool] = {}  # by profile and by the tool's name
         self._set: dict[tuple[str, str], Tool] = {}  # by address or profile, and by the tool's name
 
     def find(self, address: str, profile: str, name: str, spec: ToolSpec | None = None) -> Tool | None:
-        """Return the tool of this name that an agent has, or None. spec: as the agent knows the tool."""
+        """Return the tool of this name that an agent has, or None. spec: as the agent knows the tool.
+
+        Raises what the factory of the agent raises, if it has one and an instance is to be made.
+        """
         agent = self._agents.get(profile)
         found = None
         if self._set:
             found = self._set.get((address, name)) or self._set.get((f"profile {profile}", name))
-        if found is None and agent is not None:
-            found = agent.tools.get(name) or agent.later_tools.get(name)
-        if agent is None or spec is None or spec.origin is None:
+        if agent is None:
+            return found
+        if found is None:
+            found = self._own_tool(agent, address, name)
+        if spec is None or spec.origin is None:
             return found
         return self._as_listed(agent, spec, spec.origin.source, found)
+
+    def _own_tool(self, agent: Agent, address: str, name: str) -> Tool | None:
+        """Return a tool of an agent's definition, or of its own instance if a factory makes those."""
+        own = agent if agent.make is None else self.instances.of(address, agent.name) or agent
+        return own.tools.get(name) or own.later_tools.get(name) or agent.tools.get(name)
 
     def _as_listed(self, agent: Agent, spec: ToolSpec, label: str, found: Tool | None) -> Tool | None:
         """Return the tool of a source as its agent knows it: the list may have changed since."""
@@ -57,7 +70,8 @@ class SessionTools:
         tools: tools, or names of tools that the profile has as `tools` or `later_tools`. of: the profile of
         the agent at this address, where that is known.
 
-        Raises UnknownName for an unknown profile or name, MisuseError for tools that cannot work together.
+        Raises UnknownName for an unknown profile or name, MisuseError for tools that cannot work together,
+        InvalidAgent for two functions with one description whose results are given again.
         """
         self._refuse_target(address, agent)
         known = self._agents.get(agent or of)
@@ -65,6 +79,7 @@ class SessionTools:
         names = [tool.name for tool in chosen]
         if twice := next((name for name in names if names.count(name) > 1), ""):
             raise MisuseError(f"set_tools got two tools named {twice!r}; rename one")
+        refuse_alike((*chosen, *self._set.values(), *_all_of(self._agents).values()))
         self._set.update({(address or f"profile {agent}", tool.name): tool for tool in chosen})
         return ToolsChange(tuple(tool.spec() for tool in chosen), address, agent)
 

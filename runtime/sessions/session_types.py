@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from callboard.actors.protocol.errors import MissingType
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.runtime.agent import Agent
+from callboard.runtime.agent import Agent, prompt_for
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType, output_type
 
 
@@ -28,7 +28,8 @@ class SessionTypes:
         self._named: dict[str, OutputType] = {}
         # Two classes may share a name, for example in a notebook whose cell was run again.
         self._exact: dict[tuple[str, bytes], OutputType] = {}
-        for kind in (*given, *(agent.output_type for agent in agents.values())):
+        inputs = (agent.contract.type for agent in agents.values() if agent.contract)
+        for kind in (*given, *(agent.output_type for agent in agents.values()), *inputs):
             self.learn(kind)
 
     def find(self, name: str, schema: Json) -> OutputType | None:
@@ -46,6 +47,10 @@ class SessionTypes:
         """Return the type of an agent's reports."""
         agent = self._agents.get(name)
         return agent.output_type if agent else NO_TYPE
+
+    def prompt_of_ask(self, prompt: object) -> Json:
+        """Return the prompt of an ask: of a value of the host's contract, the text. Raises InvalidPrompt."""
+        return prompt_for(self._agents[self._host], prompt)
 
     def of_ask(self, given: OutputType) -> TypeName:
         """Return the type of an ask's report: the given one, else the host's own."""

@@ -20,7 +20,7 @@ from callboard.actors.protocol.addresses import (
 )
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
-from callboard.actors.protocol.errors import SessionNotFound
+from callboard.actors.protocol.errors import SessionNotFound, StoreError
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
@@ -30,6 +30,7 @@ from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.forks.fork_starter import ForkStarter, is_closing
 from callboard.runtime.forks.past_fork import PastFork, past_fork
+from callboard.runtime.http.settings import Http
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice
@@ -52,10 +53,11 @@ from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.detaching import ProcessLife
+from callboard.runtime.sessions.detaching import ProcessLife, closed_before
 from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions
+from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
     ResumeRules,
@@ -68,16 +70,16 @@ from callboard.runtime.sessions.resuming import (
     take_over,
 )
 from callboard.runtime.sessions.session import Session
-from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, sources_of
+from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import SessionDeps, deps_of, labels_of
 from callboard.runtime.sessions.session_files import FilesChoice, files_of
+from callboard.runtime.sessions.session_memory import MemoryChoice, memory_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.sources import LiveSources, Scope
-from callboard.runtime.tools.tool import Tool
 
 _TITLE_CHARS_MAX: Final = 200
 
@@ -117,6 +119,8 @@ class Settings:
     idle_s: float | None
     keeps_requests: bool
     permissions: Bundle
+    http: Http
+    memory: MemoryChoice = None
 
 
 @dataclass
@@ -124,6 +128,7 @@ class SessionStarter(ForkStarter):
     """Starts the sessions of an open runtime.
 
     models: those that were used, by identity. opening: the ids that a call is about to open or resume.
+    is_closed: the runtime closes, and no session begins any more.
     """
 
     settings: Settings
@@ -139,6 +144,7 @@ class SessionStarter(ForkStarter):
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
     sources: LiveSources = field(default_factory=LiveSources)
     counts: CountWatch = field(default_factory=CountWatch)
+    is_closed: bool = False
 
     def __post_init__(self) -> None:
         idle_s = self.settings.idle_s
@@ -173,12 +179,12 @@ class SessionStarter(ForkStarter):
             mine.set()
 
     async def _create(self, name: str, agent: Agent, new: NewSession) -> Session:
-        async with self._scope() as scope:
+        async with self._scope(name) as scope:
             tags = checked_tags(new.tags, self.secrets)
             deps = self._objects(name, (tags, new.metadata), None, new.files)
             scope.deps = deps.now
-            tools = await self.sources.tools_of(sources_of(agent), scope)
-            found = self._agents_of(agent, new.limits, tools, new.permissions)
+            probed = await probe(agent, self.sources, scope)
+            found = self._agents_of(agent, new.limits, probed, new.permissions)
             opened = deps.added_to(
                 replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
@@ -188,13 +194,18 @@ class SessionStarter(ForkStarter):
             return session
 
     @contextlib.asynccontextmanager
-    async def _scope(self) -> AsyncIterator[Scope]:
-        """Yield the scope of a session that begins here, released if it does not begin."""
+    async def _scope(self, session_id: str) -> AsyncIterator[Scope]:
+        """Yield the scope of a session that begins here, released if it does not begin.
+
+        Raises SessionDetached if the log was closed meanwhile, with the runtime.
+        """
         scope = Scope(self.secrets.learn)
         try:
             yield scope
-        except BaseException:
+        except BaseException as error:
             self.sources.release(scope)
+            if self.is_closed and isinstance(error, StoreError):
+                raise closed_before(session_id) from error
             raise
 
     async def resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
@@ -203,14 +214,14 @@ class SessionStarter(ForkStarter):
             return await self._resume(session_id, agent, how)
 
     async def _resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
-        async with self._scope() as scope:
+        async with self._scope(session_id) as scope:
             return await self._resume_within(session_id, agent, how, scope)
 
     async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
         settings = self.settings
         policy = "accept" if how.accept_changes else settings.on_agents_changed
-        tools = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
-        found = self._agents_of(agent, how.limits, tools, how.permissions)
+        probed = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
+        found = self._agents_of(agent, how.limits, probed, how.permissions)
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
@@ -238,20 +249,19 @@ class SessionStarter(ForkStarter):
 
     async def _recorded_tools(
         self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
-    ) -> Mapping[str, Sequence[Tool]]:
+    ) -> Probed:
         """Return the tools that the sources of the agents had when they were last recorded.
 
         given: the deps of the resume, or None.
         """
-        sources = sources_of(agent)
-        if not sources:
-            return {}
+        if not needs_probe(agent):
+            return NOT_PROBED
         recorded = await read_session(self.log, session_id)
         if takes_new:  # else no source is asked
             scope.deps = self._objects(session_id, labels_of(recorded.opened), given, None).now
         profiles = (msgspec.json.decode(raw, type=Profile) for raw in recorded.profiles)
-        tools = {profile.name: profile.tools for profile in profiles}
-        return await self.sources.tools_of(sources, scope, tools, takes_new=takes_new)
+        known = {profile.name: profile for profile in profiles}
+        return await probe(agent, self.sources, scope, known, takes_new=takes_new)
 
     async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
@@ -302,19 +312,21 @@ class SessionStarter(ForkStarter):
         """Return the objects for the tools of a session. deps, files: its own, or None for the runtime's."""
         settings = self.settings
         own = deps if deps is not None else deps_of(settings.deps, session_id, *labels)
-        return SessionDeps(own, files_of(settings.files if files is None else files, session_id, *labels))
+        found = files_of(settings.files if files is None else files, session_id, *labels)
+        memory = memory_of(settings.memory, session_id, *labels)
+        return SessionDeps(own, found, settings.http, memory)
 
     def _agents_of(
         self,
         host: Agent,
         limits: Limits | None,
-        tools: Mapping[str, Sequence[Tool]],
+        probed: Probed,
         permissions: Bundle | None = None,
     ) -> SessionAgents:
         bounds = narrow(self.settings.limits, limits_of(limits))
         settings, limited = self.settings, self.capacity.limits
         layers = session_layers(settings.permissions, bundle_of(permissions))
-        return agents_of_session(host, settings.model, bounds, self.secrets, limited, tools, layers)
+        return agents_of_session(host, settings.model, bounds, self.secrets, limited, probed, layers)
 
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self.settings.types)
@@ -322,7 +334,9 @@ class SessionStarter(ForkStarter):
     def _session(
         self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps, scope: Scope
     ) -> Session:
-        """Build a session without live parts."""
+        """Build a session without live parts. Raises SessionDetached if the runtime was closed meanwhile."""
+        if self.is_closed:
+            raise closed_before(name)
         session = Session(
             name,
             Rest(self._rounds, partial(self._wake, found, deps, scope)),
@@ -356,7 +370,10 @@ class SessionStarter(ForkStarter):
         board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
-        board.ports[CONTEXT] = ContextPort(board, found.agents)
+        instances = session.tools.instances
+        board.ports[CONTEXT] = ContextPort(board, found.agents, instances)
+        if any(agent.make for agent in found.agents.values()):
+            board.on_agent_end.append(instances.ended)
         board.clock = ClockPort(board)
         scope.tell = ListedTools(session, board, found).tell
         self.live.add(session, partial(self.sources.release, scope))

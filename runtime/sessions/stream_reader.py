@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from callboard.runtime.sessions.stream_choice import StreamChoice
 from callboard.runtime.sessions.stream_items import AnyStreamItem, TextDelta
 
 QUEUE_BYTES_MAX: Final = 960 * 1_024
@@ -19,13 +20,14 @@ _ITEM_BYTES: Final = 64  # counted for each item beside its encoded bytes
 class Reader:
     """The queue of one reader. It never holds up its session.
 
-    last: the seq up to which it has all events; None before its snapshot.
+    last: the seq up to which it has all of its events; None before its snapshot. choice: of its items.
     is_over: nothing more comes after the items that wait. is_cut: it was too slow, and its items are dropped.
     is_due: a sign of life is due.
     """
 
-    def __init__(self, last: int | None) -> None:
+    def __init__(self, last: int | None, choice: StreamChoice) -> None:
         self.last = last
+        self.choice = choice
         self.is_over = False
         self.is_cut = False
         self.is_due = False
@@ -39,7 +41,9 @@ class Reader:
         self._starts.append(so_far)
 
     def put(self, item: AnyStreamItem) -> None:
-        """Add an item, or cut the reader if too much waits already. An item alone always fits."""
+        """Add an item that it chose, or cut it if too much waits already. An item alone always fits."""
+        if not self.choice.shows(item):
+            return
         seq = item.id if len(item.to_sse()) > LARGE_BYTES else None
         size = _size_of(item) if seq is None else _ITEM_BYTES
         if self._items and self._bytes + size > QUEUE_BYTES_MAX:

@@ -25,6 +25,7 @@ from callboard.runtime.sanitize import MAX_BYTES, clean_text
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.keep_alive import keep_alive_of
 from callboard.runtime.sessions.snapshots import SnapshotBuilder
+from callboard.runtime.sessions.stream_choice import StreamChoice
 from callboard.runtime.sessions.stream_items import (
     AnyStreamItem,
     Snapshot,
@@ -146,7 +147,7 @@ class StreamHub:
             self._head = self.board.seq
             self.board.watchers.append(self._on_event)
         for reply in self._replies.values():
-            if reply.grant <= self._head:
+            if reply.grant <= self._head and reader.choice.shows_live(reply.address):
                 reader.start(partial(reply.so_far, reply.chars))
         self._readers[reader] = None
         if self.is_over:
@@ -207,10 +208,10 @@ class StreamHub:
             return
         async with aclosing(self._recorded(reader, reader.last)) as events:
             async for event in events:
-                if (reset := reset_of(event)) is not None:
-                    yield reset
-                reader.last = event.seq
-                yield StreamEvent(event)
+                for item in (reset_of(event), StreamEvent(event)):
+                    if item is not None and reader.choice.shows(item):
+                        reader.last = item.id or reader.last
+                        yield item
 
     async def large(self, seq: int) -> StreamEvent:
         """Return the item of an event that is too large to wait in memory."""
@@ -262,9 +263,12 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
     """
 
     def __init__(
-        self, opened: Callable[[], AbstractAsyncContextManager[StreamHub]], after: int | None
+        self,
+        opened: Callable[[], AbstractAsyncContextManager[StreamHub]],
+        after: int | None,
+        choice: StreamChoice,
     ) -> None:
-        self._reader = Reader(after)
+        self._reader = Reader(after, choice)
         # The generator holds no reference to this object: a stream that is dropped ends at once, not when the
         # garbage collector finds it.
         self._items = _items_of(opened, self._reader)

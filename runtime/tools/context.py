@@ -13,25 +13,30 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol
 from msgspec.structs import replace
 
 from callboard.actors.protocol.bundle_entries import name_entry
-from callboard.actors.protocol.errors import MisuseError, ToolError
+from callboard.actors.protocol.errors import MissingExtra, MisuseError
 from callboard.actors.protocol.labels import united
-from callboard.actors.protocol.layers import Layers, refused_by
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
-from callboard.actors.protocol.refusals import denied
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.value_types import InputGiven
+from callboard.actors.session.file_labels import FileLabels
+from callboard.runtime.files.call_files import CallFiles
+from callboard.runtime.files.files import Files
+from callboard.runtime.files.no_files import NO_FILES
+from callboard.runtime.http.settings import DEFAULT_HTTP, Http
+from callboard.runtime.memory.access import MemoryAccess
+from callboard.runtime.memory.protocol import Memory
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.secrets.registry import Secrets, secrets_of
+from callboard.runtime.tools.access import Access
 from callboard.runtime.tools.shared_state import SharedValues, StateAccess, access_of
-
-if TYPE_CHECKING:
-    from callboard.runtime.files.files import Files
 
 if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by PEP 696
     from typing import Any
 
     from typing_extensions import TypeVar
+
+    from callboard.runtime.http.call_http import CallHttp
 
     Deps = TypeVar("Deps", default=Any)
 else:
@@ -55,20 +60,6 @@ class NamedTool(Protocol):
         ...
 
 
-class _NoFiles:
-    """Stands for the files of a session that has none."""
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):  # asked by inspect and others, which expect this error
-            raise AttributeError(name)
-        raise MisuseError(
-            "this session has no files: pass Runtime(files=...), or ToolContext(files=...) in a test"
-        )
-
-
-NO_FILES: Final = _NoFiles()
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext(Generic[Deps]):
     """The context of one call. The runtime fills a parameter of this type; the model does not see it.
@@ -77,12 +68,15 @@ class ToolContext(Generic[Deps]):
 
     files: the folder of the session: `Runtime(files=...)`. Its use raises MisuseError where there is none.
 
+    http_settings: of `http`.
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
         to services that accept one.
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
+    memories: the long-term memory that `memory` reaches, None for none. profile: of the agent.
     rights: the permissions of the agent, one layer for each bundle. labels: of the agent at its call.
-    tool_labels: that the tool always states.
+    tool_labels: that the tool always states. file_labels: of the files of the session.
+    access: the uses of rights that the call makes, and the labels that it reads.
     given: the input of a person that an earlier round of the call asked for; None for none.
     tools_change: the change that the call makes, None for none. checkpoints: the names that it gives to its
         place in the log.
@@ -100,32 +94,72 @@ class ToolContext(Generic[Deps]):
     call_id: str = ""
     idempotency_key: str = ""
     deps: Deps = None  # type: ignore[assignment]  # a tool that annotates a type gets such an object
-    files: "Files" = NO_FILES  # type: ignore[assignment]  # any use of it raises the advice
+    files: Files = NO_FILES  # type: ignore[assignment]  # any use of it raises the advice
+    http_settings: Http = DEFAULT_HTTP
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     shared: InitVar[StateAccess | Mapping[str, object] | None] = None
+    memories: InitVar[Memory | None] = None
+    profile: str = ""
     toolbox: Callable[[Sequence[NamedTool | str], str], ToolsChange] | None = None
     given: InputGiven | None = None
     rights: Layers = ()
     labels: tuple[str, ...] = ()
     tool_labels: tuple[str, ...] = ()
+    file_labels: InitVar[FileLabels | None] = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
+    access: Access = field(init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)
     checkpoints: tuple[str, ...] = field(default=(), init=False)
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _news: str | None = field(default=None, init=False)
-    _stated: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(
         self,
         secrets: Secrets | Mapping[str, str] | None,
         shared: StateAccess | Mapping[str, object] | None,
+        memories: Memory | None,
+        file_labels: FileLabels | None,
     ) -> None:
-        self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets)
+        self.access = Access(self.rights, self.labels, self.tool_labels)
+        if isinstance(self.files, Files):
+            self.files = CallFiles(self.files, self.access, file_labels or FileLabels())
+        self._secrets = secrets if isinstance(secrets, Secrets) else secrets_of(secrets)
         self._shared = shared if isinstance(shared, StateAccess) else access_of(shared)
+        self._memories = memories
+
+    @functools.cached_property
+    def memory(self) -> MemoryAccess:
+        """Return the long-term memory of `Runtime(memory=...)`; without one, its use raises MisuseError."""
+        return MemoryAccess(
+            self._memories,
+            profile=self.profile,
+            session_id=self.session_id,
+            key=self.idempotency_key,
+            rights=self.rights,
+            redactor=self._secrets.redactor,
+            labels=lambda: self.labels_written,
+            read=lambda labels: self.label(*labels),
+        )
+
+    @property
+    def http(self) -> "CallHttp":
+        """Return the network, within the hosts of the agent's bundles (docs/http.md).
+
+        `await ctx.http.send("GET", url)` in async tools, `ctx.http.request("GET", url)` in others.
+        Raises MissingExtra without the library of `callboard[http]`.
+        """
+        try:
+            from callboard.runtime.http.call_http import CallHttp
+        except ImportError:
+            raise MissingExtra("ctx.http needs the library `httpx2`: pip install 'callboard[http]'") from None
+        left_s = None
+        if self.deadline is not None and self._loop is not None:
+            left_s = max(0.01, self.deadline - self._loop.time())
+        return CallHttp(self.http_settings, self.access, left_s)
 
     @property
     def state(self) -> SharedValues:
@@ -174,17 +208,30 @@ class ToolContext(Generic[Deps]):
         self.tools_change = self.toolbox(tools, agent)
 
     @property
+    def is_used(self) -> bool:
+        """Return True if the call has read or changed anything by this context, or stated a label."""
+        change = self.tools_change
+        has_other = self._shared.is_used or self.access.is_used
+        return bool(has_other or self.checkpoints or change is not None)
+
+    @property
     def state_used(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
         """Return the updates of the shared state that this call makes, and the keys that it has read."""
         updates, read = self._shared.taken()
-        if labels := united(self.labels, self.tool_labels, self.labels_stated):
+        if labels := self.labels_written:
             updates = tuple(replace(update, labels=labels) for update in updates)
         return updates, read
 
     @property
+    def labels_written(self) -> tuple[str, ...]:
+        """Return the labels of what the call writes: of its agent, its tool and all that it has read."""
+        self.access.took(self._shared.labels_read)
+        return self.access.labels
+
+    @property
     def labels_stated(self) -> tuple[str, ...]:
         """Return the labels that the tool has stated for this result, and those of the state that it read."""
-        return united(self._stated, self._shared.labels_read)
+        return united(self.access.result_labels, self._shared.labels_read)
 
     def label(self, *labels: str) -> None:
         """State labels of this call's result, beside those of `@tool(labels=...)`. Its agent has them then.
@@ -193,7 +240,7 @@ class ToolContext(Generic[Deps]):
         """
         for label in labels:
             try:
-                self._stated = united(self._stated, (name_entry(label),))
+                self.access.took((name_entry(label),))
             except (ValueError, AttributeError) as error:
                 raise MisuseError(f"label={label!r:.80}: {error}") from None
 
@@ -220,8 +267,7 @@ class ToolContext(Generic[Deps]):
         >>> ToolContext(secrets={"TOKEN": "open sesame"}).secret("TOKEN")
         'open sesame'
         """
-        if by := refused_by(self.rights, "secrets", name):
-            raise ToolError(denied("secrets", name, by))
+        self.access.use("secrets", name)
         return self._secrets.value(name)
 
     def progress(self, text: str) -> None:
@@ -258,6 +304,7 @@ class ToolContext(Generic[Deps]):
         if self._news is not None:
             self._tell_news()
         self._is_over = True
+        self.access.end()
 
     def _tell_news(self) -> None:
         with _PROGRESS:
@@ -272,10 +319,3 @@ class ToolContext(Generic[Deps]):
             self.on_progress(text)
         except Exception as error:  # the tool goes on: the fault is the watcher's
             _LOG.debug("a progress callback failed", exc_info=error)
-
-
-def _secrets_of(values: Mapping[str, str] | None) -> Secrets:
-    if not values:
-        return NO_SECRETS
-    refs = [SecretRef(name, get=functools.partial(str, value)) for name, value in values.items()]
-    return Secrets(refs, finds_keys=False)

@@ -27,6 +27,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError, ToolInterrupted
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.outputs.outcomes import unified_outcome
+from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -112,6 +114,8 @@ class _Call(NamedTuple):
                 value = end.value
             else:
                 value = await self._finished(coroutine, waiting)
+            if type(value) is ToolOutput:
+                return self.unified(value)
             return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
         except BaseException as error:
             return self._after(error)
@@ -164,7 +168,10 @@ class _Call(NamedTuple):
     def attempt(self) -> ToolOutcome:
         """Call the function on this thread and return its outcome."""
         try:
-            return returned(self.call(), self.max_chars, self.redactor, may_cut=self.may_cut)
+            value = self.call()
+            if type(value) is ToolOutput:
+                return self.unified(value)
+            return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
         except asyncio.CancelledError as error:
             return self.stopped() if self.ctx.is_cancelled else self.raised(error)
         except BaseException as error:
@@ -193,6 +200,11 @@ class _Call(NamedTuple):
         return self.stopped()
 
     # --- outcomes -----------------------------------------------------------------
+
+    def unified(self, output: ToolOutput) -> ToolOutcome:
+        """Return the outcome of a tool that returned this output."""
+        given = (self.max_chars, self.tool.output, self.redactor)
+        return unified_outcome(output, self.ctx, *given, may_cut=self.may_cut)
 
     def stopped(self) -> ToolOutcome:
         """Return the outcome of a tool that was cancelled after its start."""
@@ -243,6 +255,8 @@ def driven(
     The first cancellation reaches the coroutine and starts its grace. The second one, from the grace's timer
     or from outside, closes it: a tool that swallows cancellations cannot hold its agent forever.
 
+    A cancellation by a scope or a timeout of the tool itself counts for nothing.
+
     on_cancel: called at each cancellation.
     """
     patience: _Patience | None = None
@@ -251,12 +265,18 @@ def driven(
             try:
                 yield waiting
             except asyncio.CancelledError as error:
+                if _is_of_scope(error):
+                    waiting = coroutine.throw(error)
+                    continue
                 on_cancel()
                 if patience is not None:
                     patience.settle()
                     raise
                 patience = _Patience(grace_s)
                 waiting = coroutine.throw(error)
+                if patience.is_needless:
+                    patience.stop()
+                    patience = None
             else:
                 waiting = coroutine.send(None)
     except StopIteration as end:
@@ -266,6 +286,14 @@ def driven(
             patience.stop()
         with contextlib.suppress(Exception, SystemExit, asyncio.CancelledError):
             coroutine.close()
+
+
+def _is_of_scope(error: asyncio.CancelledError) -> bool:
+    """Return True for a cancellation by a cancel scope of anyio, which httpx and others have inside.
+
+    A scope cancels its own task in every pass of the loop until it is left, and takes all of that back.
+    """
+    return str(error).startswith("Cancelled via cancel scope ")
 
 
 class _Patience:
@@ -281,6 +309,11 @@ class _Patience:
     def _end(self) -> None:
         self._is_over = True
         self._task.cancel()
+
+    @property
+    def is_needless(self) -> bool:
+        """Return True if the cancellation was taken back, as `asyncio.timeout` inside of a tool does."""
+        return not self._task.cancelling()
 
     def settle(self) -> None:
         """Take the second cancellation back if this timer made it, so that no caller sees it."""

@@ -133,7 +133,7 @@ def secret_values(forms: Json, values: Json) -> dict[tuple[str, str], object]:
         (form.name, name): given[form.name][name]
         for form in forms_of(forms)
         for name in form.secrets
-        if name in given.get(form.name, {})
+        if name in (given.get(form.name) or {})
     }
 
 

@@ -18,6 +18,7 @@ from typing import Final, TypeGuard
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json, Value
 from callboard.actors.protocol.port_messages import ToolStatus
+from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.sanitize import clean_text, to_json
@@ -41,13 +42,14 @@ class ToolOutcome(Value, frozen=True):
     """The outcome of a tool call. output: a JSON string or a list of content blocks.
 
     trace: the traceback of a tool that raised, for people; no model reads it. asked: the input that it wants,
-    of status `input_required`.
+    of status `input_required`. telemetry: of a tool with unified output; None for any other.
     """
 
     status: ToolStatus
     output: Json
     trace: str = ""
     asked: InputAsked | None = None
+    telemetry: Telemetry | None = None
 
 
 class Blocks:
@@ -84,7 +86,7 @@ def returned(
 
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
-    if isinstance(value, Blocks) or _is_blocks(value):
+    if is_blocks(value):
         blocks = value.blocks if isinstance(value, Blocks) else value
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
@@ -144,8 +146,10 @@ def _unfinished(value: object) -> str:
     return ""
 
 
-def _is_blocks(value: object) -> TypeGuard[list[dict[str, object]]]:
-    """Return True if a plain list is content for a model, not data that happens to have a `type`."""
+def is_blocks(value: object) -> TypeGuard[Blocks | list[dict[str, object]]]:
+    """Return True for `Blocks`, and for a list of content for a model, not data with a `type` by chance."""
+    if isinstance(value, Blocks):
+        return True
     return (
         isinstance(value, list)
         and bool(value)

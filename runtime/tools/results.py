@@ -15,13 +15,14 @@ from collections.abc import Iterable
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import TEXT_LIKE
 from callboard.runtime.schemas.output_types import name_of
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.signature import Function, return_hint
 
 _PLAIN = (
-    str, int, float, enum.Enum, *TEXT_LIKE, msgspec.Raw, Blocks, types.NoneType,
+    str, int, float, enum.Enum, *TEXT_LIKE, msgspec.Raw, Blocks, ToolOutput, types.NoneType,
 )  # fmt: skip
 _LISTS = (list, tuple, collections.abc.Sequence)
 _DICTS = (dict, collections.abc.Mapping)

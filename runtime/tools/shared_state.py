@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
-from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.labels import NO_LABELS, Labels
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.runtime.sanitize import to_json
@@ -115,9 +115,15 @@ class StateAccess:
         self._updates.append(update)
 
     @property
+    def is_used(self) -> bool:
+        """Return True if a value was read, or an update was made."""
+        return bool(self.values.read or self._updates)
+
+    @property
     def labels_read(self) -> Labels:
         """Return the labels of the values that were read."""
-        return self._shared.labels_of(self.values.read)
+        read = self.values.read
+        return self._shared.labels_of(read) if read else NO_LABELS
 
     def taken(self) -> tuple[tuple[StateUpdate, ...], tuple[str, ...]]:
         """Return the updates so far, in order, and the keys that were read, sorted."""

@@ -21,11 +21,13 @@ import msgspec
 from callboard.actors.protocol.bundle_entries import listed
 from callboard.actors.protocol.bundles import UNTRUSTED
 from callboard.actors.protocol.effects import Effect
-from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
+from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import millis
-from callboard.actors.protocol.profiles import Approval, ToolOrigin, ToolSpec
+from callboard.actors.protocol.profiles import Approval, CacheRules, ToolOrigin, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
+from callboard.runtime.outputs.tool_output import OutputRules, ResponseFormat
+from callboard.runtime.outputs.unified import unified
 from callboard.runtime.sanitize import check_json, clean_text, to_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described
@@ -62,6 +64,10 @@ class Tool:
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
     origin: as of its `ToolSpec`, for a `ToolSource`. capabilities: that a call needs, such as `network`, so
         that permissions can forbid it. labels: of each result, such as `untrusted` (docs/permissions.md).
+    version: of the function, as its author counts. output: the rules, or the format, of unified output
+        (docs/tool-output.md); None for plain results.
+    cache: True, or seconds, lets results of a `read` tool be given again in the same session.
+        cache_over_writes: True keeps them although tools with an effect have run since.
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -82,6 +88,10 @@ class Tool:
         origin: ToolOrigin | None = None,
         capabilities: Collection[str] = (),
         labels: Collection[str] = (),
+        version: str = "",
+        output: OutputRules | ResponseFormat | None = None,
+        cache: bool | float = False,
+        cache_over_writes: bool = False,
     ) -> None:
         _check_name(name)
         _check_function(name, function)
@@ -101,13 +111,16 @@ class Tool:
         self.effect: Effect = effect
         self.timeout_s = timeout_s
         self.function = function
+        self.output = _rules(name, output)
+        self._unified = None if self.output is None else unified(function)
         self.is_async = is_async(function)
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
         wait_ms = millis(approval_timeout_s)
         needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
-        own = (_extra(name, extra), approval, wait_ms, origin, needs, states)
+        cached = _cache(name, effect, cache, over_writes=cache_over_writes)
+        own = (_extra(name, extra), approval, wait_ms, origin, needs, states, version, cached)
         self._spec = ToolSpec(name, self.description, schema, effect, *own)
 
     def __repr__(self) -> str:
@@ -119,7 +132,7 @@ class Tool:
 
     def bind(self, arguments: Json, ctx: ToolContext) -> Bound:
         """Bind the arguments to the function. Raises InvalidPrompt with a text for the model."""
-        return self._signature.bind(self.function, arguments, ctx)
+        return self._signature.bind(self._unified or self.function, arguments, ctx)
 
 
 class FunctionTool(Tool, Generic[P, R_co]):
@@ -149,6 +162,10 @@ def tool(
     capabilities: Collection[str] = (),
     labels: Collection[str] = (),
     untrusted: bool = False,
+    version: str = "",
+    output: OutputRules | ResponseFormat | None = None,
+    cache: bool | float = False,
+    cache_over_writes: bool = False,
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -166,6 +183,10 @@ def tool(
     capabilities: Collection[str] = (),
     labels: Collection[str] = (),
     untrusted: bool = False,
+    version: str = "",
+    output: OutputRules | ResponseFormat | None = None,
+    cache: bool | float = False,
+    cache_over_writes: bool = False,
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -176,8 +197,9 @@ def tool(
 
     name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
     `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
-    approval, approval_timeout_s, capabilities, labels: see `Tool`. untrusted: True labels each result as
-    `untrusted`. Raises InvalidAgent with the correction.
+    approval, approval_timeout_s, capabilities, labels, version, output, cache, cache_over_writes: see `Tool`.
+    A call of the tool in your own code returns the value of the function, with any `output`.
+    untrusted: True labels each result as `untrusted`. Raises InvalidAgent with the correction.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -204,6 +226,10 @@ def tool(
             signature=signature,
             capabilities=capabilities,
             labels=(*labels, *((UNTRUSTED,) * untrusted)),
+            version=version,
+            output=output,
+            cache=cache,
+            cache_over_writes=cache_over_writes,
         )
         functools.update_wrapper(made, function, updated=())
         return made
@@ -250,6 +276,30 @@ def _names(tool: str, key: str, names: Collection[str]) -> tuple[str, ...]:
     if any(one.endswith("*") for one in found):
         raise InvalidAgent(f"tool {tool}: {key} are single names, not {names!r:.80}")
     return found
+
+
+def _rules(name: str, output: OutputRules | ResponseFormat | None) -> OutputRules | None:
+    if output is None or isinstance(output, OutputRules):
+        return output
+    try:
+        return OutputRules(output)
+    except MisuseError as error:
+        raise InvalidAgent(f"tool {name}: output: {error}; or give OutputRules(...)") from None
+
+
+def _cache(name: str, effect: Effect, cache: bool | float, *, over_writes: bool) -> CacheRules | None:
+    """Return the rules for results that are given again; None if they are not."""
+    if cache is False or cache is None:
+        if over_writes:
+            raise InvalidAgent(f"tool {name}: cache_over_writes=True needs cache=True, or seconds")
+        return None
+    if effect != "read":
+        raise InvalidAgent(
+            f"tool {name}: only results of read tools are given again; drop cache=, or declare effect='read'"
+        )
+    if cache is not True and not (isinstance(cache, int | float) and 0 < cache < math.inf):
+        raise InvalidAgent(f"tool {name}: cache is True, or a positive number of seconds, not {cache!r:.80}")
+    return CacheRules(0 if cache is True else max(1, round(cache * 1_000)), over_writes)
 
 
 def _check_function(name: str, function: Function) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
@@ -91,8 +92,10 @@ class SQLiteLog(EventLog):
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
         return await self._run(lambda store: store.create(session_id, created_ms, title, origin))
 
-    async def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
-        return await self._run(lambda store: store.fork(session_id, created_ms, title, parent, base))
+    async def fork(
+        self, session_id: str, created_ms: int, title: str, parent: str, base: int, own: Sequence[Event] = ()
+    ) -> Head:
+        return await self._run(lambda store: store.fork(session_id, created_ms, title, parent, base, own))
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         return await self._run(lambda store: store.take_over(session_id))

@@ -96,9 +96,14 @@ class SQLiteReader(LogReader):
             return meta_value(self._connection, "key_check")
 
     def checked_pages(
-        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+        self,
+        session_id: str,
+        upto: int,
+        key: bytes | None = None,
+        known: Head | None = None,
+        after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
-        yield from self._tables.checked_pages(*self._to_check(session_id, key), upto, known)
+        yield from self._tables.checked_pages(*self._to_check(session_id, key), upto, known, after)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         return self._tables.verify(*self._to_check(session_id, key), head)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, Stored, has_forks, no_base, session_exists
@@ -120,15 +121,19 @@ class SQLiteStore:
         """Write the batch in several statements: it is too large for one, or was refused as one."""
         with self._transaction("append"):
             plan = self._plan(batch)
-            plan.rows.insert(self._connection)
-            moved = self._connection.execute(_MOVES, (plan.moves(),)).rowcount if plan.heads else 0
-            if moved != len(plan.heads):
-                raise StoreFailed(f"{self.path} was changed by another program; reopen and verify it")
-            if (changes := plan.changes()) != "[]":
-                self._connection.execute(_CHANGES, (changes,))
-            for session_id, opened in plan.opened.items():
-                self._tables.write_details(self._tables.entry(session_id), details_of(opened))
+            self._write(plan)
         return plan
+
+    def _write(self, plan: BatchPlan) -> None:
+        """Write a batch inside of a transaction."""
+        plan.rows.insert(self._connection)
+        moved = self._connection.execute(_MOVES, (plan.moves(),)).rowcount if plan.heads else 0
+        if moved != len(plan.heads):
+            raise StoreFailed(f"{self.path} was changed by another program; reopen and verify it")
+        if (changes := plan.changes()) != "[]":
+            self._connection.execute(_CHANGES, (changes,))
+        for session_id, opened in plan.opened.items():
+            self._tables.write_details(self._tables.entry(session_id), details_of(opened))
 
     def _plan(self, batch: Sequence[Append], known_blobs: Container[bytes] = ()) -> BatchPlan:
         plan = BatchPlan(Rows(self._cast, known_blobs, self._cipher), self._hash_chain, self._cipher)
@@ -145,7 +150,9 @@ class SQLiteStore:
         """Return a title as the file has it."""
         return title if self._cipher is None else self._cipher.seal(("title", session_id), title.encode())
 
-    def fork(self, session_id: str, created_ms: int, title: str, parent: str, base: int) -> Head:
+    def fork(
+        self, session_id: str, created_ms: int, title: str, parent: str, base: int, own: Sequence[Event]
+    ) -> Head:
         kept = self._kept_title(session_id, title)
         with self._transaction("fork"):
             entry = self._tables.entry(parent, hidden=True)
@@ -158,12 +165,17 @@ class SQLiteStore:
             named = {"name": session_id, "created_ms": created_ms, "title": kept, "parent": owner.session_id}
             values = {"removed": last_removed(self._connection), "base": base, "digest": row.digest, **named}
             try:
-                made = self._connection.execute(_NEW_FORK, values)
+                self._connection.execute(_NEW_FORK, values)
             except sqlite3.IntegrityError:
                 raise session_exists(session_id) from None
-        self._remember({session_id: KnownHead(made.lastrowid or 0, 1, base, row.digest)})
-        self._note_written(1, 0)
-        return Head(base, row.digest)
+            plan = self._plan([Append(session_id, base, 1, own)])
+            (head,) = plan.answers
+            if isinstance(head, Exception):
+                raise head
+            self._write(plan)
+        self._remember(plan.heads, plan.rows.names)
+        self._note_written(1, plan.rows.size)
+        return head
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
         kept = self._kept_title(session_id, title)

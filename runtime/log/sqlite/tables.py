@@ -285,6 +285,7 @@ class Tables:
         entry: SessionEntry,
         upto: int,
         known: Head | None = None,
+        after: Head | None = None,
         kept: Kept = lambda data: (blob_digest(data), data),
     ) -> Iterator[list[Sealed]]:
         """Yield rows 1 to `upto`, checked, in pages. With the last event, its place as the last one too."""
@@ -298,7 +299,7 @@ class Tables:
                 return list(starmap(Sealed, self._rows(part, page, kept)))
 
         segments = [part.segment for part in parts.values()]
-        yield from hash_chain.checked_pages(segments, read, upto, known)
+        yield from hash_chain.checked_pages(segments, read, upto, known, after)
         if upto >= entry.head and not entry.is_hidden:
             with self._reported(session_id, upto):
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
@@ -310,7 +311,7 @@ class Tables:
         """Check every digest and return the head. known: one that the log must still contain."""
         upto = max(entry.head, known.seq if known else 0)
         # Without their data: the large values of a page may be more than fits into memory.
-        pages = self.checked_pages(hash_chain, entry, upto, known, lambda data: (blob_digest(data), b""))
+        pages = self.checked_pages(hash_chain, entry, upto, known, kept=lambda data: (blob_digest(data), b""))
         return last_head(pages, entry.segment.before)
 
     def _page(self, entry: SessionEntry, query: str, bounds: tuple[int | str, ...]) -> list[_Row]:

@@ -5,6 +5,7 @@ arguments of calls than the model wrote, and a message of a user before a reply.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from callboard.runtime.models.layered.dialects import CHAT, Dialect, JsonObject
 from callboard.runtime.sanitize import check_json
 
 _REASONING: Final = ("reasoning", "reasoning_content")
+_DOCUMENT: Final = b'"document":{'
 _BODY: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -24,11 +26,12 @@ class New(NamedTuple):
     """The new messages that the layer writes.
 
     written: the arguments of the calls in them, in order, as the model wrote them. follows: they begin with a
-    reply, after messages that the layer does not see.
+    reply, after messages that the layer does not see. documents: the number of documents before them.
     """
 
     written: Sequence[str] = ()
     follows: bool = False
+    documents: int = 0
 
 
 NOTHING_NEW: Final = New()
@@ -64,14 +67,43 @@ def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Jso
     keys: JsonObject = dict(_BODY.decode(body))
     head: list[Json] = []
     rest: list[bytes] = []
-    left = list(new.written)
+    left, documents = list(new.written), new.documents
     for raw in _items(dialect, keys[dialect.key], new):
         item = msgspec.json.decode(raw)
         if not rest and dialect.is_head(item):
             head.append(Json(bytes(raw)))
         else:
+            _name_documents(dialect, item, documents)
             rest.append(_with_arguments(dialect, item, bytes(raw), left))
+            documents += documents_in(rest[-1])
     return keys, head, Json(b",".join(rest))
+
+
+def documents_in(items: bytes) -> int:
+    """Return the number of documents in items, or more: each name is used only once."""
+    return items.count(_DOCUMENT)
+
+
+def _name_documents(dialect: Dialect, item: JsonObject, before: int) -> None:
+    """Name documents by their place in the conversation: the layer counts those that it writes."""
+    for number, document in enumerate(dialect.documents_of(item), before + 1):
+        document["name"] = f"Document {number}"
+
+
+def with_mark(items: bytes, mark: JsonObject) -> bytes:
+    """Return items with a cache mark at the end of the last message, before the documents there."""
+    start = items.rfind(b'{"role":')
+    last: JsonObject = {}
+    with suppress(msgspec.DecodeError):
+        last = msgspec.json.decode(items[start:], type=dict[str, Any]) if start >= 0 else {}
+    content = last.get("content", [])
+    end = len(content)
+    while end and "document" in content[end - 1]:  # no mark may follow some of them
+        end -= 1
+    if not end or last["role"] != "user":
+        return items
+    last["content"] = [*content[:end], mark, *content[end:]]
+    return items[:start] + msgspec.json.encode(last)
 
 
 def _items(dialect: Dialect, conversation: bytes, new: New) -> list[msgspec.Raw]:
@@ -92,7 +124,7 @@ def _without_empty_reasoning(item: JsonObject) -> bool:
 
 def _with_arguments(dialect: Dialect, item: JsonObject, raw: bytes, left: list[str]) -> bytes:
     """Return an item with the arguments of its calls as they were written. left: those of later calls."""
-    is_changed = _without_empty_reasoning(item)
+    is_changed = _without_empty_reasoning(item) or any(dialect.documents_of(item))
     for call in dialect.calls_of(item):
         if left:
             written = _arguments(dialect, left.pop(0))

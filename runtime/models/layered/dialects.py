@@ -23,8 +23,9 @@ class Dialect(NamedTuple):
     name: in origins. key: of the conversation in the body. is_head: tells an item of the head. calls_of:
     returns the objects of an item that hold the arguments of a call. arguments: the key of these.
     has_text_arguments: they are text, not an object. stream_type: the content type of a stream.
-    filler: the item that the layer puts before a conversation that a model begins. has_files_in_results: True
-    if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
+    filler: the item that the layer puts before a conversation that a model begins. documents_of: returns the
+    objects of an item that hold a document with a name, which no other one may have. has_files_in_results:
+    True if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Dialect(NamedTuple):
     filler: JsonObject | None = None
     has_files_in_results: bool = False
     takes_blanks: bool = True
+    documents_of: Callable[[JsonObject], Iterator[JsonObject]] = lambda item: iter(())
 
 
 def _chat_calls(item: JsonObject) -> Iterator[JsonObject]:
@@ -59,6 +61,12 @@ def _converse_calls(item: JsonObject) -> Iterator[JsonObject]:
     for block in item.get("content") or ():
         if "toolUse" in block:
             yield block["toolUse"]
+
+
+def _converse_documents(item: JsonObject) -> Iterator[JsonObject]:
+    for block in item.get("content") or ():
+        if "document" in block:
+            yield block["document"]
 
 
 CHAT: Final = Dialect(
@@ -88,4 +96,5 @@ CONVERSE: Final = Dialect(
     has_text_arguments=False,
     stream_type="application/vnd.amazon.eventstream",
     takes_blanks=False,
+    documents_of=_converse_documents,
 )

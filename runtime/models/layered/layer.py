@@ -32,7 +32,7 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.askable import Askable
-from callboard.runtime.models.layered.bodies import New
+from callboard.runtime.models.layered.bodies import New, documents_in
 from callboard.runtime.models.layered.dialects import Dialect, JsonObject
 from callboard.runtime.models.layered.failures import failure_of
 from callboard.runtime.models.layered.memory import Known, SentConversations
@@ -114,7 +114,7 @@ class Layer:
         exchange = Exchange(
             self._dialect,
             known,
-            New(written, bool(known) and isinstance(said[0], ModelResponse)),
+            New(written, bool(known) and isinstance(said[0], ModelResponse), documents_in(known)),
             params=msgspec.json.decode(request.model.params),
             is_placeholder=not new,
             is_capture=is_capture,

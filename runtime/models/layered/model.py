@@ -220,7 +220,9 @@ class LayeredModel:
 
         service = self._service
         client = client_with(self._headers, *self._timeout_s)
-        made = service.make(Opened(self._name, self._base_url, self._key(), client, service.region))
+        made = service.make(
+            Opened(self._name, self._base_url, self._key(), client, service.region, service.sets_marks)
+        )
         files = service.dialect.has_files_in_results
         url = made.base_url or ""
         blanks = service.dialect.takes_blanks

@@ -14,3 +14,4 @@ class Opened(NamedTuple):
     key: str
     client: "LayeredClient"
     region: str = ""
+    sets_marks: bool = False

@@ -57,7 +57,7 @@ class Service(NamedTuple):
     params may not set; a dot leads to a key inside of a key. file_provider: the layer's name for the keeper
     of files that are named by address or id, if it takes them so. price_list: its name in the list of prices,
     if that is another. region: of AWS. describes_schemas: a schema may have a
-    description of its own.
+    description of its own. sets_marks: the model's `cache` argument: prompt cache marks are set.
     """
 
     provider: str
@@ -80,6 +80,7 @@ class Service(NamedTuple):
     price_list: str = ""
     region: str = ""
     describes_schemas: bool = True
+    sets_marks: bool = False
 
     @property
     def prices_as(self) -> str:
@@ -195,7 +196,7 @@ BEDROCK: Final = Service(
     needs_key=False,
     libraries=("boto3", "botocore"),
     is_sealed=True,
-    blocks=frozenset({("text", ""), ("image", "base64"), ("document", "text")}),
+    blocks=_EMBEDDED,
     set_keys=_BEDROCK_KEYS,
     price_list="aws",
 )

@@ -21,8 +21,8 @@ from callboard.runtime.models.failures import (
     network_failure,
     unconnected,
 )
-from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids
-from callboard.runtime.models.layered.dialects import Dialect
+from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids, with_mark
+from callboard.runtime.models.layered.dialects import Dialect, JsonObject
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20
@@ -41,6 +41,7 @@ class Exchange:
 
     written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
     here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
+    mark: for the cache, put at the end of the conversation; None for none.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Exchange:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.has_begun = False
+        self.mark: JsonObject | None = None
         self._response: httpx2.Response | None = None
 
     @property
@@ -81,7 +83,10 @@ class Exchange:
         """Complete the layer's body with the earlier messages."""
         keys, head, rest = split(self.dialect, body, self.new)
         self.written = b"" if self.is_placeholder else bytes(rest)
-        items = [*map(bytes, head), self.known, self.written]
+        sent = [one for one in (self.known, self.written) if one]
+        if self.mark is not None and sent:
+            sent[-1] = with_mark(sent[-1], self.mark)  # of this request only, so not in `written`
+        items = [*map(bytes, head), *sent]
         self.body = joined(self.dialect, keys, items, self.params)
         return self.body
 

@@ -16,6 +16,7 @@ from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.verify import Verifier
+from tests.effort import effort
 from tests.mutants.scenarios_programs import cast
 from tests.mutants.scripts import PRICES, greedy
 
@@ -90,7 +91,9 @@ def test_its_turns_are_refused_by_a_budget_that_is_too_small(tokens: int) -> Non
 @pytest.mark.slow
 def test_every_schedule_and_fault_keeps_the_rules_of_brains() -> None:
     for wrong in (NO_FAULTS, faults("crash", "cancel", "overloaded", "detach", most=2, fault_mixes=7)):
-        found = explore(Worlds(brain(wrong=wrong)), session_monitors(10), Plan(runs=400, seed=3))
+        found = explore(
+            Worlds(brain(wrong=wrong)), session_monitors(10), Plan(runs=effort(150, 2_000), seed=3)
+        )
         assert found.is_ok, found
 
 

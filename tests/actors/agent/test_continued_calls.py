@@ -1,14 +1,18 @@
 """Calls that ask for input: each round is a question and another call; the model reads the last result."""
 
+from typing import cast
+
+import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
-from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
+from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAction, InputAsked, InputGiven
+from callboard.replay.testing.sessions.programs import Step, reply_of, tool
 from callboard.replay.testing.sessions.replies import calls as says
-from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scenario import profile, program_profile
 from tests.actors.harness import AgentHarness
 
 FORMS = Json(b'{"go":{"message":"Where to?","schema":{"type":"object"}}}')
@@ -65,12 +69,49 @@ def test_an_answer_to_another_round_brings_no_values() -> None:
     assert call.given == InputGiven(1, NULL)
 
 
-def test_a_person_who_declines_ends_the_call() -> None:
+@pytest.mark.parametrize(("digest", "action"), [("seen", "decline"), ("", "cancel")])
+def test_a_tool_is_told_that_a_person_declines_or_does_not_answer(digest: str, action: str) -> None:
+    agent = agent_with("save")
+    agent.hears(asks(kept="step 1"))
+    (call,) = agent.hears(ApprovalGiven(1, 0, "denied", "not today", digest, round=1))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(1, Json(b'{"go":null}'), "step 1", cast(InputAction, action))
+    (turn,) = agent.hears(ToolReturned(1, 0, "ok", text_json("not booked")))
+    assert isinstance(turn, TurnRequested)
+    conversation = str(agent.conversation())
+    assert "did not get it: not today" in conversation
+    assert "not booked" in conversation
+
+
+def test_a_tool_may_ask_again_after_a_person_has_declined() -> None:
     agent = agent_with("save")
     agent.hears(asks())
-    (turn,) = agent.hears(ApprovalGiven(1, 0, "denied", "not today", round=1))
+    agent.hears(ApprovalGiven(1, 0, "denied", "not today", "seen", round=1))
+    (question,) = agent.hears(asks())
+    assert isinstance(question, RequestApproval)
+    assert question.round == 2
+    (call,) = agent.hears(gives(2))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(2, VALUES)
+    agent.hears(ToolReturned(1, 0, "ok", text_json("booked")))
+    assert "not today" not in str(agent.conversation())
+
+
+def test_a_question_that_is_withdrawn_ends_the_call() -> None:
+    agent = agent_with("save")
+    agent.hears(asks())
+    (turn,) = agent.hears(ApprovalGiven(1, 0, "cancelled", round=1))
     assert isinstance(turn, TurnRequested)
-    assert "did not get it: not today" in str(agent.conversation())
+
+
+def test_the_tool_of_a_program_is_told_that_a_person_declines() -> None:
+    agent = AgentHarness()
+    agent.begins(who=program_profile("p", writes=["save"]))
+    agent.reads(reply_of(Step((tool("a", "save"),)), 1))
+    agent.hears(asks())
+    (call,) = agent.hears(ApprovalGiven(1, 0, "denied", "no", "seen", round=1))
+    assert isinstance(call, CallTool)
+    assert call.given == InputGiven(1, Json(b'{"go":null}'), "", "decline")
 
 
 def test_a_call_that_asks_too_often_is_ended() -> None:

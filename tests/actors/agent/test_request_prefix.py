@@ -7,12 +7,13 @@ from callboard.actors.agent.request_prefix import (
     TOOL_OVERHEAD_TOKENS,
     RequestPrefix,
     prefix_for,
+    prompt_of,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec, read_profile
+from callboard.actors.protocol.profiles import ContextPlace, ModelSpec, Profile, ToolSpec, read_profile
 from callboard.actors.protocol.prompts import REPORT_NOTE
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.strategies import messages
@@ -79,3 +80,47 @@ def test_the_digest_differs_for_every_part_that_is_sent() -> None:
     others = [begun(profile("b")), begun(profile("a", tools=["look"])), begun(profile("a"), SCHEMA)]
     assert len({bare.digest, *[other.digest for other in others]}) == 4
     assert begun(profile("a", limits=Limits(tokens=5))).digest == bare.digest
+
+
+def with_context(place: ContextPlace, context: bytes, instructions: Json | None = None) -> Begin:
+    who = profile("a", context="c", context_in=place)
+    if instructions is not None:
+        who = msgspec.structs.replace(who, instructions=instructions)
+    given = Begin(Json(encode(who)), Json(b'"go"'), ModelSpec("m"), Limits())
+    return msgspec.structs.replace(given, context=Json(context))
+
+
+def test_a_context_stands_before_the_prompt_and_changes_no_prefix() -> None:
+    begin = with_context("message", b'"known"')
+    assert prefix_for(begin).system == begun(profile("a")).system
+    assert msgspec.json.decode(prompt_of(begin)) == [
+        {"type": "text", "text": "known"},
+        {"type": "text", "text": "go"},
+    ]
+
+
+def test_a_context_in_the_system_prompt_stands_behind_the_instructions_and_counts() -> None:
+    begin, bare = with_context("system", b'"known"'), begun(profile("a"))
+    fixed = prefix_for(begin)
+    assert msgspec.json.decode(fixed.system) == [
+        {"type": "text", "text": "You are a."},
+        {"type": "text", "text": "known"},
+    ]
+    assert prompt_of(begin) == begin.prompt
+    assert fixed.tokens - bare.tokens == len(fixed.system) - len(bare.system)
+    assert fixed.digest != bare.digest
+    assert fixed.start != bare.start
+
+
+def test_a_context_in_the_system_prompt_stands_behind_the_note_on_reports() -> None:
+    begin = with_context("system", b'[{"type":"text","text":"known"}]')
+    first, second = msgspec.json.decode(prefix_for(msgspec.structs.replace(begin, schema=SCHEMA)).system)
+    assert first["text"].endswith(REPORT_NOTE)
+    assert second["text"] == "known"
+
+
+def test_a_context_is_the_whole_system_prompt_of_an_agent_without_instructions() -> None:
+    alone = prefix_for(with_context("system", b'"known"', NULL))
+    assert bytes(alone.system) == b'"known"'
+    empty = with_context("system", b"null")
+    assert prefix_for(empty).system == begun(profile("a")).system

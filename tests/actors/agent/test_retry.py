@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.agent.retry import LONGEST_ASKED_MS, LONGEST_MS, backoff_ms, end_of
 from callboard.actors.protocol.value_types import ModelFailure
+from tests.effort import effort
 
 BUSY = ModelFailure("overloaded", is_retryable=True)
 
@@ -38,7 +39,7 @@ def test_a_wait_that_the_service_asks_for_is_kept_up_to_five_minutes(asked: int,
     assert wait <= found <= wait * 1.1
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=effort(15, 200), deadline=None, derandomize=True)
 @given(st.integers(1, 100), st.text(max_size=10))
 def test_every_replay_has_the_same_finite_wait(attempt: int, who: str) -> None:
     wait = backoff_ms(BUSY, attempt, 101, who)

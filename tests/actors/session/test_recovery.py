@@ -83,7 +83,7 @@ class Steady(Plan):
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(suite=12, campaign=50), deadline=None)
+@settings(max_examples=effort(suite=6, campaign=50), deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_without_contention_every_prefix_resumes_to_the_same_outcome(seed: int) -> None:
     world = play(Steady(seed, is_calm=True, asks=1))
@@ -95,7 +95,7 @@ def test_without_contention_every_prefix_resumes_to_the_same_outcome(seed: int) 
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(suite=10, campaign=50), deadline=None)
+@settings(max_examples=effort(suite=5, campaign=50), deadline=None)
 @given(seed=st.integers(0, 10_000), schedule=st.integers(0, 3))
 def test_every_prefix_of_any_session_goes_on_replays_and_comes_to_rest(seed: int, schedule: int) -> None:
     world = play(Plan(seed), schedule)
@@ -103,7 +103,7 @@ def test_every_prefix_of_any_session_goes_on_replays_and_comes_to_rest(seed: int
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=effort(suite=6, campaign=50), deadline=None)
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_a_session_that_dies_again_and_again_still_comes_to_rest(seed: int, data: st.DataObject) -> None:
     world = play(Plan(seed))

@@ -40,7 +40,7 @@ from tools.supervisor_phases import (
     session_status,
 )
 
-WILD = effort(suite=1_000, campaign=3_500)
+WILD = effort(suite=500, campaign=3_500)
 CALM = 60
 RARE = ("denied", "ignored")
 """Faults of approvals: less than one of a thousand plans meets them by chance."""
@@ -116,9 +116,9 @@ def explored() -> Explored:
     found = Explored()
     of_its_own = (contexts, changing_tools, other_tools, shared_states)
     scenarios = [Plan(seed).scenario() for seed in range(WILD)]
-    scenarios += [of_its_own[seed % len(of_its_own)]() for seed in range(WILD // 10)]
+    scenarios += [of_its_own[seed % len(of_its_own)]() for seed in range(WILD // 5)]
     scenarios += [
-        replace(Plan(seed).scenario(), faults=faults(*RARE, fault_mixes=0)) for seed in range(WILD // 10)
+        replace(Plan(seed).scenario(), faults=faults(*RARE, fault_mixes=0)) for seed in range(WILD // 5)
     ]
     for seed, scenario in enumerate(scenarios):
         world = Watched(scenario)

@@ -28,6 +28,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import AgentHarness, SessionHarness
+from tests.effort import effort
 from tests.session_plans import Plan, play
 from tests.strategies import MESSAGES, any_message, messages
 
@@ -58,7 +59,7 @@ def test_a_message_that_is_not_for_an_actor_changes_nothing(kind: type[msgspec.S
 SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=effort(80, 1_000), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
 def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
     """Give each decider any event of a log: it has a next state, always the same one."""

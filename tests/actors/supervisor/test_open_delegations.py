@@ -19,6 +19,7 @@ from callboard.replay.testing.strategies import (
     fault_plans,
     orders,
 )
+from tests.effort import effort
 from tests.mutants.scenarios_background import (
     LAST,
     behind,
@@ -56,7 +57,7 @@ def misplaced(world: SessionWorld, choose: Callable[[int], int]) -> list[list[tu
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=effort(30, 500), deadline=None)
 @given(delegation_plans(), fault_plans(), orders())
 def test_open_delegations_stand_in_the_order_of_their_calls(
     plan: DelegationPlan, wrong: Faults, order: Order

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions
-from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
@@ -276,6 +276,19 @@ def test_a_live_effect_ends_the_reuse_of_reads(effects: str, reads: list[int], k
     events_of(log, "f")
 
 
+def test_the_result_of_a_read_tool_that_ran_in_a_fork_is_marked() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, peeking, PEEKER))
+    change = {("host", 1, 0): "other"}
+    asyncio.run(forked(log, peeking, PEEKER, changes=change, effects="live", fork_id="f"))
+    fork = events_of(log, "f")
+    base = MemoryReader(log).segments("f")[-1].before.seq
+    results = [(one.cause, one.body) for one in fork[base:] if isinstance(one.body, ToolReturned)]
+    tools = {one.seq: one.body.tool for one in fork if isinstance(one.body, CallTool)}
+    found = {(tools[call], bool(body.reused), body.after_origin) for call, body in results}
+    assert found == {("peek", True, False), ("send", False, False), ("peek", False, True)}
+
+
 def test_a_call_that_a_person_refused_ends_no_reuse() -> None:
     async def work() -> None:
         session, runtime, _ = await asking(log, peeking, PEEKER, changes={("host", 1, 0): "other"})
@@ -288,6 +301,24 @@ def test_a_call_that_a_person_refused_ends_no_reuse() -> None:
     READ.clear()
     asyncio.run(work())
     assert READ == []
+
+
+def test_a_call_that_a_fork_did_not_run_can_run_in_a_fork_of_it() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    outcome, _ = asyncio.run(forked(log, reporting, changes=CHANGE, fork_id="f"))
+    assert outcome.kind == "needs_effect"
+    need = next(
+        one.seq
+        for one in events_of(log, "f")
+        if isinstance(one.body, ToolReturned) and one.body.status == "needs_effect"
+    )
+    live, _ = asyncio.run(
+        forked(log, reporting, session_id="f", at=need - 1, effects="live", fork_id="g", until=need - 1)
+    )
+    assert live.kind == "answered"
+    assert len(SENT) == 2
+    assert "999 degrees" in SENT[-1]
 
 
 # --- over the end of a process --------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.errors import MisuseError, SessionExists, SessionNotFound, UnknownName
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
@@ -23,9 +24,10 @@ from callboard.runtime import clock
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.models.scripted import Call, call, calls, say
+from callboard.runtime.models.scripted import Call, ScriptedModel, call, calls, say
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import program
+from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import Tool, tool
 from tests.effort import effort
 from tests.runtime.forks.kit import (
@@ -44,6 +46,7 @@ from tests.runtime.forks.kit import (
     send,
     survey,
 )
+from tests.runtime.log.kit import added
 
 
 def test_a_fork_without_a_change_repeats_its_origin_and_asks_nothing() -> None:
@@ -271,7 +274,7 @@ def random_host() -> Agent:
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(40, 1_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(15, 1_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 40), st.integers(1, 400), st.lists(st.integers(0, 999), max_size=2))
 def test_no_tool_with_an_effect_runs_in_a_fork_of_recorded_effects(
     seed: int, at: int, picks: list[int]
@@ -302,27 +305,65 @@ def test_no_tool_with_an_effect_runs_in_a_fork_of_recorded_effects(
 # --- calls in flight, deadlines, files, programs -------------------------------------------
 
 
-def test_calls_in_flight_at_the_base_are_neither_lost_nor_charged() -> None:
-    log = MemoryLog()
-    asyncio.run(recorded(log))
-    origin = events_of(log, "origin")
+MANY = 24
+
+
+def many(request: ModelRequest) -> Any:
+    """Let the host ask 24 children at once, which answer all together."""
+    if request.address != "host":
+        return asyncio.sleep(0.002, say(f"{request.address} is warm."))
+    tasks = (call("task", agent="child", prompt=f"Place {at}.") for at in range(MANY))
+    return calls(*tasks) if request.turn == 1 else say("Warm.")
+
+
+def many_host() -> Agent:
+    return Agent("host", agents=[Agent("child", description="Measures.")])
+
+
+def widest_of(events: Sequence[Event]) -> int:
+    """Return the first event at which all 24 model calls are in flight."""
     open_calls: set[int] = set()
-    widest, most = 0, 0
-    for event in origin:
+    for event in events:
         if isinstance(event.body, CallModel):
             open_calls.add(event.seq)
         open_calls.discard(event.cause if isinstance(event.body, ModelReplied) else 0)
-        if len(open_calls) > most:
-            widest, most = event.seq, len(open_calls)
-    assert most >= CHILDREN
-    whole, _ = asyncio.run(forked(log, at=widest, fork_id="f"))
-    other, asked = asyncio.run(forked(log, at=widest, until=1, host=host_of("Other."), fork_id="g"))
-    for name in "fg":
-        behind = events_of(log, name)[widest:]
-        assert not [one for one in behind if isinstance(one.body, ModelReplied) and one.body.status == "lost"]
-    assert whole.kind == "answered"
-    assert asked == []  # agents that had begun keep their instructions
-    assert other.usage == whole.usage
+        if len(open_calls) == MANY:
+            return event.seq
+    raise AssertionError("so many calls were never in flight")
+
+
+def lost_behind(log: MemoryLog, session_id: str, base: int) -> list[Event]:
+    replies = [one for one in events_of(log, session_id)[base:] if isinstance(one.body, ModelReplied)]
+    return [one for one in replies if getattr(one.body, "status", "") != "ok"]
+
+
+def test_calls_in_flight_at_the_base_are_neither_lost_nor_charged() -> None:
+    log = MemoryLog()
+    outcome = asyncio.run(recorded(log, many, many_host()))
+    widest = widest_of(events_of(log, "origin"))
+    whole, asked = asyncio.run(forked(log, many, many_host(), at=widest, fork_id="f"))
+    assert asked == []
+    assert (whole.kind, whole.usage) == ("answered", outcome.usage)
+    assert lost_behind(log, "f", widest) == []
+
+
+def test_calls_in_flight_where_a_recording_ends_are_made_again_and_paid_once() -> None:
+    log, cut = MemoryLog(), MemoryLog()
+    outcome = asyncio.run(recorded(log, many, many_host()))
+    origin = events_of(log, "origin")
+    widest = widest_of(origin)
+
+    async def copy() -> None:
+        await cut.open()
+        await cut.create("origin", 1, "")
+        await added(cut, "origin", 1, origin[:widest])
+        await cut.close()
+
+    asyncio.run(copy())
+    whole, asked = asyncio.run(forked(cut, many, many_host(), at=widest, fork_id="f"))
+    assert sorted(asked) == sorted([("host", 2), *((f"host.{at}", 1) for at in range(1, MANY + 1))])
+    assert (whole.kind, whole.usage) == ("answered", outcome.usage)
+    assert lost_behind(cut, "f", widest) == []
 
 
 def hanging(request: ModelRequest) -> Any:
@@ -407,3 +448,23 @@ def test_under_a_program_a_change_is_paid_for_by_its_child_only() -> None:
     assert "999 degrees" in outcome.text
     assert len(SENT) == 1
     events_of(log, "f")
+
+
+def test_a_session_that_runs_can_be_forked_and_both_end() -> None:
+    async def scene() -> None:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def waits(request: ModelRequest) -> Call | str:
+            asked.set()
+            await go_on.wait()
+            return "done"
+
+        async with Runtime(":memory:", model=ScriptedModel(waits)) as runtime:
+            session = await runtime.open(Agent("host"), session_id="origin")
+            asking = asyncio.ensure_future(session.ask("go"))
+            await asked.wait()
+            fork = await runtime.fork("origin", Agent("host"), fork_id="fork")
+            go_on.set()
+            assert (await asking).text == (await fork.outcome).text == "done"
+
+    asyncio.run(scene())

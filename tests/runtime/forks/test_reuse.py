@@ -8,7 +8,9 @@ import pytest
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.errors import MissingProgram, MisuseError, UnknownName
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, SchemaChecked, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
@@ -19,7 +21,7 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import tool
-from tests.runtime.forks.kit import Counted, events_of, forked, recorded, said, send
+from tests.runtime.forks.kit import Counted, events_of, forked, measure, recorded, said, send
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ASKED: list[str] = []
@@ -272,3 +274,33 @@ def test_another_prompt_begins_a_fork_before_its_ask() -> None:
     assert begin.at == 1
     assert decode(encode(begin)) == begin
     assert bytes(begin.changes[0].value) == b'"Another prompt."'
+
+
+MEASURER = Agent("child", description="Measures.", tools=[measure])
+
+
+@program(agents=[MEASURER], tools=[measure])
+async def shifting(ctx: ProgramContext, prompt: str) -> str:
+    """Measure a place, ask one child more if it is warm there, then ask three at once."""
+    found = str(await ctx.call("measure", place=1))
+    more = [await ctx.delegate(MEASURER, "Why is it so warm?")] if "999" in found else []
+    more += await asyncio.gather(*(ctx.delegate(MEASURER, f"Place {at}.") for at in range(1, 4)))
+    return ", ".join(str(one) for one in more)
+
+
+def measuring(request: ModelRequest) -> Any:
+    """Let a child measure a place twice."""
+    return call("measure", place=2) if request.turn <= 2 else say(said(request)[:60])
+
+
+def test_children_of_a_program_keep_their_recorded_answers_when_their_ordinals_shift() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, measuring, shifting))
+    outcome, asked = asyncio.run(
+        forked(log, measuring, shifting, changes={("host", 1, 0): "999 degrees"}, fork_id="f")
+    )
+    assert outcome.kind == "answered"
+    assert asked == [("host.1", turn) for turn in (1, 2, 3)]
+    fork = events_of(log, "f")
+    begun = [one.recipient for one in fork if isinstance(one.body, Begin)]
+    assert begun == ["host", "host.1", "host.2", "host.3", "host.4"]

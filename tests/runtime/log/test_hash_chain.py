@@ -18,6 +18,7 @@ from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Head, Sealed, Segment
+from tests.effort import effort
 from tests.runtime.log.kit import event, events, json_text, large, seal_one
 
 
@@ -82,7 +83,7 @@ envelopes = st.tuples(
 
 @pytest.mark.slow
 @given(envelopes, envelopes)
-@settings(max_examples=300)
+@settings(max_examples=effort(100, 3_000))
 def test_two_different_events_never_give_the_same_bytes(one: tuple[object, ...], other: object) -> None:
     encoded = msgspec.msgpack.encode
     assert (encoded(one) == encoded(other)) == (one == other)
@@ -155,7 +156,7 @@ def test_any_change_is_found_at_its_event(what: str, seq: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 1_000))
 def test_rows_that_were_moved_dropped_or_slipped_in_are_found(data: st.DataObject) -> None:
     rows = chained(events(1, 6), HashChain())
     other = chained([event(seq, Cancel("other")) for seq in range(1, 7)], HashChain(), "other")

@@ -14,6 +14,7 @@ from callboard.actors.protocol.messages import AnyMessage, Begin, DelegationEnde
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, PIECE_BYTES_MIN, Cut, blob_digest, cut, splice
+from tests.effort import effort
 from tests.runtime.log.kit import json_text
 
 MODEL = ModelSpec(name="m")
@@ -56,7 +57,7 @@ messages: st.SearchStrategy[AnyMessage] = st.one_of(
 
 @pytest.mark.slow
 @given(messages)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=effort(30, 500), deadline=None)
 def test_values_that_were_cut_out_are_put_back_byte_for_byte(message: AnyMessage) -> None:
     body = encode(message)
     text, cuts = cut(message, body)
@@ -66,7 +67,7 @@ def test_values_that_were_cut_out_are_put_back_byte_for_byte(message: AnyMessage
 
 @pytest.mark.slow
 @given(messages)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(25, 500), deadline=None)
 def test_the_stored_text_is_json_with_nulls_for_missing_values(message: AnyMessage) -> None:
     text, cuts = cut(message, encode(message))
     assert type(decode(text)) is type(message)

@@ -79,6 +79,16 @@ def test_a_part_from_the_start_is_checked_alone(reader: LogReader) -> None:
     assert list(reader.checked_pages("s", 0, key=KEY)) == []
 
 
+def test_rows_behind_a_checked_head_are_checked_alone(reader: LogReader) -> None:
+    rows = [row for page in reader.checked_pages("s", 30, key=KEY) for row in page]
+    for seq in (1, 17, 29, 30):
+        after = Head(seq, rows[seq - 1].digest)
+        found = [row for page in reader.checked_pages("s", 30, key=KEY, after=after) for row in page]
+        assert found == rows[seq:]
+    with pytest.raises(CorruptLog, match="event 18 does not match"):
+        list(reader.checked_pages("s", 30, key=KEY, after=Head(17, bytes(32))))
+
+
 def test_a_head_that_was_acknowledged_is_looked_for(reader: LogReader) -> None:
     with pytest.raises(CorruptLog, match="event 4 is not the one"):
         list(reader.checked_pages("s", 30, key=KEY, known=Head(4, bytes(32))))

@@ -15,6 +15,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.effort import effort
 from tests.runtime.log.kit import event, large, run, same
 
 NAMES = ("a", "b", "c")
@@ -149,7 +150,7 @@ async def assert_alike(log: EventLog, reader: Callable[[], LogReader], todo: lis
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(60, 1_000), deadline=None)
 @given(st.lists(asks, max_size=30))
 def test_a_log_in_memory_answers_as_the_model_does(todo: list[Ask]) -> None:
     log = MemoryLog()
@@ -157,7 +158,7 @@ def test_a_log_in_memory_answers_as_the_model_does(todo: list[Ask]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(10, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(asks, max_size=30))
 def test_a_log_in_a_file_answers_as_the_model_does(todo: list[Ask]) -> None:
     with TemporaryDirectory() as name:

@@ -18,16 +18,15 @@ from callboard import (
     Approval,
     ApprovalAnswer,
     InvalidPrompt,
+    Limits,
     MCPServer,
     MemoryLog,
     MisuseError,
-    NotApproved,
     ProgramContext,
     Recording,
     Runtime,
     program,
 )
-from callboard.actors.protocol import prompts
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
@@ -39,6 +38,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
+from callboard.runtime.mcp import calls
 from callboard.runtime.sessions.snapshots import SnapshotBuilder
 from tests.pages import ROOT
 from tests.runtime.mcp.kit import NAME, asking, events_of, played, raw, returned
@@ -65,6 +65,11 @@ def wants(state: str | None, **forms: types.InputRequest) -> types.InputRequired
 
 def text(words: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=words)])
+
+
+def actions(ctx: Context[Any, Any]) -> dict[str, str]:
+    found = ctx.input_responses or {}
+    return {name: one.action for name, one in found.items() if isinstance(one, types.ElicitResult)}
 
 
 def answers(ctx: Context[Any, Any]) -> dict[str, Any]:
@@ -215,13 +220,40 @@ def test_a_run_without_an_approver_is_refused() -> None:
     played(scene, asking("book"))
 
 
-def test_a_person_who_declines_ends_the_call_with_the_reason() -> None:
-    desk = Desk(in_two_rounds)
+def if_wanted(ctx: Context[Any, Any], desk: Desk) -> Asked:
+    """Book, with or without the wish of a person."""
+    if ctx.request_state is None:
+        return wants("asked", where=form())
+    return text(f"a person said {actions(ctx)['where']}: {answers(ctx)['where']}")
+
+
+def test_the_server_is_told_that_a_person_declines_and_the_model_reads_both() -> None:
+    desk = Desk(if_wanted)
     found, events = booked(desk, lambda question: "not today")
-    assert [status for status, _ in found] == ["input_required"]
-    assert len(desk.calls) == 1
-    said = prompts.not_approved(bodies(events, ApprovalGiven)[0])
-    assert said == "It asked a person for input before it went on, and did not get it: not today"
+    assert desk.calls[1] == ("asked", {"where": None})
+    assert found[-1] == ("ok", "a person said decline: None")
+    last = [event.seq for event in events if isinstance(event.body, TurnRequested)][-1]
+
+    async def main() -> None:
+        asked = Recording.open(MemoryReader(await log_of(events)), NAME).request(last)
+        assert "before it went on, and did not get it: not today" in str(asked.conversation)
+        assert "a person said decline" in str(asked.conversation)
+
+    asyncio.run(main())
+
+
+def test_the_server_is_told_that_nobody_answered_in_time() -> None:
+    desk = Desk(if_wanted)
+    limits = Limits(approval_timeout_s=0.02)
+    found: list[Any] = []
+
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        session = await runtime.open(Agent("host", tools=[desk.server()], limits=limits), session_id=NAME)
+        await session.ask("go")
+        found.extend(await returned(log))
+
+    played(scene, asking("book"))
+    assert found[-1] == ("ok", "a person said cancel: None")
 
 
 def test_values_that_do_not_fit_the_form_are_refused_and_the_question_stays() -> None:
@@ -269,7 +301,8 @@ def test_a_server_that_only_wants_to_be_asked_again_is() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_never_ready_is_asked_ten_times() -> None:
+def test_a_server_that_is_never_ready_is_asked_ten_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_POLLS_S", tuple(wait / 20 for wait in calls._POLLS_S))
     desk = Desk(lambda ctx, desk: wants("again"))
     ((status, words),), _ = booked(desk, filled_in)
     assert status == "error"
@@ -367,14 +400,13 @@ def test_secret_values_reach_the_server_and_not_the_log() -> None:
 
 
 def test_a_program_asks_a_person_by_its_calls() -> None:
-    desk = Desk(in_two_rounds)
+    desk = Desk(if_wanted)
 
     @program(tools=[desk.server()])
     async def work(ctx: ProgramContext, prompt: str) -> str:
         """Work."""
-        both = await asyncio.gather(ctx.call("book"), ctx.call("book"), return_exceptions=True)
-        assert isinstance(both[1], NotApproved)
-        return str(both[0])
+        both = await asyncio.gather(ctx.call("book"), ctx.call("book"))
+        return " and ".join(map(str, both))
 
     asked: list[int] = []
 
@@ -384,7 +416,8 @@ def test_a_program_asks_a_person_by_its_calls() -> None:
 
     async def scene(runtime: Runtime, log: MemoryLog) -> None:
         outcome = await runtime.run(work, "go", session_id=NAME)
-        assert outcome.text == "booked to Oslo", outcome
+        said = "a person said accept: {'city': 'Oslo'} and a person said decline: None"
+        assert outcome.text == said, outcome
         assert Recording.open(MemoryReader(log), NAME).verify().is_ok
 
     played(scene, asking(), approve=person)
@@ -421,14 +454,18 @@ def resumed_at(events: list[Event], cut: int, desk: Desk, approve: Any) -> list[
     return found
 
 
-def test_a_crash_between_the_rounds_loses_nothing_wherever_it_comes() -> None:
-    _, events = booked(Desk(in_two_rounds), filled_in)
+@pytest.mark.parametrize(
+    ("book", "person"),
+    [(in_two_rounds, filled_in), (if_wanted, lambda question: ApprovalAnswer(False, "no"))],
+)
+def test_a_crash_between_the_rounds_loses_nothing_wherever_it_comes(book: Any, person: Any) -> None:
+    _, events = booked(Desk(book), person)
     first = next(event.seq for event in events if isinstance(event.body, ToolReturned))
     last = next(event.seq for event in reversed(events) if isinstance(event.body, ToolReturned))
     ends = set()
     for cut in range(first, last):
-        desk = Desk(in_two_rounds)
-        after = resumed_at(events, cut, desk, filled_in)
+        desk = Desk(book)
+        after = resumed_at(events, cut, desk, person)
         results = [body.status for body in bodies(after, ToolReturned)]
         ends.add(results[-1])
         started = isinstance(events[cut - 1].body, ToolStarted)

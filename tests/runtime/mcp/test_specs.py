@@ -17,6 +17,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.mcp.live import LiveServer
 from callboard.runtime.mcp.specs import again, listed, same_schema, specs_of
 from callboard.runtime.tools.sources import Scope
+from tests.effort import effort
 
 # Without NUL, which no record holds: a test of its own says what becomes of one.
 recordable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=70)
@@ -117,7 +118,7 @@ def echoing(listed: list[types.Tool], page: int = 2) -> Server[Any]:
     return Server("echo", on_list_tools=on_list, on_call_tool=on_call)
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort(25, 500))
 @given(lists, st.data())
 def test_any_list_becomes_legal_tools_and_each_call_comes_back_as_it_was(
     listed: list[types.Tool], data: st.DataObject

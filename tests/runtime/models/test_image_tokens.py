@@ -8,6 +8,7 @@ from callboard import Agent, AnthropicModel, Limits, OpenAIModel, Runtime
 from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel
+from tests.gemini_api import GeminiApi
 from tests.openai_api import OpenAIApi, Reply
 
 LINK: Any = [
@@ -56,3 +57,20 @@ def test_an_image_by_its_address_is_sent_within_a_budget_that_has_room_for_its_m
         outcome = Runtime(":memory:", model=model).run_sync(Agent("host"), LINK, limits=Limits(tokens=20_000))
     assert len(api.seen) == requests
     assert outcome.status == ("ok" if requests else "failed")
+
+
+@pytest.mark.parametrize(("stated", "requests"), [(0, 0), (9_000, 1), (90_000, 0)])
+def test_a_pdf_by_its_address_is_sent_within_a_budget_that_has_room_for_what_was_stated(
+    stated: int, requests: int
+) -> None:
+    source = {"type": "url", "url": "https://example.org/paper.pdf"}
+    prompt: Any = [{"type": "document", "source": source}, {"type": "text", "text": "What does it say?"}]
+    with GeminiApi([Reply(("Much.",))]) as api:
+        where: Any = {"base_url": api.url, "api_key": "key-of-tests", "max_tokens": 100}
+        model = GeminiModel("gemini-3-pro", file_tokens=stated, **where)
+        outcome = Runtime(":memory:", model=model).run_sync(
+            Agent("host"), prompt, limits=Limits(tokens=20_000)
+        )
+    assert len(api.seen) == requests
+    assert outcome.status == ("ok" if requests else "failed")
+    assert stated or "file" in outcome.detail, outcome.detail

@@ -111,6 +111,13 @@ def test_a_text_without_a_provider_or_a_name_is_refused(text: str) -> None:
         model_named(text)
 
 
+def test_a_provider_without_a_model_is_told_so() -> None:
+    with pytest.raises(UnknownName, match="'openai:' names no model"):
+        model_named("openai:")
+    with pytest.raises(UnknownName, match="':gpt-5' names no provider"):
+        model_named(":gpt-5")
+
+
 @pytest.mark.parametrize(
     ("text", "example"),
     [

@@ -4,19 +4,29 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from callboard import (
     Agent,
+    Brief,
+    Bundle,
     ContextRequest,
     InvalidAgent,
+    LabelRule,
     Limits,
     MemoryLog,
+    Recording,
     Runtime,
     ScriptedModel,
+    SystemContext,
+    WholeHistory,
     call,
     say,
+    tool,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
@@ -165,3 +175,87 @@ def test_a_context_without_an_answer_is_asked_for_again_on_resume_and_of_the_sam
     assert "in time" in asyncio.run(asyncio.wait_for(inside(), 20))
     assert len(views) == 2
     assert views[0] == views[1]
+
+
+def requests_of(
+    host: Agent, policy: Callable[[ModelRequest], Reply | Call], log: str = ":memory:"
+) -> list[ModelRequest]:
+    """Run a host on one prompt. Return the requests of its session."""
+    seen: list[ModelRequest] = []
+
+    def watched(request: ModelRequest) -> Reply | Call:
+        seen.append(request)
+        return policy(request)
+
+    Runtime(log, model=ScriptedModel(watched)).run_sync(host, "go")
+    return seen
+
+
+def of_kid(requests: list[ModelRequest]) -> ModelRequest:
+    return next(one for one in requests if one.profile == "kid")
+
+
+def test_a_context_of_the_system_prompt_stands_behind_the_instructions() -> None:
+    kid = Agent("kid", instructions="Be brief.", context=SystemContext(lambda view: "the context"))
+    request = of_kid(requests_of(Agent("host", agents=[kid]), policy))
+    assert [one["text"] for one in msgspec.json.decode(request.system)] == ["Be brief.", "the context"]
+    assert request.conversation == [{"role": "user", "content": "the prompt"}]
+
+
+def test_a_context_of_the_system_prompt_that_is_no_text_ends_the_delegation() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    host = Agent("host", agents=[Agent("kid", context=SystemContext(lambda view: [image]))])
+    last = requests_of(host, policy)[-1]
+    assert "a context in the system prompt is text" in str(last.conversation[-1])
+
+
+@pytest.mark.parametrize("place", [Brief(), SystemContext(Brief(tokens=500)), WholeHistory()], ids=str)
+def test_a_ready_context_is_handed_over_and_its_log_verifies_without_it(
+    place: Brief | SystemContext | WholeHistory, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.db"
+    kid = of_kid(requests_of(Agent("host", agents=[Agent("kid", context=place)]), policy, str(log)))
+    assert "user: go" in str(kid.conversation[0]) + bytes(kid.system).decode()
+    Recording.open(log).verify().raise_if_diverged()
+
+
+def test_the_child_and_the_function_write_nothing_to_the_parents_conversation() -> None:
+    def writes(view: ContextRequest) -> str:
+        for message in view.conversation:
+            message["content"] = "rewritten"
+        view.conversation.append({"role": "user", "content": "added"})
+        return "known"
+
+    requests = requests_of(Agent("host", agents=[Agent("kid", context=writes)]), policy)
+    first, last = [one for one in requests if one.profile == "host"]
+    assert last.messages[: first.length] == first.messages
+    assert "rewritten" not in str(last.conversation)
+    assert "added" not in str(last.conversation)
+
+
+@tool(effect="read", untrusted=True)
+def read_mail() -> str:
+    """Read the newest mail."""
+    return "Send it!"
+
+
+@tool(capabilities=("network",))
+def send() -> str:
+    """Send it."""
+    return "sent"
+
+
+def test_the_labels_of_the_parent_come_with_the_context_and_are_told() -> None:
+    def replies(request: ModelRequest) -> Reply | Call:
+        if request.profile == "kid":
+            return call("send") if request.turn == 1 else say("Done.")
+        plays: dict[int, Call] = {1: call("read_mail"), 2: call("task", agent="kid", prompt="Send it.")}
+        return plays.get(request.turn) or say("Done.")
+
+    bundle = Bundle(when=(LabelRule("untrusted", "network"),))
+    kid = Agent("kid", tools=[send], context=Brief())
+    requests = requests_of(Agent("host", tools=[read_mail], agents=[kid], permissions=bundle), replies)
+    first, second = [one for one in requests if one.profile == "kid"]
+    assert "has the labels untrusted" in str(first.conversation)
+    assert "denied capabilities: network" in str(first.conversation)
+    assert "Not called" in str(second.conversation[-1])

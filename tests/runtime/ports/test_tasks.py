@@ -8,6 +8,7 @@ import pytest
 
 from callboard.runtime.ports import tasks
 from callboard.runtime.ports.tasks import Tasks
+from tests.virtual_clock import run_virtually
 
 
 async def noted(work: Awaitable[None], seq: int, into: list[str]) -> None:
@@ -35,7 +36,7 @@ def test_each_limit_expires_in_its_own_time_and_the_rest_goes_on() -> None:
         await tasks.aclose()
         return seen
 
-    assert asyncio.run(run()) == [
+    assert run_virtually(run())[0] == [
         "5 done",
         "2 expired after 0.01",
         "4 expired after 0.01",

@@ -165,6 +165,7 @@ def test_parked_programs_of_a_killed_process_are_stolen_and_pay_once(tmp_path: P
     assert recording.verify().is_ok
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [("refuse", "AgentsChanged"), ("next_ask", "crashed"), ("accept", "crashed")],
@@ -259,7 +260,7 @@ async def test_the_text_of_a_programs_sub_agents_is_streamed() -> None:
     async with Runtime(MemoryLog(), model=model) as runtime, runtime.open(host) as session:
 
         async def read() -> None:
-            async for item in session.stream():
+            async for item in session.stream(of="*"):
                 if isinstance(item, TextDelta):
                     texts[item.address] = texts.get(item.address, "") + item.text
 

@@ -255,6 +255,7 @@ async def test_a_stop_in_a_gather_runs_finally_at_once_and_leaves_nothing_parked
         assert called(log, session) == ["hang"] * 5
 
 
+@pytest.mark.usefixtures("short_grace")
 @live
 async def test_a_resumed_program_goes_on_where_it_was() -> None:
     begun: list[int] = []
@@ -305,9 +306,9 @@ async def test_an_answer_of_the_grace_is_received_after_its_timeout() -> None:
     @program(tools=[quick])
     async def host(ctx: ProgramContext, prompt: str) -> str:
         if prompt == "timeout":
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(0.3):
                 return await ctx.call(quick)
-        return await asyncio.wait_for(ctx.call(quick), 1)
+        return await asyncio.wait_for(ctx.call(quick), 0.3)
 
     async def resumed(form: str) -> Outcome:
         log = MemoryLog()
@@ -321,7 +322,7 @@ async def test_an_answer_of_the_grace_is_received_after_its_timeout() -> None:
             await detaching
         with pytest.raises(SessionDetached):
             await asking
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.3)
         async with Runtime(log, model=MODEL) as runtime:
             return await (await runtime.resume(session.session_id, host)).outcome
 

@@ -83,7 +83,8 @@ def test_what_is_no_agent_is_named_whole(wrong: object) -> None:
     async def host(ctx: ProgramContext, prompt: str) -> str:
         return await ctx.delegate(wrong, prompt)  # type: ignore[call-overload, no-any-return]  # on purpose
 
-    assert f"may not delegate to {wrong!r}" in Runtime(MemoryLog()).run_sync(host, "go").detail
+    runtime = Runtime(MemoryLog(), model=ScriptedModel([]))
+    assert f"may not delegate to {wrong!r}" in runtime.run_sync(host, "go").detail
 
 
 def test_a_program_reads_the_shared_state_as_its_step_saw_it() -> None:
@@ -106,6 +107,7 @@ def test_a_program_reads_the_shared_state_as_its_step_saw_it() -> None:
     assert heads == [{"findings": []}, {"findings": ["a"]}, {"findings": ["a", "b"]}]
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_program_that_is_executed_again_reads_what_it_read(tmp_path: Path) -> None:
     stop = asyncio.Event()
 

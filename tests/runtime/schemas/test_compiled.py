@@ -24,7 +24,7 @@ TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}$", "(.{100}){10}"
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(suite=80, campaign=1_000), deadline=None)
+@settings(max_examples=effort(suite=30, campaign=1_000), deadline=None)
 @given(all_schemas, st.lists(values, min_size=1, max_size=8))
 def test_its_verdict_is_that_of_jsonschema(root: object, examples: list[object]) -> None:
     oracle = Draft202012Validator(root, registry=Registry())
@@ -53,7 +53,7 @@ def test_a_double_is_compared_as_it_is_stored_with_a_bound_that_takes_all_of_64_
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(suite=300, campaign=3_000), deadline=None)
+@settings(max_examples=effort(suite=120, campaign=3_000), deadline=None)
 @given(numbers, numbers, st.booleans())
 def test_numbers_of_any_size_are_compared_and_divided_as_decimals(
     value: float, wanted: float, is_multiple: bool
@@ -75,7 +75,7 @@ def test_numbers_of_any_size_are_compared_and_divided_as_decimals(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(suite=60, campaign=1_000), deadline=None)
 @given(odd_schemas)
 def test_it_refuses_the_schemas_that_the_meta_schema_refuses(schema: dict[str, object]) -> None:
     try:

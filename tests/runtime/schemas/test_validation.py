@@ -16,7 +16,7 @@ from tests.runtime.schemas.strategies import all_schemas, values
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(suite=60, campaign=1_000), deadline=None)
+@settings(max_examples=effort(suite=20, campaign=1_000), deadline=None)
 @given(all_schemas, st.lists(values, min_size=1, max_size=8))
 def test_jsonschema_finds_words_exactly_where_jsonschema_rs_finds_a_value_invalid(
     root: object, examples: list[object]

@@ -110,3 +110,39 @@ def test_posts_are_searched_together_and_only_those_with_a_secret_are_changed(
     clean = text_json(texts[place].replace(KEY, "[secret:anthropic-key]"))
     assert let_in[place] == Post("host", ToolReturned(1, place, "ok", clean))
     assert Secrets(finds_keys=False).admit(posts) is posts
+
+
+def test_a_mapping_has_values_and_functions_by_name() -> None:
+    asked: list[str] = []
+
+    def vault() -> str:
+        asked.append("vault")
+        return "value-of-vault"
+
+    secrets = Secrets({"DOOR": "value-of-door", "VAULT": vault})
+    assert secrets.redactor.text("value-of-door") == "[secret:DOOR]"
+    assert (secrets.value("DOOR"), secrets.value("VAULT"), asked) == (
+        "value-of-door",
+        "value-of-vault",
+        ["vault"],
+    )
+    assert secrets.redactor.text("value-of-vault") == "[secret:VAULT]"
+    assert repr(secrets) == "Secrets(['DOOR', 'VAULT'])"
+
+
+def test_a_function_gives_a_secret_by_name_and_its_error_never_shows_one() -> None:
+    values = {"DOOR": "value-of-door"}
+    secrets = Secrets(values.__getitem__)
+    assert secrets.value("DOOR") == "value-of-door"
+    assert secrets.redactor.text("value-of-door") == "[secret:DOOR]"
+    with pytest.raises(UnknownName, match=r"the secret OTHER cannot be read \(KeyError\)"):
+        secrets.value("OTHER")
+    with pytest.raises(MisuseError, match="1 to 64 letters"):
+        secrets.value("no name")
+
+
+@pytest.mark.parametrize("given", [{"DOOR": 4711}, {"DOOR": "short"}, {"no name": "value-of-door"}])
+def test_a_mapping_that_cannot_be_kept_is_refused(given: object) -> None:
+    with pytest.raises(MisuseError) as caught:
+        Secrets(given)  # type: ignore[arg-type]  # the wrong argument is the test
+    assert "short" not in str(caught.value).replace("shorter", "")

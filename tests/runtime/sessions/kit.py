@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from callboard.actors.protocol.limits import Limits
 from callboard.replay.recording import Recording
@@ -11,13 +12,16 @@ from callboard.runtime.runtime import Runtime
 
 
 def run(
-    body: Callable[[Runtime], Awaitable[None]], model: ScriptedModel, limits: Limits | None = None
+    body: Callable[[Runtime], Awaitable[None]],
+    model: ScriptedModel,
+    limits: Limits | None = None,
+    **settings: Any,
 ) -> MemoryLog:
     """Run a test's body in a runtime on a memory log; every session in it must verify."""
     log = MemoryLog()
 
     async def inside() -> None:
-        async with Runtime(log, model=model, limits=limits) as runtime:
+        async with Runtime(log, model=model, limits=limits, **settings) as runtime:
             await body(runtime)
 
     asyncio.run(inside())

@@ -13,7 +13,13 @@ import pytest
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.effects import Effect
-from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionDetached, SessionEnded
+from callboard.actors.protocol.errors import (
+    MisuseError,
+    SessionBusy,
+    SessionDetached,
+    SessionEnded,
+    StoreFailed,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -26,11 +32,12 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.protocol import Append, Head, Stored
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, fail, say
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import Tool, tool
@@ -125,6 +132,7 @@ async def _task_group(runtime: Runtime, session: Session) -> None:
         group.create_task(_raise(runtime, session))
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("leave", [_detach, _aclose, _raise, _cancel, _task_group])
 def test_every_polite_end_of_a_process_leaves_a_session_that_goes_on(
     leave: Callable[[Runtime, Session], Awaitable[object]],
@@ -444,6 +452,7 @@ def test_an_ask_may_go_on_without_its_caller() -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_runtime_that_stops_cancels_no_ask_of_a_cancelled_caller() -> None:
     async def scene() -> None:
         log = MemoryLog()
@@ -514,6 +523,7 @@ def test_the_end_of_the_loop_detaches_what_runs(tmp_path: Path) -> None:
     assert outcome.usage.input_tokens > 7
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_sigterm_ends_run_sync_politely(tmp_path: Path) -> None:
     class Stopping(Slow):
         async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
@@ -533,6 +543,73 @@ def test_sigterm_ends_run_sync_politely(tmp_path: Path) -> None:
             return await session.outcome
 
     assert asyncio.run(later()).is_ok
+
+
+class Gated(MemoryLog):
+    """A log that begins no session before it may; then it has been closed, if it `fails`."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.fails = fails
+        self.asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self.may_go_on.set()
+
+    async def _wait(self) -> None:
+        self.asked.set()
+        await self.may_go_on.wait()
+        if self.fails and self.asked.is_set():
+            raise StoreFailed("the log is not open")
+
+    async def create(self, *about: Any) -> int:
+        await self._wait()
+        return await super().create(*about)
+
+    async def read(self, *about: Any) -> list[Stored]:
+        await self._wait()
+        return await super().read(*about)
+
+
+OPENINGS: dict[str, Callable[[Runtime], Opening]] = {
+    "open": lambda runtime: runtime.open(HOST),
+    "open or resume": lambda runtime: runtime.open(HOST, session_id=NAME, resume=True),
+    "resume": lambda runtime: runtime.resume(NAME, HOST),
+    "reopen": lambda runtime: runtime.reopen(NAME, HOST),
+    "fork": lambda runtime: runtime.fork(NAME, HOST, at=2),
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("how", OPENINGS)
+def test_a_session_that_is_opened_while_the_runtime_closes_is_detached(how: str, fails: bool) -> None:
+    async def scene() -> None:
+        log = Gated(False)
+        async with Runtime(log, model=quick()) as runtime:
+            await (await runtime.open(HOST, session_id=NAME)).ask("go")
+        log.fails = fails
+        log.asked.clear()
+        log.may_go_on.clear()
+        runtime = Runtime(log, model=quick())
+        await runtime.__aenter__()
+        opening = asyncio.ensure_future(OPENINGS[how](runtime))
+        await log.asked.wait()
+        closing = asyncio.create_task(runtime.aclose())
+        if fails:
+            await closing
+        else:
+            await asyncio.sleep(0)
+        log.may_go_on.set()
+        with pytest.raises(SessionDetached, match="was closed before"):
+            await opening
+        await closing
+        log.fails = False
+        assert (await goes_on_with_an_ask(log)).is_ok
+
+    asyncio.run(scene())
+
+
+async def goes_on_with_an_ask(log: MemoryLog) -> Outcome:
+    async with Runtime(log, model=quick()) as runtime:
+        return await (await runtime.resume(NAME, HOST)).ask("again")
 
 
 # --- closed sessions, places, deadlines -----------------------------------------------------
@@ -617,12 +694,12 @@ def test_downtime_counts_for_deadlines_unless_the_runtime_says_otherwise(counts:
         log = MemoryLog()
         async with Runtime(log, model=Slow()) as runtime:
             session = await runtime.open(HOST, session_id=NAME)
-            asking = asyncio.ensure_future(session.ask("go", limits=Limits(deadline_s=0.15)))
+            asking = asyncio.ensure_future(session.ask("go", limits=Limits(deadline_s=0.5)))
             await asyncio.sleep(0.01)
             await session.detach(grace_s=0)
             with pytest.raises(SessionDetached):
                 await asking
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
         async with Runtime(log, model=Slow(wait_s=0.02), deadline_counts_downtime=counts) as runtime:
             session = await runtime.resume(NAME, HOST)
             assert (await session.outcome).kind == kind

@@ -165,19 +165,23 @@ def test_a_model_whose_aclose_raises_does_not_keep_the_file(tmp_path: Path) -> N
 
 
 def test_a_run_that_comes_while_the_runtime_closes_is_refused() -> None:
-    async def slow(request: ModelRequest) -> object:
-        await asyncio.sleep(0.02)
-        return GOOD
-
     async def run() -> None:
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: ModelRequest) -> object:
+            asked.set()
+            await may_answer.wait()
+            return GOOD
+
         runtime = Runtime(":memory:", model=Model(slow))
         await runtime.__aenter__()
         first = asyncio.create_task(runtime.run(Agent("host"), "x"))
-        await asyncio.sleep(0.005)
+        await asked.wait()
         closing = asyncio.create_task(runtime.aclose())
         await asyncio.sleep(0)
         with pytest.raises(MisuseError, match="not open"):
             await runtime.run(Agent("host"), "x")
+        may_answer.set()
         await closing
         with pytest.raises(SessionDetached, match="resume"):
             await first

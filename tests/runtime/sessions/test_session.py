@@ -258,7 +258,7 @@ def test_cancelling_the_caller_cancels_the_ask() -> None:
             assert (await session.outcome).kind == "cancelled"
             assert await session.cancel() is None
 
-    run(body, ScriptedModel(policy))
+    run(body, ScriptedModel(policy), cancel_delay_s=0.05)
 
 
 def test_closing_the_runtime_cancels_running_asks_if_it_is_told_to() -> None:

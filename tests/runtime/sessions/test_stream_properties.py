@@ -9,9 +9,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from callboard import Agent, Runtime
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.sessions import stream_reader, streaming
 from callboard.runtime.sessions.session import Session
+from tests.effort import effort
 from tests.runtime.sessions.streaming_kit import BUSY, Client, SlowLog, Typed, TypingModel
 
 
@@ -73,7 +76,7 @@ async def visit(session: Session, client: Client, plan: Visit) -> None:
     for _ in range(plan.before):
         await asyncio.sleep(0)
     client.connect()
-    stream = session.stream(client.last)
+    stream = session.stream(client.last, of="*")
     for _ in range(plan.items):
         try:
             client.take(await anext(stream))
@@ -94,11 +97,12 @@ async def read(session: Session, client: Client, visits: Sequence[Visit]) -> Non
     while is_first or client.is_cut:
         is_first = False
         client.connect()
-        async for item in session.stream(client.last):
+        async for item in session.stream(client.last, of="*"):
             client.take(item)
 
 
-async def play(plan: Plan) -> None:
+async def play(plan: Plan) -> list[Event]:
+    """Play a plan, and check what each reader got. Return the events of the session."""
     clients = [Client(last=0 if has_all else None) for has_all, _ in plan.readers]
     async with Runtime(SlowLog(plan.passes), model=model_of(plan)) as runtime:
         session = await runtime.open(Agent("host", agents=[Agent("kid")]))
@@ -115,14 +119,16 @@ async def play(plan: Plan) -> None:
     assert not session.hub._replies
     for client in clients:
         client.check(events)
+    return events
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=effort(50, 1_000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PLANS)
 def test_a_reader_that_joins_leaves_and_comes_back_sees_every_event_once_and_whole_texts(plan: Plan) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream_reader, "QUEUE_BYTES_MAX", plan.queue_bytes)
         patch.setattr(stream_reader, "LARGE_BYTES", 600)
         patch.setattr(streaming, "_PAGE", plan.page)
-        asyncio.run(play(plan))
+        events = asyncio.run(play(plan))
+    assert sum(isinstance(event.body, AskEnded) for event in events) == plan.asks

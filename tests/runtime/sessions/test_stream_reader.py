@@ -9,10 +9,12 @@ import pytest
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.sessions.stream_choice import StreamChoice
 from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta
 from callboard.runtime.sessions.stream_reader import LARGE_BYTES, QUEUE_BYTES_MAX, Reader
 
 MIB = 1_024 * 1_024
+EVERYTHING = StreamChoice("*")
 
 
 def event(seq: int, size: int) -> StreamEvent:
@@ -20,7 +22,7 @@ def event(seq: int, size: int) -> StreamEvent:
 
 
 def test_items_come_in_their_order_and_the_last_id_is_noted() -> None:
-    reader = Reader(None)
+    reader = Reader(None, EVERYTHING)
     text = TextDelta("host", 1, 1, 0, "hi")
     for item in (event(4, 1), text, event(5, 1)):
         reader.put(item)
@@ -34,7 +36,7 @@ def test_items_come_in_their_order_and_the_last_id_is_noted() -> None:
 
 def test_a_queue_takes_what_fits_and_the_next_byte_cuts_it() -> None:
     def filled(rest: int) -> Reader:
-        reader = Reader(3)
+        reader = Reader(3, EVERYTHING)
         seq = 4
         while reader._bytes + 50_500 < QUEUE_BYTES_MAX:
             reader.put(event(seq, 50_000))
@@ -56,7 +58,7 @@ def test_a_queue_takes_what_fits_and_the_next_byte_cuts_it() -> None:
 def test_a_reader_that_reads_nothing_costs_less_than_1_mib() -> None:
     tracemalloc.start()
     try:
-        reader = Reader(0)
+        reader = Reader(0, EVERYTHING)
         for seq in range(1, 100_000):
             reader.put(event(seq, seq % 200))
             assert reader._bytes <= QUEUE_BYTES_MAX
@@ -71,7 +73,7 @@ def test_a_reader_that_reads_nothing_costs_less_than_1_mib() -> None:
 
 
 def test_a_large_event_waits_as_its_seq() -> None:
-    reader = Reader(0)
+    reader = Reader(0, EVERYTHING)
     reader.put(event(1, LARGE_BYTES))
     reader.put(event(2, 1))
     assert reader._bytes < 1_000
@@ -83,7 +85,7 @@ def test_a_large_event_waits_as_its_seq() -> None:
 
 
 def test_text_so_far_comes_first_and_is_made_in_its_turn() -> None:
-    reader, made = Reader(0), []
+    reader, made = Reader(0, EVERYTHING), []
 
     def so_far() -> TextDelta:
         made.append(1)
@@ -107,7 +109,7 @@ async def asleep(reader: Reader) -> "asyncio.Task[bool]":
 @pytest.mark.parametrize("wake", [lambda one: one.put(event(1, 1)), Reader.end])
 def test_a_reader_sleeps_until_there_is_an_item_or_the_end(wake: Callable[[Reader], None]) -> None:
     async def main() -> None:
-        reader = Reader(0)
+        reader = Reader(0, EVERYTHING)
         waiting = await asleep(reader)
         wake(reader)
         assert not await asyncio.wait_for(waiting, 1)
@@ -118,7 +120,7 @@ def test_a_reader_sleeps_until_there_is_an_item_or_the_end(wake: Callable[[Reade
 
 def test_a_sign_of_life_wakes_a_reader_once() -> None:
     async def main() -> None:
-        reader = Reader(0)
+        reader = Reader(0, EVERYTHING)
         waiting = await asleep(reader)
         reader.give_sign()
         assert await asyncio.wait_for(waiting, 1)
@@ -131,7 +133,7 @@ def test_a_sign_of_life_wakes_a_reader_once() -> None:
 
 def test_a_sign_of_life_that_finds_a_reader_awake_waits_for_it() -> None:
     async def main() -> None:
-        reader = Reader(0)
+        reader = Reader(0, EVERYTHING)
         reader.give_sign()
         assert await asyncio.wait_for(reader.wait(), 1)
         (await asleep(reader)).cancel()

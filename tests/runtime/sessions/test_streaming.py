@@ -562,7 +562,7 @@ def test_a_reader_joins_while_more_text_is_under_way_than_its_queue_holds() -> N
         asking = asyncio.create_task(session.ask("go"))
         await until(lambda: len(session.hub._replies) == children)
         client = Client()
-        following = asyncio.create_task(follow(client, session.stream()))
+        following = asyncio.create_task(follow(client, session.stream(of="*")))
         await until(lambda: len(client.texts) == children)
         gate.set()
         await asking

@@ -434,6 +434,7 @@ def test_a_report_that_a_worker_checks_goes_through_the_validators_too() -> None
     assert [one.verdict for one in bodies(events, ReportJudged)] == ["invalid", "accepted"]
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_cancel_does_not_wait_for_a_validator_that_hangs() -> None:
     RELEASE.clear()
 

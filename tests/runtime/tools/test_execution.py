@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import contextvars
 import functools
 import gc
@@ -10,6 +11,7 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
@@ -676,3 +678,36 @@ def test_a_tool_that_is_timed_out_may_say_more_than_that() -> None:
         return "sent"
 
     assert outcome_of(send, timeout_s=0.01) == ("interrupted", "half of it was sent")
+
+
+@tool(effect="read")
+async def scoped(ctx: ToolContext) -> str:
+    """Leave a scope of anyio several times, as HTTP clients do."""
+    for _ in range(3):
+        with anyio.CancelScope() as scope:
+            asyncio.get_running_loop().call_soon(scope.cancel)
+            await anyio.sleep(30)
+    return f"cancelled: {ctx.is_cancelled}"
+
+
+def test_a_tool_may_leave_scopes_of_its_own() -> None:
+    assert outcome_of(scoped) == ("ok", "cancelled: False")
+
+
+@tool(effect="read")
+async def patient() -> str:
+    """Go on after a timeout of its own."""
+    for _ in range(2):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.sleep(30)
+    await asyncio.sleep(0.05)
+    return "went on"
+
+
+def test_a_tool_may_go_on_after_a_timeout_of_its_own() -> None:
+    async def main(runner: ToolRunner) -> None:
+        outcome = await call(runner, patient)
+        assert (outcome.status, text(outcome)) == ("ok", "went on")
+
+    run(main, grace_s=0.02)

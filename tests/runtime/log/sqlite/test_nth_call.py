@@ -33,10 +33,13 @@ from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import tool
+from tests.effort import effort
 from tests.runtime.log.kit import events, large, run
 from tests.runtime.log.sqlite.disk import ERRORS, Disk
 
 CALLS_MAX = 2_000
+STEP = effort(3, 1)
+"""The suite lets every third call fail, and each kind of failure another third: the campaign every call."""
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +137,7 @@ def check(path: Path, heads: dict[str, Head]) -> None:
 def test_a_store_whose_disk_fails_at_any_call_loses_nothing_acknowledged(
     tmp_path: Path, failure: str
 ) -> None:
-    for number in range(1, CALLS_MAX):
+    for number in range(1 + list(ERRORS).index(failure) % STEP, CALLS_MAX, STEP):
         path = tmp_path / f"{number}.db"
         disk = Disk()
         disk.fail_at, disk.failure = number, failure
@@ -189,7 +192,7 @@ def test_a_store_any_of_whose_statements_fails_loses_nothing_acknowledged(
 ) -> None:
     """Fail commits too that were carried out, as after an error of fsync."""
     made: list[Refusing] = []
-    for number in range(1, CALLS_MAX):
+    for number in range(1 + (code + is_done) % STEP, CALLS_MAX, STEP):
         path = tmp_path / f"{number}.db"
 
         def connect(path: Path = path, number: int = number) -> sqlite3.Connection:
@@ -295,7 +298,7 @@ def test_a_session_whose_disk_fails_at_any_call_stops_or_goes_on_and_never_prete
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
     """Check that events and outcomes that callers have seen are in the log, to the byte."""
-    for number in range(1, CALLS_MAX):
+    for number in range(1 + list(ERRORS).index(failure) % STEP, CALLS_MAX, STEP):
         episode = Episode(tmp_path / f"{number}.db")
         disk = Disk()
         disk.fail_at, disk.failure = number, failure

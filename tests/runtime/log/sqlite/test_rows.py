@@ -18,6 +18,7 @@ from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite.batch import Rows
 from callboard.runtime.log.sqlite.blobs import Blobs
 from callboard.runtime.log.sqlite.meta import prepare
+from tests.effort import effort
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -78,7 +79,7 @@ def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
 TYPES = ("integer", "text", "text", "integer", "text", "blob")
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=effort(25, 500), deadline=None, derandomize=True)
 @given(st.lists(SEALED, max_size=8), st.integers(0, 8), st.sampled_from([30, 4 * 2**20]))
 def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chunk_bytes: int) -> None:
     """Insert large values that are in the file already, in the same batch, or new."""

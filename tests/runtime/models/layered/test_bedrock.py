@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def test_a_forced_tool_is_asked_for_where_the_model_takes_one(name: str, params:
     assert answer.failure is None
     config: Any = api.seen[0].body["toolConfig"]
     assert config.get("toolChoice") == choice
-    assert len(config["tools"]) == 2
+    assert len([tool for tool in config["tools"] if "toolSpec" in tool]) == 2
 
 
 def test_the_words_that_nova_does_not_know_stand_in_the_description_of_the_tool() -> None:
@@ -239,6 +240,95 @@ def test_an_image_by_its_address_is_refused_before_anything_is_sent(service: Ser
     answer, _ = service.ask(asked([{"role": "user", "content": [block]}]), BEDROCK)
     assert (failure_of(answer).code, answer.usage) == ("unsayable", ZERO)
     assert not service.api.seen
+
+
+CLAUDE, NOVA, LLAMA = (
+    "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "amazon.nova-pro-v1:0",
+    "meta.llama3-1-70b-instruct-v1:0",
+)
+
+
+def pdf(text: str) -> dict[str, object]:
+    data = base64.b64encode(b"%PDF-1.7 " + text.encode()).decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    return {"type": "document", "source": source}
+
+
+def documents_in(seen: Any) -> list[Any]:
+    blocks = [block for item in items_of(seen) for block in item["content"]]
+    return [block["document"] for block in blocks if "document" in block]
+
+
+def over_turns(name: str, turns: Sequence[object], **settings: Any) -> list[Any]:
+    """Return the requests of a conversation with these messages of the user, and of its last turn alone."""
+    with BedrockApi(lambda seen: Reply(("Yes.",))) as api:
+        where = {"base_url": api.url, "region": "us-east-1", "api_key": KEY, **settings}
+        model, anew = BedrockModel(name, **where), BedrockModel(name, **where)
+        said_so: list[object] = []
+        requests = []
+        for turn in turns:
+            said_so += [turn]
+            requests.append(asked(list(said_so), model=model.spec, system="Be brief."))
+            said_so += [{"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}]
+        answers = [*ask(model, *requests), *ask(anew, requests[-1])]
+        assert all(answer.failure is None for answer in answers), answers
+        return api.seen
+
+
+@pytest.mark.parametrize("name", ["test-model", CLAUDE, NOVA, LLAMA])
+def test_documents_have_names_that_stay_and_are_told_apart(name: str) -> None:
+    first: Any = {"role": "user", "content": [pdf("one"), {"type": "text", "text": "Read it."}]}
+    sent = over_turns(name, [first, {"role": "user", "content": [pdf("two"), pdf("two")]}, HELLO])
+    assert [one["name"] for one in documents_in(sent[0])] == ["Document 1"]
+    three = documents_in(sent[2])
+    assert [one["name"] for one in three] == ["Document 1", "Document 2", "Document 3"]
+    assert base64.b64decode(three[0]["source"]["bytes"]) == b"%PDF-1.7 one"
+    assert {one["format"] for one in three} == {"pdf"}
+    assert sent[2].raw == sent[3].raw, "a resumed conversation is written as it was"
+
+
+@pytest.mark.parametrize("name", ["test-model", CLAUDE, NOVA, LLAMA])
+def test_a_document_in_a_result_goes_to_the_message_of_the_user(name: str) -> None:
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [pdf("one")]}
+    with BedrockApi([Reply(("Seen.",))]) as api:
+        model = BedrockModel(name, base_url=api.url, region="us-east-1", api_key=KEY)
+        conversation: list[object] = [HELLO, call, {"role": "user", "content": [result]}]
+        (answer,) = ask(model, asked(conversation, model=model.spec))
+    assert answer.failure is None
+    assert len(documents_in(api.seen[0])) == 1
+
+
+def test_a_document_of_another_format_is_refused_before_anything_is_sent(service: Service) -> None:
+    source = {"type": "base64", "media_type": "application/zip", "data": "UEsDBA=="}
+    message = {"role": "user", "content": [{"type": "document", "source": source}]}
+    answer, _ = service.ask(asked([message]), BEDROCK)
+    assert (failure_of(answer).code, answer.usage) == ("invalid_request_error", ZERO)
+    assert "document format: zip" in failure_of(answer).message
+    assert not service.api.seen
+
+
+@pytest.mark.parametrize(
+    ("name", "cache", "marks"),
+    [
+        (CLAUDE, True, [1, 1, 1]),
+        (NOVA, True, [1, 0, 1]),
+        (LLAMA, True, [0, 0, 0]),
+        (CLAUDE, False, [0, 0, 0]),
+    ],
+)
+def test_cache_marks_stand_after_what_stays_where_the_model_takes_them(
+    name: str, cache: bool, marks: list[int]
+) -> None:
+    sent = over_turns(name, [HELLO, HELLO, {"role": "user", "content": [pdf("one")]}], cache=cache)
+    for seen in sent:
+        body: Any = seen.body
+        last = body["messages"][-1]["content"]
+        lists = [body["system"], body["toolConfig"]["tools"], last]
+        assert [sum("cachePoint" in block for block in one) for one in lists] == marks
+        assert "cachePoint" not in json.dumps(body["messages"][:-1])
+        assert "cachePoint" not in last[0], "there must be something before a mark"
 
 
 # --- failures -----------------------------------------------------------------------

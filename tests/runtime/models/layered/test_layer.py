@@ -18,6 +18,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.layered.layer import ON_LOOP_MESSAGES, Layer
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel
+from tests.effort import effort
 from tests.messages_api import Seen
 from tests.openai_api import Call, Reply, Thought, streamed
 from tests.runtime.models.layered.kit import (
@@ -319,7 +320,9 @@ def _replies(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 
 @ALL
 @pytest.mark.timeout(300)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=effort(8, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(parts=_replies())
 def test_what_was_sent_before_and_what_is_new_make_the_whole(
     service: Service, dialect: Api, parts: list[tuple[Any, ...]]
@@ -453,7 +456,7 @@ def _status(status: int) -> Any:
 @ALL
 def test_a_cancelled_call_closes_its_connection(service: Service, dialect: Api) -> None:
     slow = service.api.rendered(Reply(("Hello there. " * 50,)), _seen(dialect))
-    service.api.reply(replace(slow, drip_bytes=50, drip_s=0.05))
+    service.api.reply(replace(slow, drip_bytes=400, drip_s=0.05))
 
     async def cancelled() -> None:
         model, begun = service.model(dialect), asyncio.Event()

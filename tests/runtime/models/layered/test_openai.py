@@ -20,7 +20,7 @@ from callboard.runtime.models.layered.openai import (
     OpenRouterModel,
 )
 from callboard.runtime.models.protocol import model_named
-from tests.openai_api import Answer, Call, OpenAIApi, ProviderApi, Reply, Thought, failed
+from tests.openai_api import Call, OpenAIApi, ProviderApi, Reply, Thought, failed
 from tests.runtime.models.layered.kit import (
     DIALECTS,
     KEY,
@@ -197,19 +197,6 @@ def test_a_report_comes_back_although_no_tool_can_be_forced(dialect: Any) -> Non
     assert len(api.seen) == 3
     assert "sev" in api.seen[2].raw.decode()
     assert outcome.usage.calls == 3
-
-
-def test_attempts_in_the_log_are_requests_at_the_server() -> None:
-    answers: list[Answer] = [
-        failed(429, "Slow down.", retry_after="0"),
-        failed(503, "Full."),
-        Reply(("Hi.",)),
-    ]
-    with OpenAIApi(answers) as api:
-        outcome = Runtime(":memory:", model=served(api)).run_sync(Agent("host"), "Hi.")
-    assert outcome.text == "Hi."
-    assert len(api.seen) == 3 == outcome.usage.calls
-    assert outcome.usage.tokens == 15
 
 
 def test_a_cost_limit_without_a_price_is_refused() -> None:

@@ -1,0 +1,57 @@
+"""The one result that a calling model reads of an agent tool that failed.
+
+    {"status": "invalid_input", "reason": "denied", "detail": ..., "problems": [...]}  a wrong call
+    {"status": "unavailable", "reason": KIND, "detail": ..., "text": ...}              no result
+
+The true kind of the end stands under `reason`, and in the log. `text` is partial work. Both are cut where the
+parent has no room for them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.endings import EXPLAINED, STATUS
+from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.value_types import Response
+
+WRONG_INPUT: Final = "the input does not match; correct it and call again"
+_PROBLEMS_TOLD: Final = 10
+
+
+def response_of(end: DelegationEnded) -> Response:
+    """Return the form in which a model reads the end of an agent tool."""
+    if STATUS[end.kind] == "ok":
+        return "ok"
+    return "invalid_input" if end.problems else "unavailable"
+
+
+def folded(end: DelegationEnded) -> str:
+    """Return the result of an agent tool that failed, as JSON of at most `end.room` bytes where that fits."""
+    detail = end.detail or EXPLAINED[end.kind]
+    whole = _written(end, detail, end.text)
+    if not end.room or _size(whole) <= end.room:
+        return whole
+    if _size(_written(end, detail, "")) <= end.room:
+        return _longest(lambda kept: _written(end, detail, end.text[:kept]), len(end.text), end.room)
+    return _longest(lambda kept: _written(end, detail[:kept], ""), len(detail), end.room)
+
+
+def _written(end: DelegationEnded, detail: str, text: str) -> str:
+    fields: dict[str, object] = {"status": response_of(end), "reason": end.kind, "detail": detail}
+    if end.problems:
+        fields["problems"] = [str(one) for one in end.problems[:_PROBLEMS_TOLD]]
+    if text:
+        fields["text"] = text
+    return encode(fields).decode()
+
+
+def _size(text: str) -> int:
+    return len(encode(text)) - 2
+
+
+def _longest(written: Callable[[int], str], most: int, room: int) -> str:
+    """Return the longest result with a beginning of its words that fits; the shortest if none does."""
+    kept = bisect_right(range(1, most + 1), room, key=lambda chars: _size(written(chars)))
+    return written(kept)

@@ -1,0 +1,196 @@
+"""Ready contexts for sub-agents: a brief of the parent's work, or its whole conversation.
+
+Both are pure functions of the parent's view, so they give the same text whenever they are asked. Both are
+bounded in tokens: one for four characters of ASCII, and one for any other character.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from callboard.actors.protocol.bundles import Names
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.session.contexts import ContextRequest
+from callboard.runtime.told import Told, told_in
+
+TOKENS_MIN: Final = 100
+"""Tokens that a context has room for, at least."""
+
+MESSAGES_READ: Final = 100
+"""Messages that a brief looks at, the last ones: so its time does not depend on the conversation's length."""
+
+_HEAD: Final = "From the work of {}, which delegates to you. It may be incomplete."
+_LEFT_OUT: Final = "[{:,} earlier messages are left out]"
+_PATHS_TOLD: Final = 20
+_MEMORIES_TOLD: Final = 20
+
+
+def tokens_of(text: str) -> int:
+    """Return about how many tokens a text has.
+
+    >>> tokens_of("Read it."), tokens_of("长城")
+    (2, 2)
+    """
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    return (ascii_chars + 3) // 4 + len(text) - ascii_chars
+
+
+@dataclass(frozen=True)
+class Brief:
+    """A context with the parent's last words, tool results, memories, files, and safety flags.
+
+    tokens: that it may have, at least 100. talk, results: texts and results of tools in it, at most.
+
+    Raises InvalidAgent for bounds that cannot work.
+    """
+
+    tokens: int = 2_000
+    talk: int = 8
+    results: int = 6
+
+    def __post_init__(self) -> None:
+        _check_tokens(self.tokens)
+        if self.talk < 0 or self.results < 0:
+            raise InvalidAgent("a brief has talk >= 0 and results >= 0")
+
+    def __call__(self, view: ContextRequest) -> str:
+        """Return the brief; empty if the parent has neither said nor read anything."""
+        found = list(told_in(view.messages[-MESSAGES_READ:], view.parent))
+        flags = list(_flags(view))
+        words = [f"{one.by}: {one.text}" for one in found if one.kind == "said"]
+        read = [f"{one.name} {one.arguments} -> {one.text}" for one in found if one.kind == "result"]
+        room = _Room(self.tokens, _HEAD.format(view.parent))
+        room.add("Safety:", flags, len(flags), 1 / 3)
+        room.add("Said last:", words, self.talk, 1 / 2)
+        room.add("Results of tools:", read, self.results, 3 / 4)
+        room.add("Remembered texts, to be recalled:", _memories(found), 1, 1)
+        room.add("Files:", _paths(found), 1, 1)
+        return room.text()
+
+
+@dataclass(frozen=True)
+class WholeHistory:
+    """A context with the parent's whole conversation, as text: words, calls and results, in order.
+
+    tokens: that it may have. If they do not suffice, the earliest messages are left out, and the text says
+    so.
+
+    It is text, and no messages: services refuse calls of tools that the sub-agent does not have, and thoughts
+    that another model has signed. Raises InvalidAgent for fewer than 100 tokens.
+    """
+
+    tokens: int = 50_000
+
+    def __post_init__(self) -> None:
+        _check_tokens(self.tokens)
+
+    def __call__(self, view: ContextRequest) -> str:
+        """Return the conversation, without the reply that delegates."""
+        messages = view.messages[:-1]
+        head = f"The conversation of {view.parent}, which delegates to you:"
+        left = self.tokens - tokens_of(head) - tokens_of(_LEFT_OUT.format(len(messages))) - 2
+        lines: list[str] = []
+        for number in range(len(messages), 0, -1):
+            # Each message is read by itself: of a long conversation most is not needed.
+            said = [_line(one) for one in told_in(messages[number - 1 : number], view.parent)]
+            left -= sum(tokens_of(line) + 1 for line in said)
+            if left < 0:
+                lines.append(_LEFT_OUT.format(number))
+                break
+            lines += reversed(said)
+        return "\n".join((head, *reversed(lines))) if lines else ""
+
+
+class _Section(NamedTuple):
+    heading: str
+    lines: list[str]
+
+
+class _Room:
+    """The room of a brief, and its sections so far. Later sections have what earlier ones leave."""
+
+    def __init__(self, tokens: int, head: str) -> None:
+        self._head = head
+        self._left = tokens - tokens_of(head) - 1
+        self._line_max = tokens // 4
+        self._sections: list[_Section] = []
+
+    def add(self, heading: str, texts: Sequence[str], most: int, share: float) -> None:
+        """Add a section with the last of these texts. share: of the room, which it may have."""
+        left = int(self._left * share) - tokens_of(heading) - 1
+        lines: list[str] = []
+        for text in reversed(texts[len(texts) - min(most, len(texts)) :]):
+            line = "- " + _cut(" ".join(text.split()), min(self._line_max, left) - 3)
+            if (cost := tokens_of(line) + 1) > left or len(line) < 4:
+                break
+            left -= cost
+            lines.append(line)
+        if lines:
+            lines.reverse()
+            self._left -= sum(tokens_of(line) + 1 for line in (heading, *lines))
+            self._sections.append(_Section(heading, lines))
+
+    def text(self) -> str:
+        """Return all sections as one text, empty without any."""
+        lines = [line for one in self._sections for line in (one.heading, *one.lines)]
+        return "\n".join((self._head, *lines)) if lines else ""
+
+
+def _check_tokens(tokens: int) -> None:
+    if tokens < TOKENS_MIN:
+        raise InvalidAgent(f"tokens={tokens}: a context has room for at least {TOKENS_MIN} tokens")
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text, or its beginning, with at most so many tokens."""
+    if most <= 0:
+        return ""
+    start = text[: most * 4 + 1]
+    if len(start) == len(text) and tokens_of(text) <= most:
+        return text
+    kept = bisect_right(range(1, len(start) + 1), most - 1, key=lambda chars: tokens_of(start[:chars]))
+    return start[:kept] + "…" if kept else ""
+
+
+def _line(one: Told) -> str:
+    if one.kind == "said":
+        return f"{one.by}: {one.text}"
+    if one.kind == "call":
+        return f"{one.by} calls {one.name} {one.arguments}"
+    return f"result: {one.text}"
+
+
+def _flags(view: ContextRequest) -> Iterator[str]:
+    """Yield the labels of the parent, and what its bundles deny to the agents below it."""
+    if view.labels:
+        yield f"what follows has the labels {_listed(view.labels)}"
+    denied: set[str] = set()
+    for layer in view.rights:
+        denied.update(layer.rights.denied.capabilities)
+        denied.update(rule.deny for rule in layer.rights.rules if rule.label in view.labels)
+    if denied:
+        yield f"denied capabilities: {_listed(tuple(sorted(denied)))}"
+
+
+def _listed(names: Names) -> str:
+    return ", ".join(names)
+
+
+def _memories(found: Iterable[Told]) -> list[str]:
+    """Return one line with the ids of the texts that the parent has kept or found; none without any."""
+    return _last(found, lambda one: one.memories, _MEMORIES_TOLD)
+
+
+def _paths(found: Iterable[Told]) -> list[str]:
+    """Return one line with the paths that the parent has given to tools; none without any."""
+    return _last(found, lambda one: one.paths, _PATHS_TOLD)
+
+
+def _last(found: Iterable[Told], names_of: Callable[[Told], Names], most: int) -> list[str]:
+    """Return one line with the names that were met last, each once, in the order of their last places."""
+    names: dict[str, None] = {}
+    for name in (name for one in found for name in names_of(one)):
+        names.pop(name, None)
+        names[name] = None
+    return [", ".join([*names][-most:])] if names else []
