@@ -16,12 +16,14 @@ from callboard.actors.protocol.errors import Diverged as Diverged
 from callboard.actors.protocol.errors import Fenced as Fenced
 from callboard.actors.protocol.errors import FileError as FileError
 from callboard.actors.protocol.errors import HasForks as HasForks
+from callboard.actors.protocol.errors import HttpError as HttpError
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import Interrupted as Interrupted
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
 from callboard.actors.protocol.errors import InvalidState as InvalidState
+from callboard.actors.protocol.errors import MemoryFailed as MemoryFailed
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingFiles as MissingFiles
@@ -59,6 +61,8 @@ from callboard.actors.protocol.profiles import ModelSpec as ModelSpec
 from callboard.actors.protocol.profiles import Prices as Prices
 from callboard.actors.protocol.profiles import PriceTier as PriceTier
 from callboard.actors.protocol.request import ModelRequest as ModelRequest
+from callboard.actors.protocol.telemetry import Metric as Metric
+from callboard.actors.protocol.telemetry import Telemetry as Telemetry
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
 from callboard.actors.session.capacity import Capacity as Capacity
@@ -71,8 +75,12 @@ from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
+from callboard.runtime.brief import Brief as Brief
+from callboard.runtime.brief import WholeHistory as WholeHistory
 from callboard.runtime.capacity import CapacityReport as CapacityReport
+from callboard.runtime.contexts import SystemContext as SystemContext
 from callboard.runtime.files.files import Files as Files
+from callboard.runtime.http.settings import Http as Http
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
 from callboard.runtime.log.protocol import EventLog as EventLog
@@ -83,6 +91,9 @@ from callboard.runtime.log.session_rows import SessionStatus as SessionStatus
 from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
 from callboard.runtime.mcp.options import Share as Share
 from callboard.runtime.mcp.server import MCPServer as MCPServer
+from callboard.runtime.memory.protocol import Memory as Memory
+from callboard.runtime.memory.protocol import MemoryEntry as MemoryEntry
+from callboard.runtime.memory.sqlite import SQLiteMemory as SQLiteMemory
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.fallback import Fallback as Fallback
 from callboard.runtime.models.layered.bedrock import BedrockModel as BedrockModel
@@ -102,6 +113,29 @@ from callboard.runtime.models.scripted import call as call
 from callboard.runtime.models.scripted import calls as calls
 from callboard.runtime.models.scripted import fail as fail
 from callboard.runtime.models.scripted import say as say
+from callboard.runtime.orchestrator.aggregation import Aggregator as Aggregator
+from callboard.runtime.orchestrator.analysis import HintRule as HintRule
+from callboard.runtime.orchestrator.analysis import ModelAnalyzer as ModelAnalyzer
+from callboard.runtime.orchestrator.analysis import QueryAnalyzer as QueryAnalyzer
+from callboard.runtime.orchestrator.contracts import Conflict as Conflict
+from callboard.runtime.orchestrator.contracts import Finding as Finding
+from callboard.runtime.orchestrator.contracts import OrchestratorResult as OrchestratorResult
+from callboard.runtime.orchestrator.contracts import OrchestratorUsage as OrchestratorUsage
+from callboard.runtime.orchestrator.contracts import QueryIntent as QueryIntent
+from callboard.runtime.orchestrator.contracts import Question as Question
+from callboard.runtime.orchestrator.contracts import SpecialistContext as SpecialistContext
+from callboard.runtime.orchestrator.contracts import SpecialistResult as SpecialistResult
+from callboard.runtime.orchestrator.contracts import ToolUse as ToolUse
+from callboard.runtime.orchestrator.orchestrator import Orchestrator as Orchestrator
+from callboard.runtime.orchestrator.routing import Router as Router
+from callboard.runtime.orchestrator.specialists import Registry as Registry
+from callboard.runtime.orchestrator.specialists import Specialist as Specialist
+from callboard.runtime.outputs.tool_output import OutputError as OutputError
+from callboard.runtime.outputs.tool_output import OutputRules as OutputRules
+from callboard.runtime.outputs.tool_output import ResponseFormat as ResponseFormat
+from callboard.runtime.outputs.tool_output import ToolOutput as ToolOutput
+from callboard.runtime.outputs.tool_output import metrics as metrics
+from callboard.runtime.outputs.unified import unified as unified
 from callboard.runtime.programs.context import ProgramContext as ProgramContext
 from callboard.runtime.programs.program import Program as Program
 from callboard.runtime.programs.program import program as program
@@ -141,6 +175,7 @@ __all__ = [
     "AgentView",
     "AgentsChanged",
     "AgentsPolicy",
+    "Aggregator",
     "Allowed",
     "AnthropicModel",
     "AnyStreamItem",
@@ -152,6 +187,7 @@ __all__ = [
     "AskView",
     "BedrockModel",
     "Blocks",
+    "Brief",
     "Bundle",
     "Call",
     "CallFailed",
@@ -159,6 +195,7 @@ __all__ = [
     "Capacity",
     "CapacityReport",
     "CommitStats",
+    "Conflict",
     "ContextRequest",
     "CorruptLog",
     "DelegationFailed",
@@ -172,9 +209,13 @@ __all__ = [
     "Fenced",
     "FileError",
     "Files",
+    "Finding",
     "GeminiModel",
     "HasForks",
     "Head",
+    "HintRule",
+    "Http",
+    "HttpError",
     "InsideLoop",
     "Interrupted",
     "InvalidAgent",
@@ -184,7 +225,11 @@ __all__ = [
     "LabelRule",
     "Limits",
     "MCPServer",
+    "Memory",
+    "MemoryEntry",
+    "MemoryFailed",
     "MemoryLog",
+    "Metric",
     "MissingDeps",
     "MissingExtra",
     "MissingFiles",
@@ -193,6 +238,7 @@ __all__ = [
     "MissingType",
     "MisuseError",
     "Model",
+    "ModelAnalyzer",
     "ModelAnswer",
     "ModelFailure",
     "ModelRequest",
@@ -203,23 +249,35 @@ __all__ = [
     "OpenAICompatibleModel",
     "OpenAIModel",
     "OpenRouterModel",
+    "Orchestrator",
+    "OrchestratorResult",
+    "OrchestratorUsage",
     "Origin",
     "Outcome",
     "OutcomeError",
     "OutcomeKind",
+    "OutputError",
+    "OutputRules",
     "Permission",
     "Policy",
     "PriceTier",
     "Prices",
     "Program",
     "ProgramContext",
+    "QueryAnalyzer",
+    "QueryIntent",
+    "Question",
     "Recording",
+    "Registry",
     "Reply",
     "ReplyView",
+    "ResponseFormat",
     "Resumption",
+    "Router",
     "Runtime",
     "RuntimeStats",
     "SQLiteLog",
+    "SQLiteMemory",
     "ScriptError",
     "ScriptedModel",
     "SecretPattern",
@@ -238,6 +296,9 @@ __all__ = [
     "Share",
     "SharedKey",
     "Snapshot",
+    "Specialist",
+    "SpecialistContext",
+    "SpecialistResult",
     "Status",
     "StoreError",
     "StoreFailed",
@@ -249,6 +310,8 @@ __all__ = [
     "StreamCut",
     "StreamEvent",
     "StreamItem",
+    "SystemContext",
+    "Telemetry",
     "TellRefused",
     "TextDelta",
     "TextReset",
@@ -256,18 +319,23 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolInterrupted",
+    "ToolOutput",
     "ToolProgress",
+    "ToolUse",
     "UnknownModel",
     "UnknownName",
     "Usage",
     "Verification",
+    "WholeHistory",
     "WrongHead",
     "WrongKey",
     "call",
     "calls",
     "fail",
+    "metrics",
     "open_log",
     "program",
     "say",
     "tool",
+    "unified",
 ]

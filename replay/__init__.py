@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from callboard.replay.search import Match as Match
     from callboard.replay.search import Query as Query
     from callboard.replay.steps import Step as Step
+    from callboard.replay.tool_figures import ToolCollector as ToolCollector
+    from callboard.replay.tool_figures import ToolUsage as ToolUsage
+    from callboard.replay.tool_figures import tool_usage as tool_usage
     from callboard.replay.verification import Verification as Verification
     from callboard.replay.why import Why as Why
     from callboard.runtime.log.tree import Tree as Tree
@@ -45,10 +48,13 @@ _HOMES = {
     "RequestDifference": "replay.changed.result",
     "SessionDiff": "replay.diff",
     "Step": "replay.steps",
+    "ToolCollector": "replay.tool_figures",
+    "ToolUsage": "replay.tool_figures",
     "Tree": "runtime.log.tree",
     "Verification": "replay.verification",
     "Why": "replay.why",
     "sessions": "replay.recording",
+    "tool_usage": "replay.tool_figures",
 }
 
 __all__ = [
@@ -65,10 +71,13 @@ __all__ = [
     "RequestDifference",
     "SessionDiff",
     "Step",
+    "ToolCollector",
+    "ToolUsage",
     "Tree",
     "Verification",
     "Why",
     "sessions",
+    "tool_usage",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The cost of a fork: answers that it reused cost nothing, although agents count them as used."""
+"""The cost of a fork. Reused answers cost nothing, although agents count them as used."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

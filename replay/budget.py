@@ -72,7 +72,7 @@ def _account(tree: Tree, address: str, record: Record | None) -> Account:
 
 
 def _refusal(event: Event) -> Refusal | None:
-    """Return the refusal that an event tells of; None if it tells of none."""
+    """Return the refusal in an event; None for any other event."""
     match event.body:
         case Stop(reason="budget"):
             return Refusal(event.seq, event.recipient, "")

@@ -2,8 +2,9 @@
 
 Events are paired by (agent, kind, turn, attempt, call), and by their order where those are equal: never by
 seq, since seqs depend on the order of answers. Sub-agents are paired by profile and prompt, then by place,
-since a further delegation shifts the ordinals of all later ones. Seqs, ids, times, digests and figures of
-usage are no differences: the totals show the figures.
+since a further delegation shifts the ordinals of all later ones. The calls and the children of a program are
+paired by the ids of its asks. Seqs, ids, times, digests and figures of usage are no differences: the totals
+show the figures. JSON of users, models and tools is compared whole, with all of its fields.
 """
 
 import difflib
@@ -17,19 +18,21 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.session.call_places import CallPlaces
+from callboard.replay.diff_values import compared
 from callboard.replay.divergence import first_difference
 from callboard.replay.row_kinds import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 
-Key: TypeAlias = tuple[str, str, int, int, int, int]
-"""Agent, kind, turn, attempt, call, and the number of earlier events with the same of all these."""
+Key: TypeAlias = tuple[str, str, int, int, int | str, int]
+"""Agent, kind, turn, attempt, call, and the number of earlier events with the same of all these.
 
-_FIGURES: Final = frozenset({"usage", "settled", "need", "closing", "room", "unsettled", "messages"})
-_NUMBERS: Final = frozenset(
-    {"request", "new", "by", "check", "timer", "until", "event", "permission", "reused"}
-)
-_IDS: Final = frozenset({"id", "tool_use_id", "request_id", "digest", "started_at", "ended_at"})
-_LEFT_OUT: Final = _FIGURES | _NUMBERS | _IDS
+For a call of a program: its id in place of the call, and 0 for the turn.
+"""
+
+_Child: TypeAlias = tuple[str, str, str, str]
+"""The profile, the prompt, the address, and the id of the program's ask that began it, or an empty text."""
+
 _SILENT: Final = frozenset(
     {
         "CallModel",
@@ -102,9 +105,10 @@ class _Side:
     """One session, read once."""
 
     events: dict[Key, tuple[int, dict[str, Any]]] = field(default_factory=dict)
-    children: dict[str, list[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(list))
+    children: dict[str, list[_Child]] = field(default_factory=lambda: defaultdict(list))
     profiles: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    places: CallPlaces = field(default_factory=CallPlaces)
     outcome: str = "running"
     usage: Usage = ZERO
 
@@ -122,19 +126,35 @@ def diff(first: Iterable[Stored], second: Iterable[Stored]) -> SessionDiff:
 
 def _read(rows: Iterable[Stored]) -> _Side:
     side = _Side()
-    seen: dict[tuple[str, str, int, int, int], int] = defaultdict(int)
+    seen: dict[tuple[str, str, int, int, int | str], int] = defaultdict(int)
     for row in rows:
         stored = canonical(row.body)
         kind, body = kind_of(stored), _decode(stored)
         agent = _agent(row)
         side.counts[kind] += 1
-        place = (agent, kind, body.get("turn", 0), body.get("attempt", 1), body.get("call", 0))
+        turn, call = _place_of(side, agent, kind, body)
+        place = (agent, kind, turn, body.get("attempt", 1), call)
         if kind not in _SILENT:
             side.events[(*place, seen[place])] = row.seq, body
             seen[place] += 1
         if take := _TAKES.get(kind):
             take(side, agent, body)
     return side
+
+
+def _place_of(side: _Side, agent: str, kind: str, body: dict[str, Any]) -> tuple[int, int | str]:
+    """Return the turn and the call of an event, and take them out of the body if a program made the call."""
+    turn, call = body.get("turn", 0), body.get("call", 0)
+    places = side.places
+    if kind == "Delegate":
+        places.delegate(agent, turn, call, len(body["profiles"]))
+    elif kind == "DelegationEnded" and not body.get("address"):
+        places.refuse(agent, turn, call)
+    place = places.place(agent, turn, call)
+    if "call" not in body or len(place) == 3:
+        return turn, call
+    del body["turn"], body["call"]  # where more or less comes before it, the same ask stands in another turn
+    return 0, place[1]
 
 
 def _agent(row: Stored) -> str:
@@ -167,7 +187,16 @@ def _value_lines(value: object) -> list[str]:
 def _begin(side: _Side, agent: str, body: dict[str, Any]) -> None:
     profile = body.pop("profile")  # the difference of the profiles shows it
     prompt = msgspec.json.encode(body["prompt"]).decode()
-    side.children[parent_of(agent)].append((profile["name"], prompt, agent))
+    side.places.begin(agent, is_program=body["model"].get("kind") == "program")
+    of_program, _, last = side.places.name(agent).rpartition("/")
+    ask = last if of_program else ""
+    side.children[parent_of(agent)].append((profile["name"], prompt, agent, ask))
+
+
+def _replied(side: _Side, agent: str, body: dict[str, Any]) -> None:
+    if side.places.is_program(agent) and isinstance(body.get("content"), list):
+        uses = [block["id"] for block in body["content"] if block.get("type") == "tool_use"]
+        side.places.reply(agent, body["turn"], uses)
 
 
 def _ended(side: _Side, agent: str, body: dict[str, Any]) -> None:
@@ -175,7 +204,7 @@ def _ended(side: _Side, agent: str, body: dict[str, Any]) -> None:
     side.usage = plus(side.usage, msgspec.convert(body.get("usage", {}), Usage))
 
 
-_TAKES: Final = {"SessionOpened": _opened, "Begin": _begin, "AskEnded": _ended}
+_TAKES: Final = {"SessionOpened": _opened, "Begin": _begin, "ModelReplied": _replied, "AskEnded": _ended}
 
 
 def _totals(side: _Side) -> Totals:
@@ -188,7 +217,7 @@ def _paired_agents(one: _Side, other: _Side, first: str, second: str) -> Iterato
     """Yield (address in the second session, address in the first) for an agent's sub-agents, all depths."""
     left = list(one.children[first])
     waiting = list(other.children[second])
-    for is_alike in (_is_same_task, _is_same_profile):
+    for is_alike in (_is_same_ask, _is_same_task, _is_same_profile):
         for theirs in list(waiting):
             mine = next((child for child in left if is_alike(child, theirs)), None)
             if mine is not None:
@@ -198,11 +227,15 @@ def _paired_agents(one: _Side, other: _Side, first: str, second: str) -> Iterato
                 yield from _paired_agents(one, other, mine[2], theirs[2])
 
 
-def _is_same_task(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+def _is_same_ask(one: _Child, other: _Child) -> bool:
+    return bool(one[3]) and one[3] == other[3]
+
+
+def _is_same_task(one: _Child, other: _Child) -> bool:
     return one[:2] == other[:2]
 
 
-def _is_same_profile(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+def _is_same_profile(one: _Child, other: _Child) -> bool:
     return one[0] == other[0]
 
 
@@ -221,19 +254,7 @@ def _differences(
         other_seq, other = theirs.get(key, (0, None))
         if other is None:
             yield Difference(key[1], key[0], (seq, 0))
-        elif (mine := _compared(body, {})) != (their := _compared(other, names)):
+        elif (mine := compared(body, {})) != (their := compared(other, names)):
             yield Difference(key[1], key[0], (seq, other_seq), *first_difference(mine, their))
     for key in [one for one in theirs if one not in side.events]:
         yield Difference(key[1], key[0], (0, theirs[key][0]))
-
-
-def _compared(value: Any, names: Mapping[str, str]) -> Any:
-    """Return the parts of a message that a difference may be in, its agents renamed."""
-    if isinstance(value, list):
-        return [_compared(inner, names) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    parts = {name: _compared(value[name], names) for name in value if name not in _LEFT_OUT}
-    if address := parts.get("address"):
-        parts["address"] = names.get(address, address)
-    return parts

@@ -1,4 +1,4 @@
-"""The model call that an event belongs to: every event of a turn leads to the request of that turn."""
+"""The model call of an event: every event of a turn leads to the request of that turn."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -23,7 +23,7 @@ class Log(Protocol):
 
 
 def grant_of(log: Log, event: Event) -> Event | None:
-    """Return the model call of an event's turn; None for an event that belongs to none.
+    """Return the model call of an event's turn; None for an event outside of turns.
 
     Events before the reply lead to the call that follows, later ones of the turn to the call that counted.
     """

@@ -68,7 +68,7 @@ class Fold:
             self._decide(event, output.failure if event.seq == output.cause else "")
 
     def finish(self, failure: Callable[[Event], str]) -> ActorState | None:
-        """Make the waiting decisions and return the state, or None. failure: finds the recorded one."""
+        """Make the waiting decisions and return the state or None. failure: finds a recorded failure."""
         if self.actor == SUPERVISOR:
             self._decide_supervisor()
         for event in self._waiting:
@@ -125,7 +125,7 @@ class States:
         self._latest: dict[str, tuple[int, Fold]] = {}
 
     def state(self, at: int, actor: str) -> ActorState | None:
-        """Return the actor's state after the events up to `at`, or None. Raises Diverged."""
+        """Return the actor's state after event `at`; None for an actor without one. Raises Diverged."""
         kept = self._kept.setdefault(actor, [(0, Fold(actor))])
         seq, fold = kept[bisect_right(kept, at, key=lambda snapshot: snapshot[0]) - 1]
         latest = self._latest.get(actor, kept[0])

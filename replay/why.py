@@ -22,7 +22,9 @@ from callboard.actors.protocol.port_messages import (
     ContextMade,
     ModelReplied,
     SchemaChecked,
+    ToolReturned,
 )
+from callboard.actors.session.cached_results import origin_of
 from callboard.replay.search import Query
 
 _WITHOUT_CONTENT: Final = (CallModel, CheckSchema, SchemaChecked)
@@ -96,6 +98,9 @@ def _parts(events: Events, event: Event) -> Iterator[int]:
     elif event.cause:
         yield _before(event)
         yield from _reply(events, event)
+        # A fork repeats the answers of its origin, whose numbers are those of another log.
+        if isinstance(event.body, ToolReturned) and event.body.cached_from and not event.body.reused:
+            yield origin_of(event.body)
 
 
 def first_attempt(events: Events, event: Event) -> TurnRequested:

@@ -19,8 +19,11 @@ BODY = {
     "serviceTier",
 }  # fmt: skip
 INFERENCE = {"maxTokens", "temperature", "topP", "stopSequences"}
-USERS = {"text", "image", "document", "toolResult"}
+USERS = {"text", "image", "document", "toolResult", "cachePoint"}
 MODELS = {"text", "toolUse", "reasoningContent"}
+MARK = {"cachePoint": {"type": "default"}}
+DOCUMENT_NAME = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}")
+DOCUMENTS = {"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}
 FORMATS = {"png", "jpeg", "gif", "webp"}
 NOT_AT_TOP = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref"}
 
@@ -57,15 +60,19 @@ def _objects(value: object, where: str) -> Sequence[JsonObject]:
 def _check(body: JsonObject) -> None:
     _only(body, BODY, "body")
     _only(cast(JsonObject, body.get("inferenceConfig", {})), INFERENCE, "inferenceConfig")
-    for block in cast(Sequence[JsonObject], body.get("system", [])):
-        _need(block.keys() == {"text"} and bool(block["text"]), "system: a text that is not blank")
+    system = cast(Sequence[JsonObject], body.get("system", []))
+    for block in system:
+        is_text = block.keys() == {"text"} and bool(block["text"])
+        _need(is_text or block == MARK, "system: a text that is not blank")
+    _check_marks(body, system)
     _check_tools(cast(JsonObject, body.get("toolConfig", {"tools": []})))
     _check_messages(_objects(body.get("messages"), "messages"), "toolConfig" in body)
 
 
 def _check_tools(config: JsonObject) -> None:
     _only(config, {"tools", "toolChoice"}, "toolConfig")
-    tools = [cast(JsonObject, tool["toolSpec"]) for tool in cast(Sequence[Any], config["tools"])]
+    listed = [tool for tool in cast(Sequence[Any], config["tools"]) if tool != MARK]
+    tools = [cast(JsonObject, tool["toolSpec"]) for tool in listed]
     for tool in tools:
         _only(tool, {"name", "description", "inputSchema"}, "toolSpec")
         _need(bool(NAME.fullmatch(str(tool["name"]))), "toolSpec.name")
@@ -82,6 +89,7 @@ def _check_tools(config: JsonObject) -> None:
 
 def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
     calls: list[str] = []
+    names: list[str] = []
     for at, message in enumerate(messages):
         where = f"messages.{at}"
         _only(message, {"role", "content"}, where)
@@ -90,14 +98,44 @@ def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
         if at:
             _need(message["role"] != messages[at - 1]["role"], f"{where}: roles must alternate")
         blocks = _objects(message.get("content"), f"{where}.content")
+        names += _documents(blocks, where)
         for block in blocks:
             _need(len(block) == 1, f"{where}: one member in a block, not {sorted(block)}")
             _need(block.keys() <= (USERS if is_users else MODELS), f"{where}: {sorted(block)} by this role")
             _CHECKS[next(iter(block))](next(iter(block.values())), where)
         calls = _paired(blocks, calls, where)
         _need(has_tools or not calls, "The toolConfig field must be defined when using toolUse")
+    _need(len(names) == len(set(names)), f"Messages content contains duplicate document file names: {names}")
     _need(not calls, f"Expected toolResult blocks for the following ids: {calls}")
     _need(messages[0]["role"] == messages[-1]["role"] == "user", "begins and ends with a user message")
+
+
+def _check_marks(body: JsonObject, system: Sequence[JsonObject]) -> None:
+    """Check the cache marks: at most four, none at a beginning, none right behind a document."""
+    tools = cast(Sequence[JsonObject], cast(JsonObject, body.get("toolConfig", {})).get("tools", []))
+    messages = cast(Sequence[JsonObject], body["messages"])
+    lists = [system, tools, *(cast(Sequence[JsonObject], one["content"]) for one in messages)]
+    marks = [(one, at) for one in lists for at, block in enumerate(one) if "cachePoint" in block]
+    _need(len(marks) <= 4, f"{len(marks)} cachePoint blocks, at most 4 are allowed")
+    for one, at in marks:
+        _need(one[at] == MARK and at > 0, "cachePoint: a type, behind something to keep")
+        _need(not one[at - 1].keys() & {"document", "cachePoint"}, "cachePoint: right behind a document")
+
+
+def _documents(blocks: Sequence[JsonObject], where: str) -> list[str]:
+    """Return the names of the documents of a message."""
+    found = [cast(JsonObject, one["document"]) for one in blocks if "document" in one]
+    _need(len(found) <= 5, f"{where}: {len(found)} documents, at most 5 are allowed")
+    _need(not found or any("text" in one for one in blocks), f"{where}: a text must be beside a document")
+    return [str(one["name"]) for one in found]
+
+
+def _document(value: Any, where: str) -> None:
+    _only(value, {"name", "format", "source"}, f"{where}.document")
+    _need(bool(DOCUMENT_NAME.fullmatch(value["name"])), f"{where}: document.name {value['name']!r}")
+    _need(value["format"] in DOCUMENTS and value["source"].keys() == {"bytes"}, f"{where}: document")
+    data = base64.b64decode(value["source"]["bytes"], validate=True)
+    _need(0 < len(data) <= 4_500_000, f"{where}: document of {len(data)} bytes")
 
 
 def _paired(blocks: Sequence[JsonObject], calls: list[str], where: str) -> list[str]:
@@ -143,7 +181,8 @@ def _reasoning(value: Any, where: str) -> None:
 _CHECKS = {
     "text": _text,
     "image": _image,
-    "document": lambda value, where: None,
+    "document": _document,
+    "cachePoint": lambda value, where: None,
     "toolUse": _tool_use,
     "toolResult": _tool_result,
     "reasoningContent": _reasoning,

@@ -8,17 +8,32 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-LONGEST = "tests/testing/test_guide.py"
-"""A test of 12 s. By its name it would be the last, with nothing left to do for the other process."""
+from tests.effort import effort
+
+LONGEST = ("tests/testing/test_guide.py", "tests/test_wheel.py")
+"""Tests of many seconds. By name they would be the last, with nothing left to do for the other process."""
 
 RAM = Path("/dev/shm")
 RAM_FREE_MIN = 2 << 30
 """The suite writes up to 300 MB at a time, most of which pytest removes after each test."""
 
-# No test is timed, so that a busy machine fails none. Where CI is set, Hypothesis has such a profile itself.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-if "CI" not in os.environ:
-    settings.load_profile("busy")
+# No test is timed, so that a busy machine fails none. Where CI is set, these profiles build on the one that
+# Hypothesis has for it, which makes the same examples each time. `hunt` is for tests that look for mutants.
+settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=effort(40, 400)
+)
+settings.register_profile("hunt", settings.get_profile("suite"), max_examples=100)
+settings.load_profile("suite")
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a runtime that closes wait no second for answers under way: for tests in which none comes."""
+    from callboard.runtime.runtime import Runtime  # here, for tests of imports want none before them
+
+    defaults = Runtime.aclose.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "grace_s", 0.02)
 
 
 def pytest_configure() -> None:
@@ -41,6 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # 7,000 tests and their modules stay to the end: looking through them again and again took 6 % of the CPU.
+    # 11,000 tests and their modules stay to the end: looking through them again took 6 % of the CPU.
     gc.collect()
     gc.freeze()

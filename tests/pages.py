@@ -24,6 +24,9 @@ from tests.cli.agents import Terminal
 
 ROOT = Path(__file__).parent.parent
 PYTEST = ("-m", "pytest", "-pno:callboard", "-pcallboard.pytest_plugin", "-pno:cacheprovider")
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Without the plugins of the suite, which take longer to load than the tests of a page take."""
+
 IN_A_TERMINAL = {"explore", "check"}
 """Commands whose output is drawn for the width of a terminal."""
 
@@ -131,7 +134,7 @@ class Reader:
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}"},
+            env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}"},
             capture_output=True,
             text=True,
             timeout=120,

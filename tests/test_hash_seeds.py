@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.determinism import lines
+from tests.effort import effort
 
 ROOT = Path(__file__).parent.parent
-SESSIONS = 15
+SESSIONS = effort(6, 60)
 PLANTED = """
 from callboard.actors.protocol import prompts
 real = prompts.task_tool

@@ -19,11 +19,18 @@ REASON = re.compile(r"  # [\w`].{4,}")
 
 def bare_marks(text: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the comment of each mark of a source that gives no reason."""
+    if not any(_seems_bare(line) for line in text.splitlines()):
+        return  # without reading the source as Python, which takes most of the time
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and MARK.match(token.string):
             left = MARK.sub("", token.string)
             if not REASON.search(left):
                 yield token.start[0], token.string
+
+
+def _seems_bare(line: str) -> bool:
+    """Return True for a line with a mark and no reason behind it, be it in a comment or in a text."""
+    return any(not REASON.search(MARK.sub("", line[one.start() :])) for one in MARK.finditer(line))
 
 
 def test_every_mark_has_its_reason_beside_it() -> None:

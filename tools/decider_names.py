@@ -50,6 +50,21 @@ CHANGERS: Final = _words("""
 
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     (
+        "session/cached_results.py",
+        "CachedResults.on_answer",
+        "clock",
+    ): "not a decider: it tells the tools port how old a result is",
+    (
+        "session/cached_results.py",
+        "CachedResults.find",
+        "clock",
+    ): "not a decider: it tells the tools port how old a result is",
+    (
+        "protocol/telemetry.py",
+        "Metric.__post_init__",
+        "float",
+    ): "a figure of a tool, which no decision reads",
+    (
         "session/port_gate.py",
         "PortGate._arm",
         "clock",

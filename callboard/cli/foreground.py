@@ -18,6 +18,7 @@ from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
+from callboard.cli.file_options import files_options
 from callboard.cli.live import diverted, watching
 from callboard.cli.loading import files_near
 from callboard.cli.options import log_flag, log_option
@@ -26,6 +27,7 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
+from callboard.runtime.files.files import Files
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
@@ -46,25 +48,32 @@ class Setting(NamedTuple):
     approver: Approver
     secrets: tuple[str, ...]
     log: str
+    files: Files | None = None
 
     def runtime(self, model: ModelChoice | None) -> Runtime:
         """Make the runtime. model: for agents without one."""
         refs = [SecretRef(name) for name in self.secrets]
-        return Runtime(keyed_log(self.log), model=model, approve=self.approver, secrets=refs)
+        log = keyed_log(self.log)
+        return Runtime(log, model=model, approve=self.approver, secrets=refs, files=self.files)
 
 
 def setting_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--limit`, `--approve`, `--secret` and `--log`, which the function gets as one `setting`."""
+    """Add `--limit`, `--approve`, `--secret`, `--files` and `--log`, which make one `setting`."""
 
     @functools.wraps(function)
     def call(
-        limits: tuple[str, ...], approve: Mode, secrets: tuple[str, ...], log: str, **others: Any
+        limits: tuple[str, ...],
+        approve: Mode,
+        secrets: tuple[str, ...],
+        log: str,
+        files: Files | None,
+        **others: Any,
     ) -> int:
-        return function(setting=Setting(limits, Approver(approve), secrets, log), **others)
+        return function(setting=Setting(limits, Approver(approve), secrets, log, files), **others)
 
     for add in (log_option, _secret_option, _approve_option, _limit_option):
         call = add(call)
-    return call
+    return files_options(call)
 
 
 _limit_option = click.option(

@@ -193,7 +193,7 @@ async def _feed(session: Session, view: LiveTree) -> None:
 
 
 async def _progress(session: Session, view: LiveTree) -> None:
-    async for item in session.progress():
+    async for item in session.progress(of="*"):
         view.progress(item.address, item.text)
 
 

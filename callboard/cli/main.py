@@ -34,6 +34,7 @@ _SECTIONS: Final = {
         "why": ("why_command:why", "Show why an event happened, and where a value came from."),
         "diff": ("diff_command:diff", "Compare two sessions: agents, behaviour, cost."),
         "budget": ("budget_command:budget", "Show what each agent has spent, and the first refusal."),
+        "report": ("report_command:report", "Show the calls, errors, tokens and times of tools."),
         "events": ("events_command:events", "List a session's events, or follow them live."),
         "replay": ("replay_command:replay", "Step through a session, event by event."),
         "state": ("state_command:state", "Show the state of an actor after an event."),
@@ -55,6 +56,10 @@ _SECTIONS: Final = {
         "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
         "delete": ("removal_command:delete", "Delete a session permanently."),
         "prune": ("removal_command:prune", "Delete the sessions that had no event for so long."),
+        "memory": (
+            "memory_command:memory",
+            "List the memories of a file, or the entries of one, or forget an entry.",
+        ),
         "vacuum": ("removal_command:vacuum", "Give the space of deleted sessions back to the file system."),
     },
 }

@@ -158,7 +158,10 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.Woken: lambda it: f"at {local_time(it.until)}",
     p.ModelReplied: _reply,
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
-    p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
+    p.ToolReturned: lambda it: (
+        f"{it.status}{', after the origin' * it.after_origin}"
+        f"{f', as {it.cached_from}' * bool(it.cached_from)}: {_json(it.output)}"
+    ),
     p.ApprovalGiven: _approval,
     c.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
     c.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",

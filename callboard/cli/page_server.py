@@ -15,7 +15,8 @@ from urllib.parse import parse_qs
 
 import uvicorn
 
-from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.errors import CallboardError, CorruptLog
+from callboard.cli.output import talk
 from callboard.replay.page.live import LivePage
 
 HOST: Final = "127.0.0.1"
@@ -34,6 +35,7 @@ _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 _NO_METHOD: Final = 405
 _GONE: Final = 410
+_BROKEN: Final = 409
 
 Send = Callable[[Any], Awaitable[None]]
 
@@ -44,6 +46,7 @@ class PageServer:
     def __init__(self, page: LivePage, port: int, token: str) -> None:
         self._page = page
         self._path = f"/{token}/".encode()
+        self._is_told = False
         self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
@@ -55,8 +58,17 @@ class PageServer:
             return
         try:
             await self._give(send, name, scope["query_string"])
+        except CorruptLog as error:
+            self._tell(error)
+            await _answer(send, _BROKEN, str(error).encode(), b"text/plain; charset=utf-8")
         except (CallboardError, ValueError):
             await _answer(send, _GONE)
+
+    def _tell(self, error: CorruptLog) -> None:
+        """Say once, where the server was started, that the log is damaged."""
+        if not self._is_told:
+            self._is_told = True
+            talk(f"the page shows no further events: {error}")
 
     def _refusal(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> int:
         """Return the status with which a request is refused; 0 for none."""

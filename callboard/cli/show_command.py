@@ -213,7 +213,7 @@ def _labels(found: _Overview) -> dict[str, str]:
 
 
 def _lineage_facts(recording: Recording) -> dict[str, str]:
-    """Return the lines for the sessions that this one is a fork of, what it cost, and for its forks."""
+    """Return the lines for the origins of a session, for its cost, and for its forks."""
     found = recording.lineage()
     lines = {}
     if found.origins:

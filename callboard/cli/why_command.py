@@ -22,6 +22,7 @@ from callboard.cli.options import (
 )
 from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import open_recording, place_of, say_checked
+from callboard.replay.label_source import label_source
 from callboard.replay.why import Why
 
 _SHOWN_ENDS = 6  # lines at each end of a long list
@@ -32,16 +33,20 @@ _SHOWN_ENDS = 6  # lines at each end of a long list
 @click.option(
     "--value", default="", metavar="V", help="A text or number in the event: show where it was first."
 )
+@click.option("--label", default="", metavar="L", help="A label of the event's agent: show its source.")
 @full_option
 @check_option
 @log_option
 @json_option
-def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, as_json: bool) -> None:
+def why(
+    words: tuple[str, ...], value: str, label: str, full: bool, check: bool, log: str, as_json: bool
+) -> None:
     """Show why an event happened.
 
     First the way: one path from a client's input to the event. Then its parts: the events whose content it
     was made of; for a request or a reply of a model, those that were new in the request. With --value, the
-    events that hold the value, from this one back to the one where it was first.
+    events that hold the value, from this one back to the one where it was first. With --label, the events
+    through which the label came to the event's agent, from the newest to its source.
 
     Only the events that are needed are read, so digests are checked with --check only.
 
@@ -49,14 +54,17 @@ def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, a
     Examples:
       callboard why 120
       callboard why 2026#120 --value 41900
+      callboard why 120 --label untrusted
     """
     session, seq = place_of(words)
     recording, _ = open_recording(log, session)
     if check:
         recording.check()
     found = recording.why(seq, value)
+    labelled = label_source(recording.events, seq, label) if label else ()
     if as_json:
-        emit_json({"session": recording.session_id, "seq": seq, "checked": check, **why_json(found)})
+        more = {"label": _json(labelled)} if label else {}
+        emit_json({"session": recording.session_id, "seq": seq, "checked": check, **why_json(found), **more})
         return
     fold = Folding(is_full=full)
     _emit("the way to it", found.way, fold)
@@ -64,6 +72,8 @@ def why(words: tuple[str, ...], value: str, full: bool, check: bool, log: str, a
     if value:
         _emit(f"the source of {value!r}", found.source, fold)
         emit_lines([Text(f"\n{_first_words(found)}", style="bold")])
+    if label:
+        _emit(f"the source of the label {label!r}", labelled, fold)
     if isinstance(found.event.body, ModelReplied):
         talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
     fold.say()

@@ -76,7 +76,7 @@ class Recordings:
 def load_recording(path: str | Path, key: bytes | None = None) -> Recording:
     """Load the session of a `jsonl` export into memory, every digest checked.
 
-    key: the digest key of the log, if it has one. The digests of what is loaded are its own, without a key.
+    key: the digest key of the log, if it has one. The loaded events have digests of their own, without a key.
     Raises CorruptLog, MisuseError for a file that cannot be read or holds more than one session, WrongKey.
     """
     headers: list[Header] = []

@@ -1,8 +1,9 @@
 """A recorded session as a scenario: recorded answers, in other orders and with faults.
 
-An answer is known by its agent and turn, a tool's by the call too, so that any order finds it. A request that
-was never answered in the recording fails as `not_recorded`: a racer that lost before it had replied loses
-again. An outcome that came from time (a deadline) or from a cancel of the client is not made again.
+An answer is known by its agent and turn, a tool's by the call too, so that any order finds it. A program
+makes its recorded asks, each once the answers before it have come. A request that was never answered in the
+recording fails as `not_recorded`: a racer that lost before it had replied loses again. An outcome that came
+from time (a deadline) or from a cancel of the client is not made again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +30,14 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
+from callboard.replay.exports.recorded_parts import Place
+from callboard.replay.exports.recorded_programs import named
 from callboard.replay.testing.sessions import scenario as pure
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.recorded_steps import Step, next_step
 from callboard.testing.runs import FaultsLike, Scenario, faults_of, monitors_of
 from callboard.testing.simulated_ports import checker
 
@@ -49,8 +53,8 @@ class RecordedScenario(Scenario):
 
     The messages are JSON values. opened: the first one. asks, tells, changes: of the client. closes: whether
     it closes the session at the end. replies: by agent and turn, each attempt in order. results, approvals:
-    by agent and (turn, call), each round in order. contexts: of delegations. faults, monitors, name: as of
-    `Scenario`.
+    by agent and (turn, call), each round in order. contexts: of delegations. programs: by agent, the steps of
+    each run; their results are known by the ids of their asks. faults, monitors, name: as of `Scenario`.
 
     Raises MisuseError for values that are no messages.
     """
@@ -60,10 +64,11 @@ class RecordedScenario(Scenario):
         opened: Value,
         asks: Sequence[Value],
         replies: Mapping[str, Mapping[int, Sequence[Value]]],
-        results: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]] | None = None,
+        results: Mapping[str, Mapping[Place, Sequence[Value]]] | None = None,
         *,
-        approvals: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]] | None = None,
+        approvals: Mapping[str, Mapping[Place, Sequence[Value]]] | None = None,
         contexts: Sequence[Value] = (),
+        programs: Mapping[str, Sequence[Sequence[Step]]] | None = None,
         tells: Sequence[Value] = (),
         changes: Sequence[Value] = (),
         closes: bool = False,
@@ -76,7 +81,7 @@ class RecordedScenario(Scenario):
         self.types = SessionTypes({}, first.host, ())
         self.name = name or first.host
         self.monitors = monitors_of(monitors)
-        answers = _Answers(replies, results or {}, approvals or {}, contexts)
+        answers = _Answers(replies, results or {}, approvals or {}, contexts, programs or {})
         self.pure = pure.Scenario(
             _profiles(first),
             answers.reply,
@@ -102,10 +107,12 @@ class _Answers:
     def __init__(
         self,
         replies: Mapping[str, Mapping[int, Sequence[Value]]],
-        results: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]],
-        approvals: Mapping[str, Mapping[tuple[int, int], Sequence[Value]]],
+        results: Mapping[str, Mapping[Place, Sequence[Value]]],
+        approvals: Mapping[str, Mapping[Place, Sequence[Value]]],
         contexts: Sequence[Value],
+        programs: Mapping[str, Sequence[Sequence[Step]]],
     ) -> None:
+        self._programs = programs
         self._replies = _messages(replies, ModelReplied)
         self._results = _messages(results, ToolReturned)
         self._approvals = _messages(approvals, ApprovalGiven)
@@ -113,6 +120,8 @@ class _Answers:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Return the recorded reply to a turn: of that attempt, else the one that answered."""
+        if request.address in self._programs:
+            return next_step(self._programs[request.address], request.conversation)
         said = self._recorded_reply(request)
         if said is None:
             why = f"no reply to turn {request.turn} of {request.address} was recorded"
@@ -128,23 +137,25 @@ class _Answers:
 
     def result(self, address: str, call: CallTool) -> ToolReturned:
         """Return the recorded result of a call, in the round that it is in."""
-        rounds = self._results.get((address, (call.turn, call.call)), ())
-        place = call.given.round if call.given is not None else 0
-        if place >= len(rounds):
+        place: Place = call.id if address in self._programs else (call.turn, call.call)
+        rounds = self._results.get((address, place), ())
+        number = call.given.round if call.given is not None else 0
+        if number >= len(rounds):
             return ToolReturned(
                 call.turn, call.call, "error", text_json("no result of this call was recorded")
             )
-        return replace(rounds[place], reused=0)
+        return replace(rounds[number], turn=call.turn, call=call.call, reused=0)
 
     def approval(self, address: str, request: RequestApproval) -> ApprovalGiven:
         """Return the recorded answer to a question; a call that was not asked about is approved."""
-        given = self._approvals.get((address, (request.turn, request.call)), ())
+        place: Place = named(request) if address in self._programs else (request.turn, request.call)
+        given = self._approvals.get((address, place), ())
         same = [one for one in given if (one.is_repeat, one.round) == (request.is_repeat, request.round)]
         if not same:
             return ApprovalGiven(
                 request.turn, request.call, "approved", is_repeat=request.is_repeat, round=request.round
             )
-        return replace(same[0], digest="", permission=0)
+        return replace(same[0], turn=request.turn, call=request.call, permission=0)
 
     def context(self, view: ContextRequest) -> str | list[dict[str, object]] | None:
         """Return the recorded context of a delegation. Raises LookupError without one."""

@@ -31,17 +31,22 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check, Scenario
+from callboard.replay.testing.sessions.scenario import Context as PureContext
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
+from callboard.runtime.contexts import content_json
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
+from callboard.runtime.outputs.outcomes import unified_outcome
+from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
@@ -88,6 +93,7 @@ def scenario_of(
         tool=tool_of(agents, tools or {}),
         check=checker(types),
         approve=approve_of(approve),
+        context=context_of(agents),
         model=model.spec,
     )
 
@@ -176,6 +182,25 @@ def _wants_a_loop(error: BaseException | None) -> bool:
     return False
 
 
+# --- contexts -----------------------------------------------------------------------
+
+
+def context_of(agents: Mapping[str, Agent]) -> PureContext:
+    """Return a function that makes the contexts of these agents, by their own functions."""
+
+    def made(view: ContextRequest) -> str | list[dict[str, object]] | None:
+        agent = agents[view.profile]
+        assert agent.context is not None  # its profile names a function
+        given = _at_once(agent.context(view), "a context function", _ANSWER)
+        try:
+            content = content_json(given, agent.context_in)
+        except InvalidPrompt as error:  # as at the live port: it ends the delegation, not the simulation
+            raise ValueError(str(error)) from None
+        return msgspec.json.decode(content, type=str | list[dict[str, object]] | None)
+
+    return made
+
+
 # --- tools --------------------------------------------------------------------------
 
 
@@ -217,7 +242,10 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
         return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
     try:
         value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=dict[str, Any]))
-        return returned(_at_once(value, f"tool {tool.name}", _fake_for(tool.name)), most)
+        found = _at_once(value, f"tool {tool.name}", _fake_for(tool.name))
+        if isinstance(found, ToolOutput):
+            return replace(unified_outcome(found, context, most, tool.output), telemetry=None)
+        return returned(found, most)
     except MisuseError:
         raise
     except InputNeeded as needed:

@@ -1,1 +1,1 @@
-"""Tools that are ready for agents: `callboard.tools.files` and `callboard.tools.shell`."""
+"""Tools that are ready for agents, in the modules `files`, `memory` and `shell`."""

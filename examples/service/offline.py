@@ -26,7 +26,7 @@ class Offline:
         texts: list[str] = []
         answer = self._script.call(request, texts.append)
         for word in "".join(texts).split():
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.02)
             on_text(f"{word} ")
         return answer if isinstance(answer, ModelAnswer) else await answer
 

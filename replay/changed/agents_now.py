@@ -16,7 +16,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
 
 Accepts: TypeAlias = Callable[[str, str, Json], str]
-"""Returns why a tool of today refuses arguments, given its profile, its name and them; '' if it does not."""
+"""Returns why a tool of today refuses arguments, given profile, tool and arguments; '' if it takes them."""
 
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Checks a schema, or a value against one."""

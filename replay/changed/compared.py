@@ -51,7 +51,7 @@ class Unequal(NamedTuple):
 
 
 def difference(recorded: Sequence[Event], posts: Sequence[Post]) -> Unequal | None:
-    """Return the first difference of a decision; None for the same."""
+    """Return the first difference of a decision; None if there is no difference."""
     before, now = visible(recorded), visible(posts)
     for event, post in zip(before, now, strict=False):
         if event.kind != _kind(post) or event.recipient != post.recipient:

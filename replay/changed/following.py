@@ -12,7 +12,7 @@ comes where it stands. An answer fits, and is fed on, where
 
 Rules
   - Of each actor the first decision that differs is noted. From there on its recorded messages stand for it,
-    so that the others get what they got, and no difference of one is counted again at another.
+    so that the others get their recorded messages, and each difference counts once.
   - A timer that fires at another time is a difference only if the supervisor decides something by it.
   - The figures of recorded replies stay as they were; needs are those of today's requests.
   - Memory holds the session once.
@@ -114,7 +114,7 @@ class Following:
         self._note_agents(event)
 
     def _note_agents(self, event: Event) -> None:
-        """Keep who an agent is, and the tools of all agents."""
+        """Keep the profile of an agent, and the tools of all agents."""
         body = event.body
         if isinstance(body, Begin):
             self.agents.add(event.recipient)
@@ -142,7 +142,7 @@ class Following:
         self._keep(event, self._post(event, asked.seq, self._fitted(event, asked)))
 
     def _fitted(self, event: Event, asked: Event) -> AnyMessage:
-        """Return a recorded answer as one to the request of today."""
+        """Return a recorded answer with the numbers of the request of today."""
         body = event.body
         if isinstance(body, SchemaChecked) and isinstance(asked.body, CheckSchema):
             before = self._recorded[event.cause].body
@@ -188,7 +188,7 @@ class Following:
             self._keep(event, self._post(event, asked.seq, TimerFired(asked.body.timer)))
 
     def _fire_due(self, at: int) -> None:
-        """Fire the timers that are set otherwise today and are due before a time."""
+        """Fire the timers that have another time today than recorded and are due before `at`."""
         while SUPERVISOR not in self.decisions and (setting := self._timers.take_due(at)) is not None:
             assert isinstance(setting.body, SetTimer)
             when = Event(0, due_at(setting), CLOCK, SUPERVISOR, setting.seq, setting.body)
@@ -199,7 +199,7 @@ class Following:
     # --- decisions ------------------------------------------------------------------
 
     def _decided(self, actor: str, group: Sequence[Event]) -> None:
-        """Make the decision that a group of recorded outputs belongs to."""
+        """Make the decision that posted a group of outputs in the recording."""
         if actor in self.decisions:
             self._stand_for(group)
             return
@@ -210,7 +210,7 @@ class Following:
             self._decide_upto(actor, event, group)
 
     def _not_fired(self, actor: str, group: Sequence[Event]) -> None:
-        """Note a recorded decision on an event that does not come today: a timer is set for another time."""
+        """Note a recorded decision on a timer that does not fire today, since it is set for another time."""
         if seen := visible(group):
             first = difference(seen[:1], ())
             assert first is not None
@@ -220,7 +220,7 @@ class Following:
         self._stand_for(group)
 
     def _decide_upto(self, actor: str, event: Event, group: Sequence[Event]) -> None:
-        """Make the decisions of an actor up to one of its events, to which these outputs were recorded."""
+        """Make the decisions of an actor up to one of its events. group: the outputs recorded for it."""
         inbox = self._inboxes.get(actor, deque())
         while inbox and inbox[0].seq < event.seq and actor not in self.decisions:
             self._decide(actor, inbox.popleft(), ())
@@ -233,7 +233,7 @@ class Following:
             self._stand_for(group)
 
     def _finish(self) -> None:
-        """Make the decisions that have no outputs in the log; one that is not closed may end before them."""
+        """Make the decisions that have no outputs in the log. An open log may end before the last outputs."""
         if not self._is_closed or self._is_in_doubt:
             return
         for actor, inbox in [*self._inboxes.items()]:
@@ -256,7 +256,7 @@ class Following:
             self._stand_for(group)
 
     def _take(self, event: Event, group: Sequence[Event], posts: Sequence[Post]) -> None:
-        """Post the outputs of a decision that is as recorded."""
+        """Post the outputs of a decision that equals the recorded one."""
         made = self._post_all(group[0].at if group else event.at, event, posts)
         same = {}
         for mine, theirs in paired(group, made):
@@ -313,7 +313,7 @@ class Following:
                 self._models_now[event.recipient] = event.body.model
 
     def _keep(self, recorded: Event, made: Event) -> None:
-        """Keep which event of today a recorded one is."""
+        """Note which event of today stands for a recorded one."""
         if recorded.recipient != CLIENT:
             self._made[recorded.seq] = made
             self._seqs[made.seq] = recorded.seq

@@ -8,8 +8,8 @@ from callboard.actors.protocol.events import Event
 DifferenceKind: TypeAlias = Literal["changed", "missing", "extra", "raised", "misfit", "program", "timer"]
 """How a decision differs.
 
-changed, missing, extra: its posts. raised: the decider raises now. misfit: a recorded answer is not one to
-the request of today. program: a program does not repeat its step. timer: it fires at another time.
+changed, missing, extra: its posts. raised: the decider raises now. misfit: a recorded answer does not fit the
+request of today. program: a program does not repeat its step. timer: it fires at another time.
 """
 
 

@@ -118,7 +118,7 @@ class LateReports:
 class LostCache:
     """Requests that do not begin with the one before them: the service cannot use its cache for them.
 
-    A request to another model than the one before it is none: a cache belongs to one model.
+    A request to another model than the one before it does not count: a cache belongs to one model.
     """
 
     kinds: ClassVar = frozenset({"Begin", "TurnRequested"})

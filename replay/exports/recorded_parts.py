@@ -15,18 +15,23 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
-from callboard.actors.protocol.messages import Begin, Delegate
+from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     ContextMade,
     MakeContext,
     ModelReplied,
+    RequestApproval,
     ToolReturned,
 )
+from callboard.replay.exports.recorded_programs import RecordedPrograms, Step, named
 
 K = TypeVar("K")
 
 Value = dict[str, Any]
+
+Place = tuple[int, int] | str
+"""A turn and a call, or a call of a program."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _ANSWERED: Final = frozenset({"ok", "error", "input_required", "needs_effect", "approved", "denied"})
@@ -37,7 +42,9 @@ class RecordedParts(NamedTuple):
 
     opened: the first message. asks, tells, changes: of the client, in order. closes: True if it closed the
     session at last. replies: by agent and turn, each attempt in order. results, approvals: by agent, and by
-    (turn, call), each round in order. contexts: each with the parent, the profile and the prompt.
+    (turn, call), each round in order. contexts: each with the parent, the profile and the prompt. programs:
+    the runs of each program, each a list of steps; their results are known by the ids of their asks, and
+    people's answers by tool and arguments.
     """
 
     opened: Value
@@ -46,9 +53,10 @@ class RecordedParts(NamedTuple):
     changes: list[Value]
     closes: bool
     replies: dict[str, dict[int, list[Value]]]
-    results: dict[str, dict[tuple[int, int], list[Value]]]
-    approvals: dict[str, dict[tuple[int, int], list[Value]]]
+    results: dict[str, dict[Place, list[Value]]]
+    approvals: dict[str, dict[Place, list[Value]]]
     contexts: list[Value]
+    programs: dict[str, list[list[Step]]]
 
 
 def recorded_parts(session_id: str, events: Iterable[Event]) -> RecordedParts:
@@ -69,45 +77,48 @@ class _Reader:
         self._replies: defaultdict[str, defaultdict[int, list[Value]]] = defaultdict(
             lambda: defaultdict(list)
         )
-        self._calls: dict[type, defaultdict[str, defaultdict[tuple[int, int], list[Value]]]] = {
+        self._calls: dict[type, defaultdict[str, defaultdict[Place, list[Value]]]] = {
             one: defaultdict(lambda: defaultdict(list)) for one in (ToolReturned, ApprovalGiven)
         }
         self._delegations: dict[int, Value] = {}
         self._asked: dict[int, MakeContext] = {}
         self._contexts: list[Value] = []
+        self._programs = RecordedPrograms()
+        self._questions: dict[int, str] = {}
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
         body = event.body
+        self._programs.take(event)
         match body:
             case SessionOpened():
                 self._opened = _value(body)
             case Ask() | Tell() | ToolsChanged() | Close() if event.sender == "client":
                 self._said[type(body)].append(_value(body))
-            case Begin():
-                self._refuse_program(event, body)
+            case RequestApproval():
+                self._questions[event.seq] = named(body)
             case ModelReplied() | ToolReturned() | ApprovalGiven():
-                self._take_answer(event.recipient, body)
+                self._take_answer(event, body)
             case Delegate() | MakeContext() | ContextMade():
                 self._take_context(event, body)
             case _:
                 pass
 
-    def _take_answer(self, agent: str, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
+    def _take_answer(self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
+        agent = event.recipient
         said = body.verdict if isinstance(body, ApprovalGiven) else body.status
         if said not in _ANSWERED:
             return
-        if isinstance(body, ModelReplied):
+        if not isinstance(body, ModelReplied):
+            self._calls[type(body)][agent][self._place(event, body)].append(_value(body))
+        elif not self._programs.places.is_program(agent):
             self._replies[agent][body.turn].append(_value(body))
-        else:
-            self._calls[type(body)][agent][body.turn, body.call].append(_value(body))
 
-    def _refuse_program(self, event: Event, begin: Begin) -> None:
-        if begin.model.is_program:
-            raise MisuseError(
-                f"session {self._session_id}: {event.recipient} is a program, whose steps depend on the "
-                "order of answers; explore it by the program itself, with `callboard.testing.Scenario`"
-            )
+    def _place(self, event: Event, body: ToolReturned | ApprovalGiven) -> Place:
+        ask = self._programs.ask(event.recipient, body.turn, body.call)
+        if ask and isinstance(body, ApprovalGiven):
+            return self._questions[event.cause]
+        return ask or (body.turn, body.call)
 
     def _take_context(self, event: Event, body: Delegate | MakeContext | ContextMade) -> None:
         if isinstance(body, Delegate):
@@ -134,6 +145,7 @@ class _Reader:
             _plain(self._calls[ToolReturned]),
             _plain(self._calls[ApprovalGiven]),
             self._contexts,
+            dict(self._programs.runs),
         )
 
 

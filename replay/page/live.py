@@ -1,17 +1,19 @@
 """The page of a session that is being written: its lines so far, and those that a page lacks.
 
-The events that are there at the start are checked by their digests. Later ones are read as they come.
+Each event is checked by its digest before the page has it: those that are there at the start, and later ones
+as they come. The page has no event behind the first that does not fit.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.replay.diagnosis.diagnose import Diagnosis
 from callboard.replay.page.building import EVENTS_DIAGNOSED_MAX, frame
 from callboard.replay.page.lines import SessionLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Source
-from callboard.runtime.log.protocol import Head, LogReader
+from callboard.runtime.log.protocol import Head, LogReader, Sealed
 from callboard.runtime.log.session_rows import SessionRow
 
 _READ_MAX: Final = 5_000
@@ -19,7 +21,10 @@ _READ_MAX: Final = 5_000
 
 
 class LivePage:
-    """The page of one session, which grows. Raises SessionNotFound, CorruptLog, StoreError."""
+    """The page of one session, which grows.
+
+    Every method raises SessionNotFound, StoreError, and CorruptLog once an event does not continue the chain.
+    """
 
     def __init__(self, reader: LogReader, session_id: str) -> None:
         self._reader = reader
@@ -27,9 +32,9 @@ class LivePage:
         self._lines: list[bytes] = []
         self._made = SessionLines()
         self._diagnosis = Diagnosis()
+        self._head: Head | None = None
         self._seq = 0
         self._is_over = False
-        self._source.check()
         last = self._source.head.seq
         while self._seq < last:
             self._read()
@@ -65,14 +70,18 @@ class LivePage:
     def _read(self) -> None:
         """Take in the events that are new."""
         source = self._source
-        rows = self._reader.events(source.session_id, self._seq + 1, _READ_MAX)
-        for row in rows:
-            event = source.event(row)
-            self._lines += self._made.take(row, event)
-            self._diagnosis.take(event)
-            self._seq = row.seq
-            source.head = Head(row.seq, row.digest)
-        if rows or not self._seq:
+        head, before = self._reader.head(source.session_id), self._seq
+        if head.seq < before:
+            raise _cut_off(source.session_id, head.seq, before)
+        upto = min(head.seq, before + _READ_MAX)
+        for page in self._reader.checked_pages(source.session_id, upto, after=self._head):
+            for row in map(Sealed.whole, page):
+                event = source.event(row)
+                self._lines += self._made.take(row, event)
+                self._diagnosis.take(event)
+                self._head = source.head = Head(row.seq, row.digest)
+                self._seq = row.seq
+        if self._seq > before or not before:
             self._end(self._row())
 
     def _end(self, row: SessionRow) -> None:
@@ -80,3 +89,8 @@ class LivePage:
         if not self._is_over and row.status == "closed" and row.head == self._seq:
             self._is_over = True
             self._lines += self._made.finish()
+
+
+def _cut_off(session_id: str, last: int, seen: int) -> CorruptLog:
+    said = f"session {session_id} ends at event {last} now, and had {seen} before: restore a copy of the log"
+    return CorruptLog(said, session_id, last + 1)

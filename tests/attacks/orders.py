@@ -22,6 +22,7 @@ from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Move
 from callboard.replay.verify import Verifier
 from tests.determinism import drawn
+from tests.effort import effort
 
 SCHEMA = {"type": "object", "required": ["n"]}
 Policy = Callable[[ModelRequest], Reply]
@@ -77,7 +78,8 @@ def played(made: Scenario) -> SessionWorld:
 
 
 def every_order(made: Scenario, runs: int = 160) -> Iterator[SessionWorld]:
-    """Yield a world for every order of events, or for this many of them."""
+    """Yield a world for every order of events, or for this many of them, in the suite for a third of that."""
+    runs = effort(runs // 3, runs)
     all_runs = _Runs(made)
     choices: list[int] = []
     for _ in range(runs // 2):

@@ -1,5 +1,6 @@
 """Attack cases G1, G2 and G6 to G9: agents that ask for more than their limits allow."""
 
+from functools import partial
 from typing import get_args
 
 import pytest
@@ -58,9 +59,9 @@ def test_g1_no_agent_is_deeper_in_any_order() -> None:
 # --- G2: ten thousand children in one turn ---------------------------------------------------------------
 
 
-def _fans_out(request: ModelRequest) -> Reply:
+def _fans_out(request: ModelRequest, children: int = 10_000) -> Reply:
     if request.address == "host" and request.turn == 1:
-        return calls(*[task("kid", str(number)) for number in range(10_000)])
+        return calls(*[task("kid", str(number)) for number in range(children)])
     return Reply("done")
 
 
@@ -75,7 +76,8 @@ def test_g2_of_ten_thousand_children_as_many_begin_as_the_limit_says() -> None:
 
 @pytest.mark.slow
 def test_g2_with_a_wide_turn_the_session_still_has_its_thousand_agents() -> None:
-    world = played(scenario(_fans_out, limits=Limits(max_children=100_000, max_tool_calls=100_000)))
+    more = partial(_fans_out, children=1_500)
+    world = played(scenario(more, limits=Limits(max_children=100_000, max_tool_calls=100_000)))
     assert len(world.of(Begin)) == 1_000
     assert set(denials(world)) == {"at most 1000 agents in one session"}
 

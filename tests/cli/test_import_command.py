@@ -20,6 +20,7 @@ from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
+from tests.effort import effort
 from tests.replay.exports.kit import bodies, events_of, exported, log_of
 
 
@@ -36,7 +37,7 @@ async def imported(content: bytes, key: bytes | None = None) -> MemoryLog:
 
 
 @given(st.lists(bodies(), min_size=1, max_size=6), st.sampled_from([None, b"a secret key"]))
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 500))
 def test_an_export_of_an_import_is_the_export_to_the_byte(
     messages: list[AnyMessage], key: bytes | None
 ) -> None:

@@ -1,4 +1,8 @@
-"""`callboard mcp`: an agent and recordings as tools, by the SDK's own client over stdio and HTTP."""
+"""`callboard mcp`: an agent and recordings as tools, by the SDK's own client over stdio and HTTP.
+
+Most scenes run in this process, where memory takes the place of pipes: a process that imports the SDK takes
+most of a second. Those that are about processes start the command as a client does.
+"""
 
 import asyncio
 import json
@@ -6,18 +10,25 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import mcp.types as types
 import pytest
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer as SDKServer
 
 from callboard import Agent, MCPServer, Runtime, __version__
+from callboard.cli import mcp_command
+from callboard.cli.main import cli
 from callboard.cli.mcp_recordings import PAGE_BYTES, page
+from callboard.runtime.models.protocol import model_named
 from tests.cli.conftest import Callboard
 from tests.runtime.mcp.kit import asking
 from tests.waiting import until
@@ -67,10 +78,13 @@ def command(place: Path, *words: str) -> StdioServerParameters:
     )
 
 
-def served(place: Path, *words: str) -> Callable[[Callable[[Client], Awaitable[None]]], None]:
-    """Run a scene with a client of the command."""
+Scene = Callable[[Client], Awaitable[None]]
 
-    def run(scene: Callable[[Client], Awaitable[None]]) -> None:
+
+def over_stdio(place: Path, *words: str) -> Callable[[Scene], None]:
+    """Run a scene with a client that has started the command."""
+
+    def run(scene: Scene) -> None:
         async def main() -> None:
             async with asyncio.timeout(60), Client(command(place, *words)) as client:
                 await scene(client)
@@ -78,6 +92,44 @@ def served(place: Path, *words: str) -> Callable[[Callable[[Client], Awaitable[N
         asyncio.run(main())
 
     return run
+
+
+class Served:
+    """The command in this process, with a client that is connected to its server by memory."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *words: str, user: ElicitationFnT | None = None) -> Callable[[Scene], None]:
+        """Run a scene. user: answers for the user of the client."""
+
+        def run(scene: Scene) -> None:
+            failed: list[Exception] = []
+
+            async def in_memory(server: SDKServer) -> None:
+                async with asyncio.timeout(60), Client(server, elicitation_callback=user) as client:
+                    try:
+                        await scene(client)
+                    except Exception as error:
+                        failed.append(error)  # the command would show its text only
+
+            self._monkeypatch.setattr(SDKServer, "run_stdio_async", in_memory)
+            done = CliRunner().invoke(cli, ["mcp", *words])
+            for error in failed:
+                raise error
+            assert done.exit_code == 0, done.output
+
+        return run
+
+
+@pytest.fixture
+def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    model_named.cache_clear()
+    yield Served(place, monkeypatch)
+    sys.modules.pop("served", None)
 
 
 async def said(client: Client, tool: str, **arguments: object) -> Any:
@@ -101,7 +153,7 @@ def test_a_client_asks_the_agent_and_goes_on_with_the_conversation(place: Path) 
         more = await said(client, "ask", prompt="more", session_id=first["session_id"])
         assert (more["text"], more["session_id"]) == ("MORE", first["session_id"])
 
-    served(place, "served:host")(scene)
+    over_stdio(place, "served:host")(scene)
 
 
 def test_the_same_request_is_asked_once_also_in_another_process(place: Path) -> None:
@@ -112,13 +164,13 @@ def test_the_same_request_is_asked_once_also_in_another_process(place: Path) -> 
         answers.append(await said(client, "ask", prompt="work", request_id="r1"))
 
     for _ in range(2):
-        served(place, "served:host")(scene)
+        over_stdio(place, "served:host")(scene)
     assert answers[0] == answers[1]
     assert answers[0]["text"] == "worked"
     assert (place / "worked").read_text() == "begun\n"
 
 
-def test_a_long_task_answers_that_it_runs_and_is_waited_for_or_cancelled(place: Path) -> None:
+def test_a_long_task_answers_that_it_runs_and_is_waited_for_or_cancelled(place: Path, served: Served) -> None:
     async def scene(client: Client) -> None:
         first = await said(client, "ask", prompt="work", wait_s=0.1)
         other = await said(client, "ask", prompt="work", wait_s=0.1)
@@ -132,11 +184,15 @@ def test_a_long_task_answers_that_it_runs_and_is_waited_for_or_cancelled(place: 
         refused = await client.session.call_tool("cancel", {"session_id": "none"})
         assert refused.is_error
 
-    served(place, "served:host")(scene)
+    served("served:host")(scene)
 
 
 @pytest.mark.parametrize(("how", "ends"), [("cancel", "cancelled"), ("detach", "ok")])
-def test_a_client_that_gives_up_is_a_cancelled_caller(place: Path, how: str, ends: str) -> None:
+def test_a_client_that_gives_up_is_a_cancelled_caller(
+    place: Path, served: Served, monkeypatch: pytest.MonkeyPatch, how: str, ends: str
+) -> None:
+    monkeypatch.setattr(mcp_command, "Runtime", partial(Runtime, cancel_delay_s=0.05))
+
     async def scene(client: Client) -> None:
         asking_it = asyncio.create_task(
             client.session.call_tool("ask", {"prompt": "work", "request_id": "r"})
@@ -144,14 +200,14 @@ def test_a_client_that_gives_up_is_a_cancelled_caller(place: Path, how: str, end
         await until((place / "worked").exists)
         asking_it.cancel()
         await asyncio.wait([asking_it])
-        await asyncio.sleep(1.3)  # the session's `cancel_delay_s` is 1
+        await asyncio.sleep(0.3)  # longer than `cancel_delay_s`
         (place / "go").touch()
         assert (await said(client, "ask", prompt="work", request_id="r"))["status"] == ends
 
-    served(place, "served:host", "--on-disconnect", how)(scene)
+    served("served:host", "--on-disconnect", how)(scene)
 
 
-def test_a_call_that_wants_a_person_says_by_which_command_it_is_answered(place: Path) -> None:
+def test_a_call_that_wants_a_person_says_by_which_command_it_is_answered(place: Path, served: Served) -> None:
     async def scene(client: Client) -> None:
         first = await said(client, "ask", prompt="pay")
         assert (first["status"], first["tool"]) == ("needs_approval", "pay")
@@ -168,7 +224,7 @@ def test_a_call_that_wants_a_person_says_by_which_command_it_is_answered(place: 
         assert done.returncode == 0, done
         assert (await said(client, "wait", session_id=first["session_id"]))["text"] == "paid"
 
-    served(place, "served:host")(scene)
+    served("served:host")(scene)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +236,7 @@ def test_a_call_that_wants_a_person_says_by_which_command_it_is_answered(place: 
     ],
 )
 def test_an_open_approval_is_put_to_the_user_of_the_client(
-    place: Path, said_so: types.ElicitResult, comes_to: str
+    served: Served, said_so: types.ElicitResult, comes_to: str
 ) -> None:
     shown: list[Any] = []
 
@@ -188,56 +244,61 @@ def test_an_open_approval_is_put_to_the_user_of_the_client(
         shown.append(params)
         return said_so
 
-    told = asyncio.run(asked_to_pay(place, user))
+    told = asked_to_pay(served, user)
     assert told["status"] == "ok"
     assert comes_to in told["text"]
     (one,) = shown
     assert "Agent host wants to call pay (effect write) with {}" in one.message
 
 
-def test_a_question_that_the_user_puts_off_is_told_with_its_command(place: Path) -> None:
+def test_a_question_that_the_user_puts_off_is_told_with_its_command(served: Served) -> None:
     async def user(context: Any, params: Any) -> types.ElicitResult:
         return types.ElicitResult(action="cancel")
 
-    assert asyncio.run(asked_to_pay(place, user))["status"] == "needs_approval"
+    assert asked_to_pay(served, user)["status"] == "needs_approval"
 
 
-async def asked_to_pay(place: Path, user: Callable[..., Any]) -> dict[str, Any]:
+def asked_to_pay(served: Served, user: ElicitationFnT) -> dict[str, Any]:
     """Ask the host for a call that a person has to approve. user: answers for the client's user."""
-    at = command(place, "served:host")
-    async with asyncio.timeout(60), Client(at, elicitation_callback=user) as client:
-        result = await client.call_tool("ask", {"prompt": "pay"})
-        assert result.structured_content is not None
-        return dict(result.structured_content)
+    told: dict[str, Any] = {}
+
+    async def scene(client: Client) -> None:
+        # The client itself asks its user, which the bare session does not.
+        told.update((await client.call_tool("ask", {"prompt": "pay"})).structured_content or {})
+
+    served("served:host", user=user)(scene)
+    return told
 
 
-def test_a_long_result_is_cut_and_the_rest_is_there(place: Path) -> None:
+def test_a_long_result_is_cut_and_the_rest_is_there(served: Served) -> None:
     async def scene(client: Client) -> None:
         first = await said(client, "ask", prompt="long")
         assert len(first["text"]) == 75_000
         rest = await said(client, "wait", session_id=first["session_id"], start=75_000)
         assert len(rest["text"]) == 25_000
 
-    served(place, "served:host")(scene)
+    served("served:host")(scene)
 
 
 # --- recordings -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+
     async def main() -> None:
-        async with Runtime(tmp_path / "kept.db", model=asking()) as runtime:
+        async with Runtime(folder / "kept.db", model=asking()) as runtime:
             for number in range(60):
                 await runtime.run(
                     Agent("host"), f"prompt {number} " + "\u2603" * 300, session_id=f"s{number:02}"
                 )
 
     asyncio.run(main())
-    return tmp_path
+    return folder
 
 
-def test_an_assistant_looks_into_recordings_page_by_page(recorded: Path) -> None:
+def test_an_assistant_looks_into_recordings_page_by_page(recorded: Path, served: Served) -> None:
     async def scene(client: Client) -> None:
         tools = (await client.session.list_tools()).tools
         names = ["sessions", "tree", "events", "state", "request", "verify"]
@@ -269,10 +330,10 @@ def test_an_assistant_looks_into_recordings_page_by_page(recorded: Path) -> None
         later = await text_of(client, "events", session="s07", first=3)
         assert json.loads(later.splitlines()[1])["seq"] == 3
 
-    served(recorded, "--log", "kept.db")(scene)
+    served("--log", str(recorded / "kept.db"))(scene)
 
 
-def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path) -> None:
+def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path, served: Served) -> None:
     async def scene(client: Client) -> None:
         async def lines(name: str, **given: object) -> list[str]:
             shown = await text_of(client, name, **given)
@@ -296,7 +357,7 @@ def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path) -
         assert compared["sessions"] == ["s07", "s08"]
         assert not compared["same"]
 
-    served(recorded, "--log", "kept.db")(scene)
+    served("--log", str(recorded / "kept.db"))(scene)
 
 
 @pytest.mark.parametrize(
@@ -310,24 +371,24 @@ def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path) -
     ],
 )
 def test_what_cannot_be_looked_up_is_said(
-    recorded: Path, name: str, given: dict[str, object], words: str
+    recorded: Path, served: Served, name: str, given: dict[str, object], words: str
 ) -> None:
     async def scene(client: Client) -> None:
         result = await client.session.call_tool(name, given)
         assert result.is_error
         assert words in result.content[0].text  # type: ignore[union-attr]  # an error is text
 
-    served(recorded, "--log", "kept.db")(scene)
+    served("--log", str(recorded / "kept.db"))(scene)
 
 
-def test_a_session_is_a_name_and_never_a_path(recorded: Path) -> None:
+def test_a_session_is_a_name_and_never_a_path(recorded: Path, served: Served) -> None:
     async def scene(client: Client) -> None:
         for name in ("../kept.db", "/etc/passwd", str(recorded / "kept.db"), "none"):
             result = await client.session.call_tool("tree", {"session": name})
             assert result.is_error
             assert "there is no session" in result.content[0].text  # type: ignore[union-attr]  # an error is text
 
-    served(recorded, "--log", "kept.db")(scene)
+    served("--log", str(recorded / "kept.db"))(scene)
 
 
 def test_an_agent_of_ours_reads_recordings_through_the_command(recorded: Path) -> None:
@@ -401,9 +462,9 @@ def test_a_log_that_is_not_there_is_refused_before_anything_is_served(
     assert done.stdout == ""
 
 
-def test_the_server_names_its_version(place: Path) -> None:
+def test_the_server_names_its_version(served: Served) -> None:
     async def scene(client: Client) -> None:
         assert client.server_info is not None
         assert client.server_info.version == __version__
 
-    served(place, "served:host")(scene)
+    served("served:host")(scene)

@@ -6,7 +6,7 @@ import pytest
 from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Delegate, ReportJudged, TurnRequested
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.cli.message_summary import summary_of, whole_prompt
@@ -80,3 +80,7 @@ def test_a_resume_is_told_with_when_its_agents_hold() -> None:
     assert summary_of(Resumed(1, "host", (raw({}),))) == "with 1 agent profile of now"
     later = Resumed(1, "host", (raw({}),), from_next_ask=True)
     assert summary_of(later) == "with 1 agent profile of now from the next ask on"
+
+
+def test_a_result_that_is_given_again_names_its_origin() -> None:
+    assert summary_of(ToolReturned(1, 0, output=raw("seen"), cached_from="s-1#7")) == 'ok, as s-1#7: "seen"'

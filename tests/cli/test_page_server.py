@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -274,6 +275,30 @@ def test_a_page_of_another_origin_cannot_read_the_session(recorded: Path, addres
         tried = f"fetch({json.dumps(address)}).then(() => 'read', () => 'refused')"
         assert tab.run(tried) == "refused"
         assert re.search("Content Security Policy|blocked", " ".join(tab.console))
+
+
+@needs_browser
+def test_a_page_whose_log_is_damaged_says_so_and_so_does_the_terminal(writer: Writer, tmp_path: Path) -> None:
+    log = tmp_path / "live.db"
+    with served(log) as (process, address), browser() as tab:
+        tab.visit(address)
+        writer.ask("two")
+        count = events_in(log)
+        until(tab, "callboard.session.count", count)
+        cut_off_last(log)
+        until(tab, "document.getElementById('live').textContent", "chain broken")
+        assert tab.run("callboard.session.count") == count
+        assert f"now, and had {count} before" in tab.run("document.getElementById('live').title")
+        process.terminate()
+        assert process.stderr is not None
+        assert process.stderr.read().count("the page shows no further events") == 1
+
+
+def cut_off_last(log: Path) -> None:
+    """Take the last event out of a log, as a hand that hides it would."""
+    with sqlite3.connect(log) as database:
+        database.execute("DELETE FROM events WHERE id = (SELECT max(id) FROM events)")
+        database.execute("UPDATE sessions SET head = head - 1")
 
 
 def events_in(log: Path) -> int:

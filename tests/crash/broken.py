@@ -13,10 +13,10 @@ drops an event         recovery omits the last unhandled event
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session import port_table, recovery
 from callboard.actors.session.port_table import interrupted
@@ -45,13 +45,13 @@ def _denies_writes() -> None:
 
 
 def _tells_early() -> None:
-    log = Board._log
+    note = Board._note
 
     def early(self: Board, events: Sequence[Event]) -> None:
-        log(self, events)
+        note(self, events)
         self._on_durable(Head(self.seq, bytes(32)))
 
-    patch(Board, "_log", early)
+    patch(Board, "_note", early)
 
 
 def _commits_late() -> None:
@@ -75,8 +75,8 @@ def _commits_late() -> None:
 def _new_keys() -> None:
     context = ToolPort._context
 
-    def keyed(self: ToolPort, request: Event, call: CallTool, profile: str) -> ToolContext:
-        made = context(self, request, call, profile)
+    def keyed(self: ToolPort, *parts: Any) -> ToolContext:
+        made = context(self, *parts)
         made.idempotency_key += f"/{os.getpid()}"
         return made
 

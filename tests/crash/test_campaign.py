@@ -21,7 +21,13 @@ NOTICED: dict[str, str | tuple[str, ...]] = {
     # In a program, the rule of given-up calls may see first that a call was cancelled.
     "denies writes": ("the log says that it never started", "was not given up"),
     # Whether the log is short or another one depends on the moment of the kill, and a tool starts early, too.
-    "tells early": ("is lost", "was acknowledged", "is missing", "the log does not know of it"),
+    "tells early": (
+        "is lost",
+        "was acknowledged",
+        "is missing",
+        "the log does not know of it",
+        "a run raised",  # one that ends politely, in time for a write that it told before
+    ),
     "commits late": "is gone",
     "new keys": "the log does not know of it",
     "forgets outcomes": "ended 2 times",
@@ -31,10 +37,13 @@ NOTICED: dict[str, str | tuple[str, ...]] = {
 
 
 @pytest.mark.slow
-def test_sixty_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tmp_path: Path) -> None:
-    result = side_by_side(tmp_path, Plan(60, "1"), 2)
+def test_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tmp_path: Path) -> None:
+    # One worker: its draws favour the points that were hit least, so a few kills meet nearly all.
+    result = side_by_side(tmp_path, Plan(effort(24, 200), "1"), 1)
+    for number, point in enumerate(set(POINTS) - set(result.kills)):
+        result.add(side_by_side(tmp_path, Plan(1, "1", first=1_000 * (number + 1), only=point), 1))
     assert not result.wrong, "\n".join(lines(result))
-    assert result.killed == 60
+    assert result.killed >= 24
     assert set(result.kills) == set(POINTS), "some points were not met"
     assert result.fresh, "no run was a new interpreter"
     assert result.slept, "no session slept"
@@ -42,7 +51,7 @@ def test_sixty_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tm
 
 @pytest.mark.slow
 def test_killed_processes_that_ask_a_server_keep_what_was_sent_and_repeat_no_write(tmp_path: Path) -> None:
-    result = side_by_side(tmp_path, Plan(effort(6, 200), "1", is_served=True), 2)
+    result = side_by_side(tmp_path, Plan(effort(6, 200), "1", is_served=True), effort(1, 2))
     assert not result.wrong, "\n".join(lines(result))
     assert result.effects, "no tool was called"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Recording
+from tests.effort import effort
 
 SHAPES = ("sequence", "gather")
 ROUNDS = 8
@@ -82,7 +83,7 @@ def test_a_program_that_is_killed_anywhere_goes_on_and_repeats_no_write(tmp_path
     (tmp_path / "whole").mkdir()
     count = points(tmp_path / "whole", shape, 4)
     assert count > 20
-    for point in range(2, count, count // 6):
+    for point in range(2, count, count // effort(3, 12)):
         folder = tmp_path / str(point)
         folder.mkdir()
         kill_and_resume(folder, shape, point, 4)

@@ -67,7 +67,7 @@ def test_the_researcher_hears_a_word_while_three_readers_read(tmp_path: Path) ->
 
 
 def test_the_nightly_job_that_is_killed_in_its_sleep_sleeps_for_the_rest_only(tmp_path: Path) -> None:
-    job = ("nightly.py", "3", "+1.5")
+    job = ("nightly.py", "3", "+1")
     process = subprocess.Popen(command(*job), cwd=tmp_path, stdout=subprocess.PIPE)
     done = tmp_path / "nights.txt"
     until = time.monotonic() + 30
@@ -76,7 +76,7 @@ def test_the_nightly_job_that_is_killed_in_its_sleep_sleeps_for_the_rest_only(tm
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert len(done.read_text().split()) == 1
-    time.sleep(2)  # the second night passes while no process runs
+    time.sleep(1.2)  # the second night passes while no process runs
     assert says(tmp_path, *job) == ["3 nights are done"]
     assert len(done.read_text().split()) == 3
     recording = verified(tmp_path, "nightly.db", "nightly")

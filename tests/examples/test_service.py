@@ -43,7 +43,7 @@ class Service:
 
     def start(self) -> None:
         folder = str(ROOT / "examples" / "service")
-        options = ["--app-dir", folder, "--port", str(self.port), "--timeout-graceful-shutdown", "1"]
+        options = ["--app-dir", folder, "--port", str(self.port), "--timeout-graceful-shutdown", "0"]
         with (self.folder / "server.txt").open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "uvicorn", "app:app", *options],

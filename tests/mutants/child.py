@@ -54,6 +54,7 @@ def run_tests(files: Sequence[Path]) -> dict[str, object]:
         "-p",
         "no:cacheprovider",
         "--hypothesis-seed=0",
+        "--hypothesis-profile=hunt",
     ]
     # `--assert=plain`: to rewrite asserts, pytest would load callboard's modules itself, without the mutant.
     told = io.StringIO()

@@ -10,17 +10,20 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
 from tests.mutants.seeded_approvals import APPROVALS
 from tests.mutants.seeded_background import FAILING, TASKS, WORDS
+from tests.mutants.seeded_cache import KEYS, RESULTS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
+from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_fallback import NEXT_MODEL
+from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
 from tests.mutants.seeded_origins import MAKERS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
-from tests.mutants.seeded_rights import UNLABELLED, WIDER
+from tests.mutants.seeded_rights import REACHING, UNLABELLED, WIDER
 from tests.mutants.seeded_rounds import INPUT
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
@@ -112,11 +115,31 @@ RIGHTS: Final = Part(
     "rights",
     "Permissions and labels",
     "tests.mutants.scenarios_rights:RIGHTS",
-    {"Rights that widen": WIDER, "Labels that get lost": UNLABELLED},
+    {"Rights that widen": WIDER, "Uses beyond the rights": REACHING, "Labels that get lost": UNLABELLED},
+)
+FORKS: Final = Part(
+    "forks",
+    "Forks of sessions",
+    "tests.mutants.scenarios_forks:FORKS",
+    {"Recorded answers": LOOK_UP, "Playback of a fork": PLAYBACK},
+)
+
+CONTRACTED: Final = Part(
+    "contracts",
+    "Agents with contracts and of factories",
+    "tests.mutants.scenarios_contracts:CONTRACTS",
+    {"Inputs of agents": INPUTS, "Ends of agent tools": FOLDS},
+)
+CACHE: Final = Part(
+    "cache",
+    "Results that are given again",
+    "tests.mutants.scenarios_cache:CACHED",
+    {"Keys of results": KEYS, "Results of a session": RESULTS},
 )
 
 PARTS: Final[Mapping[str, Part]] = {
-    one.name: one for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS)
+    one.name: one
+    for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE)
 }
 
 MUTANTS: Final[dict[str, Mutant]] = {

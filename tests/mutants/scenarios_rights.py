@@ -11,8 +11,15 @@ from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.layers import SESSION, Layer
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    RequestApproval,
+    ToolReturned,
+    ToolStatus,
+)
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.actors.protocol.uses import Use as Reach
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.programs import delegate, question, tool
 from callboard.replay.testing.sessions.replies import Use, calls, report, task
@@ -209,6 +216,57 @@ def labels_of_programs() -> Scenario:
     return Scenario(people, policy, [ask()], faults=faults("crash", "raises", fault_mixes=7, seed=6))
 
 
+REACHED: Final = (
+    (Reach("secrets", "KEY"), Reach("write", "docs/a", "1", ("untrusted",)), Reach("read", "docs-old/x")),
+    (Reach("read", "docs/a", "1"), Reach("hosts", "https://a.example:443")),
+    (Reach("hosts", "https://b.example:443"), Reach("hosts", "http://a.example:443")),
+    (Reach("write", "docs/c", "1"), Reach("hosts", "https://aexample:443")),
+    (Reach("read", "docs/c", "2"), Reach("read", ".")),
+    (Reach("hosts", "https://a.example:444"), Reach("read", "docs/d", "1"), Reach("write", "src/c", "1")),
+    (Reach("read", "docs/d", "1"), Reach("memory", "shared"), Reach("hosts", "https://a.example:443")),
+)
+
+
+NO_MEMORY: Final = Denied(capabilities=("memory",))
+
+
+def reaching(who: str, call: CallTool) -> ToolReturned:
+    """Return a result that used files, secrets and hosts, other ones at each place of a reply."""
+    uses = REACHED[(call.turn * 3 + call.call + len(who)) % len(REACHED)]
+    status: ToolStatus = "error" if uses[0].entry == "write" else "ok"
+    return ToolReturned(call.turn, call.call, status, text_json("done"), uses=uses)
+
+
+def used_rights() -> Scenario:
+    """Build agents whose tools reach for more than their rights, also after a resume."""
+    policy = script(
+        host=[
+            calls(LOOK, LOOK, SAVE, task("kid")),
+            calls(SAVE, LOOK, LOOK, task("kid")),
+            calls(*[LOOK] * 7),
+            DONE,
+        ],
+        kid=[calls(LOOK, LOOK, task("spare")), calls(*[LOOK] * 7), DONE],
+        spare=[calls(*[LOOK] * 7), calls(*[LOOK] * 7), DONE],
+    )
+    wide = Allowed(read=("docs", "src"), write=("docs",), hosts=("*.example",), secrets=("K*",))
+    below = Allowed(read=("docs",), write=("docs",), hosts=("a.example",), secrets=())
+    people = [
+        bounded(profile("host", ["kid"]), Bundle(do=wide, delegate=below, deny=NO_MEMORY, when=RULE)),
+        bounded(profile("kid", ["spare"]), Bundle(do=Allowed(hosts=("*.example",)))),
+        bounded(profile("spare"), Bundle()),
+    ]
+    again = Resumed(RULES, permissions=(Layer(SESSION, Rights(Allowed(read=("docs/b",), secrets=()))),))
+    return Scenario(
+        people,
+        policy,
+        [ask(), ask(request_id="r2")],
+        tool=reaching,
+        resumed=again,
+        faults=faults("crash", fault_mixes=7, seed=3),
+    )
+
+
 RIGHTS: Final[Mapping[str, Scenario]] = {
     one.__name__: one()
     for one in (
@@ -220,6 +278,7 @@ RIGHTS: Final[Mapping[str, Scenario]] = {
         labels_of_delegations,
         labels_of_words,
         labels_of_programs,
+        used_rights,
     )
 }
 """By name, in the order in which runs are made."""

@@ -71,7 +71,7 @@ def declined() -> Scenario:
     def person(address: str, asked: RequestApproval) -> ApprovalGiven:
         given = approves(address, asked)
         if asked.round == 2 and asked.call == 1:
-            return ApprovalGiven(asked.turn, asked.call, "denied", "no")
+            return ApprovalGiven(asked.turn, asked.call, "denied", "no", "seen" if asked.turn == 1 else "")
         return replace(given, is_always=(asked.round > 0) == (asked.turn == 1))
 
     policy = script(host=[calls(PAY, PAY), calls(PAY, PAY), DONE])

@@ -61,7 +61,7 @@ def contexts() -> Scenario:
     """Build delegations with contexts, alone, in races and with schemas to check, whose parents may end."""
     policy = script(
         host=[
-            calls(task("lead", output_schema=SCHEMA), race("kid", "plain", "kid", schema=SCHEMA), LOOK),
+            calls(task("lead", output_schema=SCHEMA), race("plain", "kid", "odd", schema=SCHEMA), LOOK),
             calls(task("odd"), task("kid"), task("plain")),
             DONE,
         ],
@@ -70,7 +70,7 @@ def contexts() -> Scenario:
     )
     people = [
         profile("host", ["lead", "kid", "plain", "odd"], ["look"]),
-        profile("lead", ["kid"], ["look"], context="c"),
+        profile("lead", ["kid"], ["look"], context="c", context_in="system"),
         profile("kid", context="c"),
         profile("plain"),
         profile("odd", context="c"),

@@ -169,8 +169,8 @@ GIVING_UP: Final = (
         "approved-and-given-up-runs",
         "A call that was given up runs if its approval crosses the cancel.",
         "agent.program",
-        '    if given.verdict == "approved" and _is_wanted(state, call):\n',
-        '    if given.verdict == "approved" and state.phase in ("thinking", "acting"):\n',
+        "after_answer(call.use, given) if _is_wanted(state, call) else None",
+        'after_answer(call.use, given) if state.phase in ("thinking", "acting") else None',
     ),
 )
 
@@ -314,7 +314,7 @@ COSTS: Final = (
     Mutant(
         "question-has-many-turns",
         "A question without a schema may take as many turns as an agent.",
-        "agent.calls",
+        "agent.delegations",
         "    turns = 1 if asked.schema == NULL else state.limits.max_report_attempts\n",
         "    turns = state.limits.max_report_attempts\n",
     ),

@@ -94,7 +94,7 @@ SECOND: Final = (
     Mutant(
         "interruption-before-a-resume-forgotten",
         "A second recovery takes a call for one that was never interrupted if the first one said that it was.",
-        "session.port_gate",
+        "session.open_request",
         'return returned.status == "interrupted"\n',
         'return returned.status == "interrupted" and request is None\n',
     ),

@@ -72,8 +72,8 @@ ROOMS: Final = (
         "room-of-the-end-forgotten",
         "An end does not state the room that its parent has for it.",
         "supervisor.ending",
-        "        delegation.room,\n        labels,\n    )",
-        "        0,\n        labels,\n    )",
+        "        delegation.room,\n        labels,\n        problems,\n    )",
+        "        0,\n        labels,\n        problems,\n    )",
     ),
 )
 
@@ -117,7 +117,7 @@ TAKING_BACK: Final = (
         "prompt-named-again",
         "The next request names the prompt of a turn that was taken back.",
         "agent.turns",
-        "unsent = _unsent(state, fresh, new.results,",
-        "unsent = _unsent(state, fresh + new.others, new.results,",
+        "unsent, names = _unsent(state, fresh, new.results,",
+        "unsent, names = _unsent(state, fresh + new.others, new.results,",
     ),
 )

@@ -119,6 +119,86 @@ WIDER: Final = (
     ),
 )
 
+REACHING: Final = (
+    Mutant(
+        "uses-of-any-name",
+        "A tool uses every file, host and secret.",
+        "protocol.uses",
+        "    by = refused_by(layers, entry, name)",
+        '    by = ""',
+    ),
+    Mutant(
+        "uses-without-capability",
+        "The capability of a use is not checked.",
+        "protocol.uses",
+        "    return denied(entry, name, by) if by else capability_refusal(layers, entry, labels)",
+        '    return denied(entry, name, by) if by else ""',
+    ),
+    Mutant(
+        "uses-whatever-was-read",
+        "A rule for a label does not hold for the uses of a tool.",
+        "protocol.uses",
+        "    found = refusal_of(layers, capability, labels)",
+        "    found = refusal_of(layers, capability, ())",
+    ),
+    Mutant(
+        "any-scheme-and-port",
+        "A host is allowed with every scheme and port.",
+        "protocol.bundle_entries",
+        "    if one[::2] != other[::2]:  # scheme and port",
+        "    if one.port * other.port < 0:",
+    ),
+    Mutant(
+        "any-end-of-a-host",
+        "A host is allowed if its name only ends like one with a `*`.",
+        "protocol.bundle_entries",
+        "one.host.endswith(other.host[1:])",
+        "one.host.endswith(other.host[2:])",
+    ),
+    Mutant(
+        "any-beginning-of-a-path",
+        "A prefix of paths allows every path that begins so.",
+        "protocol.bundle_entries",
+        'entry.startswith(f"{wide}/")',
+        "entry.startswith(wide)",
+    ),
+    Mutant(
+        "the-root-for-all",
+        "The root may be read whatever the prefixes are.",
+        "protocol.bundle_entries",
+        '    return wide in (".", entry) or',
+        '    return "." in (wide, entry) or wide == entry or',
+    ),
+    Mutant(
+        "files-written-by-nobody",
+        "A file does not get the labels of the agent that wrote it.",
+        "session.file_labels",
+        "        versions[digest] = united(versions.get(digest, NO_LABELS), labels)",
+        "        versions[digest] = versions.get(digest, NO_LABELS)",
+    ),
+    Mutant(
+        "changed-files-known",
+        "A file that was changed has the labels of its writes only.",
+        "session.file_labels",
+        "united(*list(versions.values()), (UNKNOWN,)) if",
+        "united(*list(versions.values())) if",
+    ),
+    Mutant(
+        "changed-files-without-writers",
+        "A file that was changed has no labels of its writes.",
+        "session.file_labels",
+        "united(*list(versions.values()), (UNKNOWN,)) if",
+        "(UNKNOWN,) if",
+    ),
+    Mutant(
+        "files-forgotten-by-resumes",
+        "A resumed session does not know the labels of its files.",
+        "session.file_labels",
+        '            if use.entry == "write":',
+        '            if use.entry == "":',
+    ),
+)
+
 UNLABELLED: Final = (
     Mutant(
         "labels-of-tools-lost",
@@ -137,14 +217,14 @@ UNLABELLED: Final = (
     Mutant(
         "labels-not-handed-down",
         "A child begins without the labels of its parent.",
-        "agent.calls",
-        "messages=length, labels=state.labels\n",
-        "messages=length\n",
+        "agent.delegations",
+        "        labels=state.labels,\n        input=given,\n",
+        "        input=given,\n",
     ),
     Mutant(
         "questions-without-labels",
         "A program's question begins without the labels of the program.",
-        "agent.calls",
+        "agent.delegations",
         "        labels=state.labels,\n    )",
         "    )",
     ),
@@ -173,8 +253,8 @@ UNLABELLED: Final = (
         "labels-of-people-lost",
         "The labels of a person's answer do not reach the agent.",
         "agent.decider",
-        "labelled(replace(state, questions=state.questions.drop(given.call)), given.labels)",
-        "replace(state, questions=state.questions.drop(given.call))",
+        "labelled(replace(state, questions=state.questions.drop(call)), given.labels)",
+        "replace(state, questions=state.questions.drop(call))",
     ),
     Mutant(
         "labels-end-with-an-ask",

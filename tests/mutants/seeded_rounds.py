@@ -9,8 +9,22 @@ INPUT: Final = (
         "values-of-another-round",
         "A call goes on without the values that a person gave.",
         "agent.continued_calls",
-        "return replace(use, given=replace(use.given, values=given.values))",
+        'return replace(use, given=replace(use.given, values=given.values), declined="")',
         "return use",
+    ),
+    Mutant(
+        "declined-forms-not-told",
+        "A tool is not told that a person gave it no input.",
+        "agent.continued_calls",
+        'return _without_input(use, given) if given.verdict == "denied" else None',
+        "return None",
+    ),
+    Mutant(
+        "declined-as-accepted",
+        "A tool is told that a person has accepted an empty form.",
+        "agent.continued_calls",
+        "values=nothing, action=action)",
+        "values=nothing)",
     ),
     Mutant(
         "rounds-without-end",
@@ -43,7 +57,7 @@ INPUT: Final = (
     Mutant(
         "later-round-claims-it-never-started",
         "A later round that was not started is told as a call that was not.",
-        "session.port_gate",
+        "session.open_request",
         'return isinstance(call, CallTool) and call.effect != "read"',
         "return False",
     ),

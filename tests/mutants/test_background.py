@@ -8,6 +8,7 @@ from callboard.replay.testing.sessions.monitors import breaches_of, session_moni
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.verify import Verifier
+from tests.effort import effort
 from tests.mutants.scenarios_background import BACKGROUND, SMALL
 
 EXHAUSTED = (
@@ -30,7 +31,7 @@ def test_every_order_of_a_small_session_keeps_all_rules(name: str) -> None:
 
 @pytest.mark.parametrize("scenario", [make() for make in SMALL], ids=[make.__name__ for make in SMALL])
 def test_a_crash_at_every_prefix_breaks_no_rule(scenario: Scenario) -> None:
-    for seed in range(2):
+    for seed in range(effort(1, 4)):
         log = SessionWorld(scenario).run(in_random_order(seed)).log
         for length in range(1, len(log) + 1):
             world = SessionWorld(scenario)

@@ -1,9 +1,21 @@
+import asyncio
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.diff_values import FOREIGN
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.scripted import Policy, Step, call, calls, say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
+from callboard.runtime.tools.tool import tool
 from tests.replay.logs import survey
 from tests.replay.stories import edited_prompt, look_up, record
 
@@ -77,3 +89,91 @@ def test_the_seqs_of_a_difference_are_those_of_both_events() -> None:
 def test_a_diff_with_itself_in_both_directions_counts_the_same_pairs() -> None:
     one, other = clerks("A", "B", "C"), clerks("C", "A")
     assert one.diff(other).pairs == other.diff(one).pairs
+
+
+def found_by(**arguments: Any) -> Recording:
+    """Record a host that calls a tool with these arguments, which returns them."""
+
+    @tool(effect="read")
+    def find(query: dict[str, Any]) -> dict[str, Any]:
+        """Find."""
+        return query
+
+    def policy(request: ModelRequest) -> Step:
+        return call("find", query=arguments) if request.turn == 1 else say("Done.")
+
+    return record(policy, Agent("host", tools=[find]), "Find it.")
+
+
+@pytest.mark.parametrize("name", ["id", "new", "by", "usage", "until", "digest", "request_id", "event"])
+def test_a_name_in_foreign_json_is_compared_whatever_it_is_called(name: str) -> None:
+    differences = found_by(**{name: 1}).diff(found_by(**{name: 2})).differences
+    places = {(one.kind, one.path) for one in differences}
+    assert places >= {
+        ("ModelReplied", f"body.content[0].input.query.{name}"),
+        ("CallTool", f"body.arguments.query.{name}"),
+        ("ToolReturned", "body.output"),
+    }
+
+
+def test_fields_of_foreign_json_have_no_field_of_our_own_of_the_same_name() -> None:
+    own, foreign = fields_of(AnyMessage)
+    otherwise = {"body", "content", "profile", "profiles"}  # not at all, block by block, by the other diff
+    assert foreign - otherwise == FOREIGN
+    # Those of telemetry are not compared, and the metadata of a call holds neither ids nor times.
+    assert FOREIGN & own == {"metadata", "value"}
+
+
+def fields_of(union: Any) -> tuple[set[str], set[str]]:
+    """Return the names of the fields of all messages: our own ones, and those with foreign JSON."""
+    own: set[str] = set()
+    foreign: set[str] = set()
+    waiting, seen = [union], set()
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in seen:
+            seen.add(kind)
+            for name, annotation in get_type_hints(kind).items():
+                (foreign if holds_json(annotation) else own).add(name)
+                waiting.append(annotation)
+    return own & {name for one in seen for name in one.__struct_fields__}, foreign
+
+
+def holds_json(annotation: Any) -> bool:
+    return annotation is Json or any(map(holds_json, get_args(annotation)))
+
+
+CLERK = Agent("clerk", description="Finds.", tools=[look_up])
+
+
+def programmed(*before: str) -> Recording:
+    """Record a program that asks clerks in turn, then two at once."""
+
+    @program(agents=[CLERK], tools=[look_up])
+    async def lead(ctx: ProgramContext, prompt: str) -> str:
+        """Ask clerks."""
+        for key in before:
+            await ctx.delegate(CLERK, key)
+        await asyncio.gather(*(ctx.delegate(CLERK, key) for key in ("A", "B")))
+        return str(await ctx.call("look_up", key="C"))
+
+    def policy(request: ModelRequest) -> Step:
+        key = str(request.conversation[0]["content"])
+        return call("look_up", key=key) if request.turn == 1 else say(f"{key} is found")
+
+    return record(policy, lead, "Find them.")
+
+
+def test_two_runs_of_a_program_are_the_same() -> None:
+    assert programmed().diff(programmed()).is_same
+
+
+def test_calls_and_children_of_a_program_are_paired_by_their_asks() -> None:
+    found = programmed().diff(programmed("X"))
+    alone = {(one.kind, one.agent) for one in found.differences if not one.seqs[0]}
+    changed = {(one.kind, one.agent) for one in found.differences if one.seqs[0]}
+    assert ("Begin", "host.1 of the second") in alone
+    of_host = {kind for kind, agent in alone if agent == "host"}
+    assert of_host == {"Delegate", "DelegationEnded", "ModelReplied"}
+    assert {kind for kind, _ in changed} == {"ModelReplied"}  # the steps of the program

@@ -1,21 +1,29 @@
 """Recorded sessions as scenarios: no order breaks a rule, and the plain run ends as recorded."""
 
+import asyncio
 import runpy
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard import NotApproved
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.exports.recorded_parts import recorded_parts
 from callboard.replay.recording import Recording
-from callboard.runtime.models.scripted import Step, call, say
+from callboard.runtime.approvals import Approval
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.models.scripted import ScriptedModel, Step, call, say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.tools.tool import tool
 from callboard.testing import RecordedScenario
 from callboard.testing.storing import recording_of
 from tests.effort import effort
@@ -42,12 +50,72 @@ def races(request: ModelRequest) -> Step:
     return call("report_back", n=int(request.address[-1]))
 
 
+@tool(effect="read")
+def look_at(place: str) -> str:
+    """Look at a place."""
+    return f"seen {place}"
+
+
+@tool(effect="write", approval="always")
+def pay(amount: int) -> str:
+    """Pay an amount."""
+    return f"paid {amount}"
+
+
+KID = kid()
+
+
+@program(agents=[KID], tools=[look_at, pay])
+async def conductor(ctx: ProgramContext, prompt: str) -> str:
+    """Ask for all kinds of things: at once, after each other, in vain, and by a person's leave."""
+
+    async def chain(place: str) -> str:
+        seen = await ctx.call("look_at", place=place)
+        return f"{seen}: {await ctx.delegate(KID, place)}"
+
+    found = list(await asyncio.gather(chain("a"), chain("b"), ctx.ask_model("What?")))
+    await ctx.sleep(0.01)
+    slow = asyncio.ensure_future(ctx.delegate(KID, "slow"))
+    done, _ = await asyncio.wait([slow, asyncio.ensure_future(chain("c"))], return_when="FIRST_COMPLETED")
+    slow.cancel()
+    for amount in (1, 2):
+        try:
+            found.append(str(await ctx.call("pay", amount=amount)))
+        except NotApproved as error:
+            found.append(str(error))
+    return f"{len(done)} of 2; " + ", ".join(map(str, found))
+
+
+def answers(request: ModelRequest) -> Any:
+    words = str(request.conversation[0]["content"])
+    return asyncio.sleep(0.02 if "slow" in words else 0, say(f"{words} is done"))
+
+
+def conducted() -> Recording:
+    """Record the program twice, in one session; a person allows to pay 1 and no more."""
+    log = MemoryLog()
+
+    async def run() -> None:
+        def approve(question: Approval) -> bool:
+            return bool(question.arguments == {"amount": 1})
+
+        async with Runtime(log, model=ScriptedModel(answers), approve=approve) as runtime:
+            session = await runtime.open(conductor, session_id="one")
+            for prompt in ("one", "two"):
+                await session.ask(prompt)
+            await session.close()
+
+    asyncio.run(run())
+    return Recording.open(MemoryReader(log), "one")
+
+
 RECORDINGS: Final[dict[str, Callable[[], Recording]]] = {
     "siblings": lambda: record(policy, host()),
     "reports": lambda: record(reports, host(kid(schema=SCHEMA))),
     "poisoned": stories.poisoned_sum,
     "loop": stories.endless_loop,
     "everything": lambda: recording_of(golden("everything"), "one"),
+    "program": conducted,
     "flaky": lambda: recording_of(golden("flaky"), "one"),
 }
 

@@ -3,12 +3,13 @@
 const WAIT_MS = 400;
 const LONGEST_MS = 5000;
 
-/** Ask for new events again and again, and hand them on. say: shows a word on the state of the connection. */
+/** Ask for new events again and again, and hand them on. say: shows a word on the state of the connection, and more about it. */
 export async function follow(session, grown, say) {
   for (let wait = WAIT_MS; ; ) {
     await new Promise((done) => setTimeout(done, wait));
     try {
       const answer = await fetch(`more?lines=${session.lines}&events=${session.count}`, { cache: "no-store", redirect: "error" });
+      if (answer.status === 409) return say("chain broken", await answer.text());
       if (!answer.ok) return say(answer.status === 410 ? "ended" : `lost (${answer.status})`);
       const text = answer.status === 204 ? "" : await answer.text();
       if (text) {

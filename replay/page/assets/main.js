@@ -291,8 +291,9 @@ function live(app) {
   follow(session, () => {
     app.grow(before);
     before = session.count;
-  }, (word) => {
+  }, (word, more = "") => {
     byId("live").textContent = word;
+    byId("live").title = more;
     byId("live").className = `badge ${word === "live" ? "ok" : word === "closed" ? "" : "failed"}`;
   });
 }

@@ -7,11 +7,13 @@ wrong profile breaks a rule.
 from collections import Counter
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import field
 
 from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
 from callboard.actors.session.permissions import EXPIRED
@@ -31,7 +33,7 @@ class Approvals(Invariant):
 
     def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
         """Record the verdict of a person."""
-        self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
+        self._approved[event.recipient, given.turn, given.call] += given.goes_on
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a call which needs an approval has one."""
@@ -69,10 +71,11 @@ class InputRounds(Invariant):
     """The input that calls ask for."""
 
     name = "input-rounds"
-    rule = "A call goes on with the input that a person gave in its latest round, of at most ten."
+    rule = "A call goes on with the answer of a person to its latest form, of at most ten."
     _asked: dict[Call, InputAsked] = {}  # by calls that wait for input
     _rounds: Counter[Call] = field(default_factory=Counter)
     _given: dict[Call, InputGiven] = {}  # with which a call goes on, also if it runs again
+    _untold: set[Call] = set()  # whose forms were declined, and that have not gone on yet
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
         """Record a call that asks for input."""
@@ -99,16 +102,42 @@ class InputRounds(Invariant):
         """Record the input of a person."""
         call = (event.recipient, given.turn, given.call)
         asked = self._asked.pop(call, None) if given.round else None
-        if asked is not None and given.verdict == "approved":
+        if asked is None or given.verdict == "cancelled":
+            return
+        if given.verdict == "approved":
             self._given[call] = InputGiven(given.round, given.values, asked.kept)
+            return
+        self._given[call] = _declined(given, asked)
+        if self._has_to_go_on(event.recipient):
+            self._untold.add(call)
+
+    def _has_to_go_on(self, agent: str) -> bool:
+        """Return whether an agent tells each tool that its form was declined."""
+        life = self.facts.lives.get(agent)
+        return life is not None and not life.profile.is_eager and not life.begin.permissions
+
+    def on_Begin(self, event: Event, begin: Begin) -> None:
+        """Forget the calls of an earlier ask, which was stopped."""
+        self._untold = {call for call in self._untold if call[0] != event.recipient}
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Check that the agent has told the tools whose forms were declined."""
+        if any(agent == event.sender for agent, _, _ in self._untold):
+            self.broken(event.seq, f"{event.sender} goes on, and a tool was not told that no input comes")
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Compare the input of a call with the latest that it was given."""
         key = (event.sender, call.turn, call.call)
+        self._untold.discard(key)
         if call.given != self._given.get(key):
             self.broken(event.seq, f"{event.sender} calls {call.tool} with input that it was not given")
         if key in self._asked:
             self.broken(event.seq, f"{event.sender} calls {call.tool}, which waits for input")
+
+
+def _declined(given: ApprovalGiven, asked: InputAsked) -> InputGiven:
+    values = Json(msgspec.json.encode(dict.fromkeys(msgspec.json.decode(asked.forms))))
+    return InputGiven(given.round, values, asked.kept, "decline" if given.digest else "cancel")
 
 
 class _Asked(NamedTuple):

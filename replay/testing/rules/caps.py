@@ -219,6 +219,8 @@ class Deserved(Invariant):
             return True
         if is_implicit:
             return False
+        if self._is_unfit(body):
+            return True
         allowed = self.facts.profiles.keys() & set(life.profile.agents)
         return (
             not count
@@ -226,6 +228,12 @@ class Deserved(Invariant):
             or life.begin.depth >= life.most("max_depth")
             or self.ledger.agents + count > life.most("max_agents")
         )
+
+    def _is_unfit(self, body: Delegate) -> bool:
+        """Return whether an agent gets an input of the wrong form, or races with one of another contract."""
+        known = [self.facts.profiles[name][0] for name in body.profiles if name in self.facts.profiles]
+        has_contract = {one.has_contract for one in known}
+        return has_contract != {body.input != NULL} or (True in has_contract and len(set(body.profiles)) > 1)
 
     def _is_forbidden(self, body: Delegate, life: Life) -> bool:
         """Return whether permissions withhold one of the agents, or the model that it would begin with."""

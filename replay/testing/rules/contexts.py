@@ -8,6 +8,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
+from callboard.actors.protocol.profiles import Profile
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
 
@@ -42,7 +43,7 @@ class Contexts(Invariant):
 
     def _wants_context(self, profile: str) -> bool:
         known = self.facts.profiles.get(profile)
-        return known is not None and bool(known[0].context)
+        return known is not None and _is_prepared(known[0])
 
     def on_ContextMade(self, event: Event, made: ContextMade) -> None:
         """Record a context."""
@@ -57,7 +58,7 @@ class Contexts(Invariant):
         own = made.get(profile.name)
         if bytes(begin.context) != bytes(own.content if own else NULL):
             self.broken(event.seq, f"{who} begins with another context than was made for it")
-        elif profile.context and who != HOST and own is None:
+        elif _is_prepared(profile) and who != HOST and own is None:
             self.broken(event.seq, f"{who} begins without the context that its profile wants")
 
     def handled_ContextMade(self, event: Event, made: ContextMade, outputs: Sequence[Event]) -> None:
@@ -65,3 +66,8 @@ class Contexts(Invariant):
         ends = [end.kind for _, end in of_kind(outputs, DelegationEnded)]
         if ends and (made.status == "ok" or ends != ["unavailable"]):
             self.broken(event.seq, f"a context that is {made.status} ends a delegation as {ends[0]}")
+
+
+def _is_prepared(profile: Profile) -> bool:
+    """Return whether agents of this profile wait for a context or for a new instance."""
+    return bool(profile.context) or bool(profile.factory)

@@ -43,8 +43,10 @@ def why_other_tools(request: ModelRequest, profile: Profile | None) -> str:
     if profile is None:
         return ""
     servers = {name for raw in profile.server_tools for name in _names(msgspec.json.decode(raw))}
-    own = {name: tool for name, tool in known.items() if name not in RESERVED and name not in servers}
     wanted = {spec.name: _definition(spec) for spec in profile.tools}
+    agents = {name for name in profile.agents if name not in wanted}  # those with a contract are tools, too
+    others = RESERVED | servers | agents
+    own = {name: tool for name, tool in known.items() if name not in others}
     if own == wanted:
         return ""
     return f"it offers {', '.join(own) or 'no tool'}, and the agent has {', '.join(wanted) or 'none'}"

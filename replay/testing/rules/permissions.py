@@ -1,8 +1,9 @@
-"""Rules of permissions and labels: rights only narrow, and label rules deny what they name."""
+"""Rules of permissions and labels: rights only narrow, and label rules deny their capabilities."""
 
 from collections.abc import Sequence
 
 from callboard.actors.protocol.addresses import HOST, parent_of
+from callboard.actors.protocol.bundles import UNKNOWN
 from callboard.actors.protocol.client_messages import Ask, Tell
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
@@ -18,9 +19,15 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, CancelCall, ToolReturned
+from callboard.actors.protocol.uses import CAPABILITY, Use
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
-from callboard.replay.testing.rules.rights_in_force import label_against, models_permitted, permitted
+from callboard.replay.testing.rules.rights_in_force import (
+    label_against,
+    models_permitted,
+    permitted,
+    use_permitted,
+)
 
 _Call = tuple[str, int, int]
 
@@ -59,6 +66,15 @@ class Permissions(Invariant):
             if not permitted(layers, entry, name):
                 self.broken(event.seq, f"{who} calls {call.tool}, and may not use {name}")
 
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Check the files, hosts, secrets and memories that a tool has used."""
+        who = event.recipient
+        layers = self.facts.rights.of(who)
+        for use in body.uses:
+            has_capability = permitted(layers, "capabilities", CAPABILITY[use.entry])
+            if not (has_capability and use_permitted(layers, use.entry, use.name)):
+                self.broken(event.seq, f"a tool of {who} uses {use.name} ({use.entry}), and may not")
+
 
 class Labelled(Invariant):
     """Provenance."""
@@ -68,6 +84,8 @@ class Labelled(Invariant):
     _read: dict[str, list[tuple[int, Labels]]] = {}  # by agent, with the seq of the event that brought them
     _told: dict[str, list[tuple[int, Labels]]] = {}  # by agent, those that the supervisor was told of
     _out: dict[_Call, Labels] = {}  # calls of tools without an answer, with the labels of their tool
+    _called: dict[int, Labels] = {}  # by call, the labels that its agent had
+    _written: list[tuple[int, Use]] = []
     _given_up: set[_Call] = set()
     _words: dict[int, Labels] = {}
 
@@ -101,8 +119,37 @@ class Labelled(Invariant):
         """Record the labels of a result that its agent takes."""
         who, call = event.recipient, (event.recipient, body.turn, body.call)
         of_tool = self._out.pop(call, None)
+        self._check_uses(event, body)
         if of_tool is not None and self._takes(who) and call not in self._given_up:
             self._give(who, event.seq, (*of_tool, *body.labels))
+
+    def _check_uses(self, event: Event, body: ToolReturned) -> None:
+        """Check the uses of a tool against the rules for the labels that it had read before each."""
+        who, labels = event.recipient, {*self._called.get(event.cause, ())}
+        for use in body.uses:
+            if label := label_against(self.facts.rights.of(who), CAPABILITY[use.entry], labels):
+                self.broken(event.seq, f"a tool of {who} uses {use.name}, and has read {label}")
+            if use.entry == "read":
+                labels.update(use.labels)
+                self._check_read(event, body, use)
+            elif use.entry == "write":
+                self._check_write(event, use)
+
+    def _check_read(self, event: Event, body: ToolReturned, use: Use) -> None:
+        if not self._of_file(event.cause, use) <= {*use.labels} <= {*body.labels}:
+            self.broken(event.seq, f"a tool of {event.recipient} read {use.name} without its labels")
+
+    def _check_write(self, event: Event, use: Use) -> None:
+        self._written.append((event.seq, use))
+        if not {*self._called.get(event.cause, ())} <= {*use.labels}:
+            self.broken(event.seq, f"a tool of {event.recipient} wrote a file without its agent's labels")
+
+    def _of_file(self, seq: int, read: Use) -> set[str]:
+        """Return the labels that a read brings at least, by the writes that returned before an event."""
+        writes = [one for at, one in self._written if at < seq and one.name == read.name]
+        same = [one for one in writes if one.digest == read.digest]
+        labels = set().union(*(one.labels for one in same or writes))
+        return labels if same or not writes else labels | {UNKNOWN}
 
     def on_ApprovalGiven(self, event: Event, body: ApprovalGiven) -> None:
         """Record the labels of a person's answer."""
@@ -149,7 +196,7 @@ class Labelled(Invariant):
         who, spec = event.sender, self.facts.tools.of(event.sender).get(call.tool)
         if spec is None:
             return
-        labels = self._check(event, call.labels)
+        labels = self._called[event.seq] = (*self._check(event, call.labels),)
         self._out[who, call.turn, call.call] = spec.labels
         for capability in spec.capabilities:
             if label := label_against(self.facts.rights.of(who), capability, labels):

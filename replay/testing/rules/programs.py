@@ -86,8 +86,8 @@ class LiveCopies(_OfPrograms):
     def _is_held_up(self, body: Delegate) -> bool:
         """Return whether a port is asked for a delegation before it begins, so that a later one may pass."""
         known = (self.facts.profiles.get(name) for name in body.profiles)
-        has_context = any(one is not None and one[0].context for one in known)
-        return has_context or self._schema_of(body) != NULL
+        is_prepared = any(one is not None and one[0].is_prepared for one in known)
+        return is_prepared or body.input != NULL or self._schema_of(body) != NULL
 
     def _schema_of(self, body: Delegate) -> bytes:
         known = self.facts.profiles.get(body.profiles[0]) if body.profiles else None
@@ -248,7 +248,7 @@ class HeardAnswers(_OfPrograms):
 
     def on_ApprovalGiven(self, event: Event, body: ApprovalGiven) -> None:
         """Record a refusal, which is an answer."""
-        if body.verdict != "approved":
+        if not body.goes_on:
             self._answered(event, body.turn, body.call)
 
     def on_RequestApproval(self, event: Event, body: RequestApproval) -> None:

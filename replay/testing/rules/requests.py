@@ -40,6 +40,12 @@ from callboard.replay.testing.rules.offered_tools import (
     why_other_tools,
 )
 from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
+from callboard.replay.testing.rules.system_prompts import (
+    SYSTEM_RULES,
+    context_in_message,
+    why_other_system,
+    why_small_need,
+)
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 REQUEST_RULES: Final = {
@@ -49,6 +55,7 @@ REQUEST_RULES: Final = {
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
     "new": "An event that adds content to a request is named in `new` of one granted request, once.",
     "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
+    **SYSTEM_RULES,
     **ORIGIN_RULES,
 }
 
@@ -57,7 +64,7 @@ Part: TypeAlias = tuple[str, bytes]
 
 _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
-    prompts.UNUSABLE_TASK,
+    prompts.NOT_DELEGATED,
     prompts.UNUSABLE_QUESTION,
     prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
@@ -108,6 +115,7 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
 class _Agent(msgspec.Struct, eq=False):
     """The wish of an agent, the content it was told, and its last request."""
 
+    begin: Begin | None = None
     wish: TurnRequested = TurnRequested(0)
     named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
@@ -118,6 +126,7 @@ class _Agent(msgspec.Struct, eq=False):
     read: int = 0
     owed: list[object] = []  # calls without a result
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
+    declined: dict[tuple[int, int], str] = {}  # the words for the input that a person did not give it
     tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
@@ -129,12 +138,24 @@ class _Agent(msgspec.Struct, eq=False):
         if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
             return parts
         call = (body.turn, body.call)
-        before = self.changed.get(call)
-        if isinstance(body, ApprovalGiven) and body.arguments != NULL:
-            self.changed[call] = body.arguments
-        if before is None:
-            return parts
-        return [(role, bytes(prompts.with_changed_arguments(Json(part), before))) for role, part in parts]
+        arguments, words = self.changed.get(call), self.declined.get(call)
+        if isinstance(body, ApprovalGiven):
+            self._keep(call, body)
+        return [(role, _with_words(Json(part), arguments, words)) for role, part in parts]
+
+    def _keep(self, call: tuple[int, int], given: ApprovalGiven) -> None:
+        """Keep the words that stand before the result of a call."""
+        if given.arguments != NULL:
+            self.changed[call] = given.arguments
+        if given.round:
+            self.declined[call] = prompts.not_approved(given) if given.verdict == "denied" else ""
+
+
+def _with_words(result: Json, arguments: Json | None, words: str | None) -> bytes:
+    """Return a result as the model reads it. arguments: those of a person; words: for input not given."""
+    if words:
+        result = prompts.with_words_before(result, words)
+    return bytes(result if arguments is None else prompts.with_changed_arguments(result, arguments))
 
 
 class _Checker:
@@ -167,7 +188,7 @@ class _Checker:
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
             if isinstance(body, Begin):
-                agent.is_eager = profile_of(bytes(body.profile)).is_eager
+                agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])
 
@@ -187,6 +208,10 @@ class _Checker:
         self._check_appending(seq, agent, request)
         if why := why_other_tools(request, self._tools.profile(who)):
             self._broken("tools", seq, f"{who}, turn {wish.turn}: {why}")
+        if agent.begin is not None and (why := why_other_system(request, agent.begin)):
+            self._broken("system", seq, f"{who}, turn {wish.turn}: {why}")
+        if agent.last is None and wish.attempt == 1 and (why := why_small_need(request, wish)):
+            self._broken("bound", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_sources(seq, agent, request)
         agent.last = request
 
@@ -275,7 +300,7 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     Begin: lambda body: [
         ("user", part)
-        for given in (body.context, body.prompt)
+        for given in (context_in_message(body), body.prompt)
         if given != NULL
         for part in _split(bytes(given))
     ],

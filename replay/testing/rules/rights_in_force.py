@@ -72,6 +72,25 @@ def permitted(layers: Layers, entry: str, name: str) -> bool:
     return True
 
 
+def use_permitted(layers: Layers, entry: str, name: str) -> bool:
+    """Return whether every layer permits the use of a file, a host, a secret or a memory."""
+    if entry in ("secrets", "memory"):
+        return permitted(layers, entry, name)
+    lists = (getattr(layer.rights.allowed, entry) for layer in layers)
+    is_in = _is_host_in if entry == "hosts" else _is_below
+    return all(allowed is None or any(is_in(name, one) for one in allowed) for allowed in lists)
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    above = [] if prefix == "." else prefix.split("/")
+    return path.split("/")[: len(above)] == above
+
+
+def _is_host_in(place: str, entry: str) -> bool:
+    start, _, host = entry.partition("*")
+    return place == entry or ("*" in entry and place.startswith(start) and place.endswith(host))
+
+
 def label_against(layers: Layers, capability: str, labels: Iterable[str]) -> str:
     """Return a label for which a layer denies a capability; empty for none."""
     rules = [rule for layer in layers for rule in layer.rights.rules if _is_listed(capability, (rule.deny,))]

@@ -32,8 +32,8 @@ def _calls(
 def wrong_effect(world: SessionWorld) -> str:
     """Return a write that ran twice or unannounced, or an effect that the log denies."""
     ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
-    # A person may allow a call to run again that was interrupted, or give it the input for its next round.
-    goes_on = _calls(world, ApprovalGiven, lambda one: _goes_on(one) and one.verdict == "approved")
+    # A person may allow a call to run again that was interrupted. After each form it has another round.
+    goes_on = _calls(world, ApprovalGiven, _goes_on)
     ran.subtract(call for call in goes_on if call in ran)
     started = _calls(world, ToolStarted)
     for (who, turn, call), times in ran.items():
@@ -49,7 +49,7 @@ def wrong_effect(world: SessionWorld) -> str:
 
 
 def _goes_on(given: ApprovalGiven) -> bool:
-    return given.is_repeat or given.round > 0
+    return given.goes_on and (given.is_repeat or given.round > 0)
 
 
 def has_kept_call(world: SessionWorld) -> bool:

@@ -1,4 +1,4 @@
-"""The rules of forks, as monitors of the explorer: which answers are reused, what runs, and what is paid.
+"""The rules of forks, as monitors of the explorer: reused answers, tools that run, and costs.
 
 They read the log of a fork, the recording, and the calls that the ports have really worked on.
 """
@@ -81,8 +81,12 @@ def _run_effects(world: ForkWorld) -> Iterator[str]:
 
 
 def _run_twice(world: ForkWorld) -> Iterator[str]:
-    writes = [one[:3] for one in world.effects if one.effect == "write"]
-    yield from (f"call {one} has run twice" for one in set(writes) if writes.count(one) > 1)
+    writes = Counter(one[:3] for one in world.effects if one.effect == "write")
+    for event in world.own_events:
+        body = event.body
+        if isinstance(body, ApprovalGiven) and body.is_repeat and body.verdict == "approved":
+            writes[event.recipient, body.turn, body.call] -= 1  # a person wants it, after an interruption
+    yield from (f"call {one} has run twice" for one, times in writes.items() if times > 1)
     ran = {one[:3] for one in world.effects}
     for event, body in _results(world):
         if body.reused and (event.recipient, body.turn, body.call) in ran:
@@ -196,7 +200,10 @@ def _other_tail(world: ForkWorld) -> Iterator[str]:
     was = [with_by(one.body) for one in world.fork.origin if isinstance(one.body, AskEnded)]
     if len(was) < sum(isinstance(one.body, Ask) for one in world.fork.origin):
         return  # a recording that was cut short goes on with new answers
-    yield from (f"a port has worked on event {one.seq}, {one.kind}" for one in world.live)
+    programs = _programs(world)
+    for one in world.live:
+        if not (isinstance(one.body, CallModel) and one.body.agent in programs):  # whose steps always run
+            yield f"a port has worked on event {one.seq}, {one.kind}"
     if world.asks_ended() != was:
         yield "the outcomes are other ones than in the recording"
 
@@ -210,6 +217,17 @@ def _after_effect(world: ForkWorld) -> Iterator[str]:
         is_read = getattr(world.log[event.cause - 1].body, "effect", "") == "read"
         if body.reused and is_read and event.cause > first:
             yield f"event {event.seq} is a recorded result, and a tool with an effect ran before its call"
+
+
+def _wrong_marks(world: ForkWorld) -> Iterator[str]:
+    """Yield the unmarked results of `read` tools that ran in the fork, and the marked ones of other calls."""
+    live = _live(world)
+    for event, body in _results(world):
+        call = world.log[event.cause - 1]
+        is_read = getattr(call.body, "effect", "") == "read"
+        has_run = {event.cause} <= live and body.status not in ("cancelled", "interrupted")
+        if body.after_origin != all((is_read, has_run, not body.reused)):
+            yield f"event {event.seq}: its tool has run: {has_run}; it is marked: {body.after_origin}"
 
 
 def _turns_after_need(world: ForkWorld) -> Iterator[str]:
@@ -244,6 +262,9 @@ FORK_RULES: Final = (
     ForkMonitor("same-state", "A recorded result is given where its tool would read the same.", _other_state),
     ForkMonitor("same-tail", "A fork without a change repeats the recording and asks nothing.", _other_tail),
     ForkMonitor("fresh-reads", "After a live effect no result of a read tool is reused.", _after_effect),
+    ForkMonitor(
+        "after-origin", "A result is marked exactly if its `read` tool ran in the fork.", _wrong_marks
+    ),
     ForkMonitor("needs-effect", "An agent that needs an effect takes no further turn.", _turns_after_need),
 )
 

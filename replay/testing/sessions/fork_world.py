@@ -75,12 +75,12 @@ class Fork:
 
     @property
     def planned(self) -> ForkPlan:
-        """Return the plan of the fork, made anew for each world: answers are used up."""
+        """Make the plan of the fork. Each world needs its own, since a given answer is removed."""
         return plan("origin", self.origin, self.base, self.changes)
 
     @cached_property
     def own(self) -> Scenario:
-        """Return the scenario of the fork: the client says what it said in the recording."""
+        """Return the scenario of the fork, in which the client repeats its recorded inputs."""
         return with_values(self.scenario, asks=(), tells=(), changes=(), closes=False, reopens=False)
 
 
@@ -125,6 +125,9 @@ class ForkWorld(SessionWorld):
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues the fork."""
+        # A lost tail takes its requests with it, and others get their seqs.
+        self.began = [at for one, at in zip(self.live, self.began, strict=True) if one in log]
+        self.live = [one for one in self.live if one in log]
         begin = next(event for event in log if isinstance(event.body, Forked))
         assert isinstance(begin.body, Forked)
         recorded = planned_again(self.fork.origin, begin.body)
@@ -233,7 +236,7 @@ class ForkWorld(SessionWorld):
             super()._go_on(strand)
 
     def look_ahead(self) -> None:
-        """Do what is recorded, or offer it while ports work; advance the clock when no move is left."""
+        """Do the next recorded thing, or offer it while ports work. Advance the clock without a move."""
         self.offers.pop(RECORDED, None)
         while self.failure is None and self.down is None and not self.is_detaching:
             if any(self.inboxes.values()):
@@ -252,7 +255,7 @@ class ForkWorld(SessionWorld):
         )
 
     def _jump(self) -> bool:
-        """Advance the clock to what is due next. Return False if nothing is."""
+        """Advance the clock to the next timer or input. Return False if there is no other."""
         due = self.playback.next_due(is_asked=bool(self.running))
         if due is not None:
             self.now = max(self.now, due)

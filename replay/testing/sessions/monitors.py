@@ -172,7 +172,7 @@ class SameOutcomes(SessionMonitor):
 
 
 def _left(world: SessionWorld) -> str:
-    """Return a description of what is left at rest."""
+    """Describe the work that is left at rest."""
     if world.failure is not None or world.down is not None:
         return ""
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.

@@ -6,7 +6,7 @@ model reads. A fault makes another answer, one that the boundary would not refus
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,6 +17,8 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.labels import united
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -32,8 +34,10 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.uses import use_refusal
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.actors.session.contexts import ContextRequest
+from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.replay.testing.sessions.replies import Reply
@@ -46,6 +50,9 @@ UNCHECKED: Final = SchemaProblem("", "the check took too long")
 HUGE_CHARS: Final = 50_000
 """The length to which the live tool port cuts an output if no limit says otherwise."""
 
+SESSION_ID: Final = "simulated"
+"""The id of every simulated session, in the origin of a result that is given again."""
+
 FAILURES: Final = {
     "error": ModelFailure("invalid_request_error", "a fault"),
     "overloaded": ModelFailure("overloaded_error", "a fault", is_retryable=True),
@@ -55,6 +62,16 @@ FAILURES: Final = {
 """Faults that leave a model call without an answer."""
 
 _NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": True}
+
+
+class Reach(NamedTuple):
+    """The uses that a tool is permitted. rights: of its agent. files: the labels of the session's files."""
+
+    rights: Layers
+    files: FileLabels
+
+
+_NO_REACH: Final = Reach((), FileLabels())
 
 
 def _attempt(call: Callable[[], T], failed: Callable[[str], T]) -> T:
@@ -86,10 +103,17 @@ def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
     return Post(agent, ModelReplied(turn, attempt, "ok", reply.blocks(turn), reply.stop_reason, usage))
 
 
-def returned(scenario: Scenario, request: Event, call: CallTool, shared: SharedState = NO_STATE) -> Post:
+def returned(
+    scenario: Scenario,
+    request: Event,
+    call: CallTool,
+    shared: SharedState = NO_STATE,
+    reach: Reach = _NO_REACH,
+) -> Post:
     """Make a tool's answer; a tool that raises makes an error that the model reads.
 
     shared: the shared state as of the call. An update that does not fit is an error, as at the live port.
+    reach: of the agent. A use that its rights withhold is an error, and the uses after it do not happen.
     """
     stateful, who = scenario.stateful, request.sender
     run = partial(scenario.tool, who, call)
@@ -98,7 +122,29 @@ def returned(scenario: Scenario, request: Event, call: CallTool, shared: SharedS
     answer = _attempt(run, lambda why: _tool_error(call, why[:2_000]))
     if answer.status == "ok" and (why := shared.why_refused(answer.state_update)):
         answer = _tool_error(call, f"InvalidState: {why}")
+    if answer.uses:
+        answer = _confined(call, answer, reach)
     return Post(request.sender, answer)
+
+
+def _confined(call: CallTool, answer: ToolReturned, reach: Reach) -> ToolReturned:
+    """Return an answer with the uses that the rights permit; an error if they withhold one.
+
+    A read brings the labels of its file, and a write gives those of the call to it, as at the live port.
+    """
+    read, done, refusal = answer.labels, [], ""
+    for use in answer.uses:
+        if refusal := use_refusal(reach.rights, use.entry, use.name, united(call.labels, read)):
+            break
+        if use.entry == "read":
+            use = replace(use, labels=united(use.labels, reach.files.labels_of(use.name, use.digest)))
+            read = united(read, use.labels)
+        elif use.entry == "write":
+            use = replace(use, labels=united(use.labels, call.labels, read))
+            reach.files.note(use.name, use.digest, use.labels)
+        done.append(use)
+    ended = _tool_error(call, refusal) if refusal else answer
+    return replace(ended, uses=tuple(done), labels=read)
 
 
 def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
@@ -121,12 +167,19 @@ def context_made(
         return ContextMade(wanted.parent, wanted.delegation, wanted.profile, "failed", detail=why[:500])
 
     def made(view: ContextRequest) -> ContextMade:
+        if not has_context(scenario, wanted.profile):  # a factory has made it, and that is all
+            return ContextMade(wanted.parent, wanted.delegation, wanted.profile)
         content = Json(encode(scenario.context(view)))
         return ContextMade(wanted.parent, wanted.delegation, wanted.profile, content=content)
 
     if view is None or fault == "unmade":
         return Post(SUPERVISOR, failed(prompts.CONTEXT_UNWANTED if view is None else "a fault"))
     return Post(SUPERVISOR, _attempt(lambda: made(view), failed))
+
+
+def has_context(scenario: Scenario, name: str) -> bool:
+    """Return whether agents of this profile begin with a context."""
+    return any(one.name == name and one.context for one in scenario.profiles)
 
 
 def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str = "") -> Post:

@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import (
     Approval,
+    ContextPlace,
     ModelSpec,
     OnFinish,
     Prices,
@@ -95,7 +96,10 @@ def approves(address: str, request: RequestApproval) -> ApprovalGiven:
 
 
 def check_required(request: CheckSchema) -> SchemaChecked:
-    """Check only `required` names, as a schema port small enough to see through; refuse `{"bad": ...}`."""
+    """Check only `required` and unknown names, as a schema port small enough to see through.
+
+    It refuses the schema `{"bad": ...}`.
+    """
     schema = msgspec.json.decode(request.schema)
     if request.task == "accept":
         problems = [SchemaProblem("/bad", "is not allowed")] if "bad" in schema else []
@@ -106,6 +110,9 @@ def check_required(request: CheckSchema) -> SchemaChecked:
             for name in schema.get("required", [])
             if not isinstance(value, dict) or name not in value
         ]
+        if schema.get("additionalProperties") is False and isinstance(value, dict):
+            unknown = [name for name in value if name not in schema.get("properties", {})]
+            problems += [SchemaProblem(f"/{name}", "is unknown") for name in unknown]
     return SchemaChecked(request.check, "invalid" if problems else "ok", tuple(problems))
 
 
@@ -137,6 +144,7 @@ def profile(
     schema: object = None,
     output_type: str = "",
     context: str = "",
+    context_in: ContextPlace = "message",
     prices: Prices | None = None,
     max_tokens: int = 100,
     background: bool = False,
@@ -148,7 +156,7 @@ def profile(
     """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
     fallback: the models that it asks after failures of these kinds.
-    context: any name, for an agent that begins with a context.
+    context: any name, for an agent that begins with a context. context_in: its place.
 
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
     person's approval before each call; one that is in no other list is a write tool.
@@ -175,6 +183,7 @@ def profile(
         background=background,
         on_finish=on_finish,
         context=context,
+        context_in=context_in,
     )
 
 

@@ -21,6 +21,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     RequestCapacity,
 )
+from callboard.actors.session.cached_results import repeated
 from callboard.actors.session.contexts import delegate_of, view_of
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.recovery import recover
@@ -105,6 +106,8 @@ class ScriptedSession(Board):
                 reply = ports.faulty_reply(fault_mode, ports.policy_reply(self.scenario, asked))
                 return ports.replied(asked, self.gate.wish_of(event), reply)
             case CallTool() as call:
+                if (found := self.gate.cached_result(event, self.now)) is not None:
+                    return Post(event.sender, repeated(event, found, ports.SESSION_ID))
                 answer, limits = self.act(event, call), self.agent(event.sender).limits
                 return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0) or answer
             case RequestApproval() as question:
@@ -126,7 +129,8 @@ class ScriptedSession(Board):
         shared = self.gate.state_for(event)
         if self.scenario.state:
             self.states_given.append((event.seq, shared.values()))
-        return ports.returned(self.scenario, event, call, shared)
+        reach = ports.Reach(self.agent(event.sender).permissions, self.gate.files)
+        return ports.returned(self.scenario, event, call, shared, reach)
 
     # --- the client -----------------------------------------------------------------
 

@@ -69,7 +69,11 @@ class ForkCases:
                     known = reader.events(name, 2, 1)[0]
                     reader.verify_chain(name, _KEY, Head(2, known.digest))
                 pages = reader.checked_pages("g", 7, _KEY)
-                assert [row.seq for page in pages for row in page] == [*range(1, 8)]
+                rows = [row for page in pages for row in page]
+                assert [row.seq for row in rows] == [*range(1, 8)]
+                after = Head(rows[5].seq, rows[5].digest)  # the end of a segment
+                ((last,),) = reader.checked_pages("g", 7, _KEY, after=after)
+                assert last == rows[6]
 
     async def test_a_fork_goes_on_after_a_restart_and_so_does_its_parent(self, place: StorePlace) -> None:
         async with opened(place, sessions="s") as log:
@@ -93,6 +97,20 @@ class ForkCases:
             with pytest.raises(SessionNotFound, match="'nobody'"):
                 await log.fork("x", 1, "", "nobody", 2)
             assert len(await log.sessions()) == 4
+
+    async def test_a_fork_comes_with_its_first_events_or_not_at_all(self, place: StorePlace) -> None:
+        async with opened(place, _KEY, sessions="s") as log:
+            await added(log, "s", 1, events(1, 4))
+            with pytest.raises(WrongHead):
+                await log.fork("f", 1, "", "s", 3, events(5, 6))
+            assert [row.session_id for row in await log.sessions()] == ["s"]
+            head = await log.fork("f", 1, "", "s", 3, [*events(4, 5), large(6)])
+            assert head == await log.head("f")
+            assert same(await log.read("f"), [*events(1, 5), large(6)])
+            assert (await added(log, "f", 1, events(7, 8))).seq == 8
+            with closing(place.reader()) as reader:
+                assert reader.verify_chain("f", _KEY).seq == 8
+                assert (reader.sessions()[0].base, reader.sessions()[0].head) == (3, 8)
 
     async def test_a_session_with_forks_is_not_deleted(self, place: StorePlace) -> None:
         async with opened(place, sessions="s") as log:

@@ -84,7 +84,7 @@ def test_the_same_agents_make_the_recorded_events_again(name: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
-@settings(max_examples=effort(40, 2_000), deadline=None)
+@settings(max_examples=effort(20, 2_000), deadline=None)
 def test_any_session_is_made_again_in_any_order_and_with_any_fault(seed: int, order: int, calm: bool) -> None:
     events = play(Plan(seed, is_calm=calm), order).log
     if events:

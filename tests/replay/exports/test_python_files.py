@@ -4,9 +4,6 @@ import ast
 import runpy
 from pathlib import Path
 
-import pytest
-
-from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.exports.python_files import regression_test, scenario_file
 from callboard.runtime.models.scripted import Step, call, say
@@ -66,7 +63,8 @@ async def conductor(ctx: ProgramContext, prompt: str) -> str:
     return str(await ctx.delegate(KID, prompt))
 
 
-def test_a_session_of_a_program_makes_no_scenario() -> None:
-    recording = record(lambda request: say("7"), conductor)
-    with pytest.raises(MisuseError, match="host is a program"):
-        list(scenario_file("one", recording.events, "x.py"))
+def test_the_scenario_of_a_program_is_python_too(tmp_path: Path) -> None:
+    recording = record(lambda request: say(HOSTILE), conductor)
+    path = tmp_path / "scenario.py"
+    recording.export("scenario", path)
+    assert runpy.run_path(str(path))["scenario"].simulate().outcome.text == HOSTILE

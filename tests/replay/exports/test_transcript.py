@@ -9,6 +9,7 @@ from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.exports.transcript import TEXT_CHARS, transcript
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
+from tests.effort import effort
 from tests.golden import golden
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import survey
@@ -74,7 +75,7 @@ def test_a_long_text_is_cut_and_says_how_much() -> None:
 
 
 @given(st.lists(bodies(), min_size=1, max_size=6))
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 500))
 def test_any_messages_have_a_transcript(messages: list[AnyMessage]) -> None:
     text = written(Recording.open(MemoryReader(log_of(events_of(messages)))))
     assert text.startswith("# Session s\n")

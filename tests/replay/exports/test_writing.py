@@ -18,6 +18,7 @@ from callboard.replay.exports.writing import EXPORTERS
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
+from tests.effort import effort
 from tests.replay.exports.kit import bodies, digests_in, events_of, exported, log_of
 
 KEYS = ["seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"]
@@ -26,7 +27,7 @@ LARGE = msgspec.Raw(b'"' + b"x" * 2_000 + b'"')
 
 
 @given(st.lists(bodies(), min_size=1, max_size=6), st.sampled_from([None, KEY]))
-@settings(max_examples=150)
+@settings(max_examples=effort(50, 1_000))
 def test_digests_can_be_computed_from_the_file_alone(messages: list[AnyMessage], key: bytes | None) -> None:
     log = log_of(events_of(messages), key)
     content = exported(log, key)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.replay.page.live import LivePage
 from callboard.replay.page.packing import unpacked
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.protocol import Append, Head
 from tests.golden import golden
 from tests.replay.page.kit import PageData, page_of
 from tests.replay.stories import ignored_report
@@ -105,3 +106,43 @@ def test_numbers_that_no_page_has_are_refused(asked: tuple[int, int]) -> None:
     live = LivePage(MemoryReader(log), "one")
     with pytest.raises(ValueError, match="does not have"):
         live.more(*asked)
+
+
+@given(st.integers(3, 15), st.integers(1, 9), st.booleans())
+def test_an_event_that_does_not_continue_the_chain_never_gets_into_the_page(
+    shown: int, later: int, is_cut: bool
+) -> None:
+    log, write = written(list(ignored_report().events), "one")
+    write(shown)
+    live = LivePage(MemoryReader(log), "one")
+    have = lines_of(b"".join(live.page()))[:-1]
+    write(shown + later)
+    rows = log._sessions["one"].rows
+    if is_cut:
+        damage(log, rows[: shown - 1])
+    else:
+        at = len(rows) - 1
+        damage(log, [*rows[:at], rows[at].replace(b"supervisor", b"supervisoR").replace(b"host", b"hosT")])
+    for _ in range(2):
+        with pytest.raises(CorruptLog):
+            live.more(len(have), shown)
+    with pytest.raises(CorruptLog):
+        live.page().__next__()
+
+
+def damage(log: MemoryLog, rows: list[bytes]) -> None:
+    """Put other rows in the place of those of session one."""
+    session = log._sessions["one"]
+    session.rows = rows
+    if len(rows) < session.head.seq:
+        session.head = Head(len(rows), session.head.digest)
+
+
+def test_a_session_that_grows_is_checked_from_where_the_page_is_and_not_from_its_start() -> None:
+    events = list(ignored_report().events)
+    log, write = written(events, "one")
+    write(20)
+    live = LivePage(MemoryReader(log), "one")
+    log._sessions["one"].rows[:10] = [b""] * 10  # which no reader can read any more
+    write(len(events))
+    assert live.more(0, 0).count(b"\n") >= len(events)

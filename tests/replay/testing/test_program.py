@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send, tag
 from callboard.replay.testing.world import Covers, Move, Touches
+from tests.effort import effort
 from tests.replay.testing.programs import collect, collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
 
@@ -162,7 +163,7 @@ def test_a_world_can_be_covered_and_asked_for_touched_state() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=effort(40, 500), deadline=None)
 @given(worlds(), st.lists(st.integers(0, 99), max_size=40))
 def test_equal_moves_lead_to_equal_states(make: RandomProgram, picks: list[int]) -> None:
     one, other = make(), make()
@@ -178,7 +179,7 @@ def test_equal_moves_lead_to_equal_states(make: RandomProgram, picks: list[int])
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=effort(40, 500), deadline=None)
 @given(worlds(["channel"]), st.lists(st.integers(0, 99), max_size=40))
 def test_the_lean_world_offers_what_a_plain_one_would(program: RandomProgram, picks: list[int]) -> None:
     actors, starts, world = program.actors, program.starts, program()

@@ -14,6 +14,7 @@ from callboard.replay.testing.run import Bounds, perform, replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit, parse
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.world import Monitor, Move, Step, Violation, World
+from tests.effort import effort
 from tests.replay.testing.programs import collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
 
@@ -191,7 +192,7 @@ def test_a_run_has_at_least_one_step() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(25, 300), deadline=None)
 @given(worlds(), st.sampled_from(["random", "pos", "pct", "delays"]), st.integers(0, 99), st.integers(1, 30))
 def test_every_run_replays_exactly_from_its_text(
     make: RandomProgram, name: str, seed: int, steps: int
@@ -246,7 +247,7 @@ CHOICES = st.sets(st.integers(0, 5))
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=effort(40, 500), deadline=None)
 @given(worlds(), CHOICES, CHOICES, st.integers(0, 99), st.integers(1, 12))
 def test_a_schedule_makes_the_same_run_whatever_monitors_are_added_or_removed(
     make: RandomProgram, found_with: set[int], replayed_with: set[int], seed: int, steps: int

@@ -28,6 +28,7 @@ from callboard.replay.testing.strategies import (
     schema_cases,
 )
 from callboard.runtime.schemas.engine import Engine
+from tests.effort import effort
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 SHRUNK = settings(
@@ -40,7 +41,7 @@ SHRUNK = settings(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(50, 500), deadline=None)
 @given(delegation_plans(), fault_plans(), orders())
 def test_no_session_that_is_drawn_breaks_a_rule(plan: DelegationPlan, wrong: Faults, order: Order) -> None:
     world = SessionWorld(plan.scenario(wrong)).run(order)

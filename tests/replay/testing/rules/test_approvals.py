@@ -16,6 +16,7 @@ from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.mutants.scenarios_rounds import ROUNDS
 from tests.replay.testing.edited_logs import Log, edited, find, of_kind
 
 
@@ -49,6 +50,29 @@ def revoked() -> Log:
     made.say(RevokePermission(FIRST.seq))
     made.run()
     return edited(made.log, of_kind(ApprovalGiven), permission=FIRST.seq)
+
+
+DECLINED = SessionWorld(ROUNDS["declined"]).run().log
+
+
+def untold() -> Log:
+    """Let the agent tell another call than the declined one."""
+    (said, *_) = [e for e in DECLINED if isinstance(e.body, ApprovalGiven) and e.body.verdict == "denied"]
+    return edited(DECLINED, lambda e: isinstance(e.body, CallTool) and e.cause == said.seq, call=7)
+
+
+def accepted() -> Log:
+    """Let the tools hear that a declined form was accepted."""
+
+    def is_declined(event: Event) -> bool:
+        given = event.body.given if isinstance(event.body, CallTool) else None
+        return given is not None and given.action != "accept"
+
+    found = find(DECLINED, is_declined)
+    assert isinstance(found.body, CallTool)
+    assert found.body.given is not None
+    given = msgspec.structs.replace(found.body.given, action="accept")
+    return edited(DECLINED, lambda event: event is found, given=given)
 
 
 BROKEN: dict[str, tuple[str, Callable[[], Log]]] = {
@@ -92,6 +116,12 @@ def test_a_log_with_a_wrong_approval_breaks_its_rule(how: str) -> None:
     found = {breach.name for breach in check_log(log())}
     assert name in found
     assert found <= {name, "approvals"}, "a call that nobody approved is one more breach"
+
+
+@pytest.mark.parametrize(("log", "said"), [(untold, "was not told"), (accepted, "it was not given")])
+def test_a_tool_that_is_not_told_of_a_declined_form_breaks_a_rule(log: Callable[[], Log], said: str) -> None:
+    assert check_log(DECLINED, is_at_rest=True) == []
+    assert any(b.name == "input-rounds" and said in b.detail for b in check_log(log()))
 
 
 def test_a_call_of_the_model_without_an_approval_may_have_any_arguments() -> None:

@@ -7,12 +7,13 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.world import Move
+from tests.effort import effort
 from tests.replay.testing.programs import Silent, all_runs, apart, collect, collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=effort(20, 300), deadline=None)
 @given(worlds())
 def test_with_reduction_every_end_and_every_partial_order_is_seen_and_none_twice(
     make: RandomProgram,

@@ -8,6 +8,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.walk import RandomWalk
 from callboard.replay.testing.world import Move
+from tests.effort import effort
 from tests.replay.testing.programs import Silent, all_runs, apart, collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
 
@@ -29,7 +30,7 @@ def test_runs_are_told_apart_by_their_moves_and_not_by_what_comes_of_them() -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(15, 200), deadline=None)
 @given(worlds(), st.integers(0, 1_000))
 def test_it_makes_as_many_runs_as_there_are(make_world: RandomProgram, seed: int) -> None:
     try:

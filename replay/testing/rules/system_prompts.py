@@ -1,0 +1,41 @@
+"""The rules of first requests: their system prompt, with the context put there, and their bound."""
+
+from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import blocks_of
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Begin, TurnRequested
+from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.rules.facts import profile_of
+
+SYSTEM_RULES = {
+    "system": "A system prompt is the agent's instructions, the note on reports, and the context put there.",
+    "bound": "The need of an agent's first request has room for each byte of its text.",
+}
+
+
+def context_in_message(begin: Begin) -> Json:
+    """Return the context that belongs before the prompt; null for none."""
+    return NULL if profile_of(bytes(begin.profile)).context_in == "system" else begin.context
+
+
+def why_other_system(request: ModelRequest, begin: Begin) -> str:
+    """Return the difference of a request's system prompt to that of its agent's `Begin`; empty for none."""
+    profile = profile_of(bytes(begin.profile))
+    given = profile.instructions if begin.schema == NULL else prompts.with_report_note(profile.instructions)
+    context = begin.context if profile.context_in == "system" else NULL
+    expected, found = (*blocks_of(given), *blocks_of(context)), blocks_of(request.system)
+    if [*map(bytes, found)] == [*map(bytes, expected)]:
+        return ""
+    return f"its system prompt has {len(found)} blocks, and {len(expected)} were given, or others"
+
+
+def why_small_need(request: ModelRequest, wish: TurnRequested) -> str:
+    """Return the bytes that the need of a first request does not count; empty if it counts all."""
+    has_media = any(b'"source"' in bytes(message) for message in request.messages)
+    if request.model.is_program or wish.is_unbounded or has_media:  # images take fewer tokens than bytes
+        return ""
+    sent = (request.system, *request.tools, *request.messages)
+    least = sum(map(len, sent)) + request.model.max_tokens + bool(request.tools) * TOOL_OVERHEAD_TOKENS
+    missing = least - wish.need.tokens
+    return f"its need lacks {missing:,} tokens" if missing > 0 else ""
