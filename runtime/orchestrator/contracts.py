@@ -2,7 +2,7 @@
 
     question -> QueryIntent -> SpecialistContext -> SpecialistResult -> OrchestratorResult
 
-A specialist reads its `SpecialistContext` as JSON in its prompt, and reports a `SpecialistResult`.
+`SpecialistContext` is the input contract of every specialist, and `SpecialistResult` its report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,22 +29,20 @@ class QueryIntent(msgspec.Struct, frozen=True, gc=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True, gc=True):
-    """A tool call behind an answer: the tool's name and its arguments."""
+    """A tool call behind an answer."""
 
     tool: str
     arguments: dict[str, Any] = {}
 
 
 class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
-    """The report of a specialist.
+    """The result of a specialist.
 
-    success: it has an answer. content: the answer in words. sources: places that prove it, one text each.
-    tool_calls: those that found it. error: why there is no answer. confidence: from 0 to 1.
-    data: values for programs. The orchestrator reads two keys of it: `cells`, a list of
-        {"table", "row", "column", "value"} in which it looks for conflicts, and `open`, a list of questions
-        that the answer leaves open.
+    content: the answer. sources: the places that prove it. error: why there is no answer. confidence: 0 to 1.
+    data: `cells`, the table cells used, each {"table", "row", "column", "value"}; `open`, the questions left.
     """
 
+    # Each model-driven specialist reads this text with its report tool, so it is short.
     success: bool
     content: str = ""
     sources: tuple[str, ...] = ()
@@ -63,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True, gc=True):
 
 
 class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
-    """The input of a specialist.
+    """The input of a specialist, the contract that its callers have to keep.
 
     query: the question. scope: names within which it may search; () for all. hints: as of `QueryIntent`.
     max_iterations: the model calls that it may make. found: the findings of specialists before it.
@@ -74,18 +72,6 @@ class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
     hints: dict[str, list[str]] = {}
     max_iterations: int = 0
     found: tuple[Finding, ...] = ()
-
-    def prompt(self) -> str:
-        """Return the context as JSON, the prompt of a specialist."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_prompt(cls, prompt: str) -> "SpecialistContext":
-        """Read a prompt; another text is a query without scope and hints."""
-        try:
-            return msgspec.json.decode(prompt, type=cls)
-        except msgspec.DecodeError:
-            return cls(prompt)
 
 
 class Conflict(msgspec.Struct, frozen=True, gc=True):

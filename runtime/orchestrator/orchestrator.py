@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent
+from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.usage import Usage, plus
 from callboard.runtime.orchestrator.aggregation import Aggregator
@@ -22,10 +22,12 @@ from callboard.runtime.orchestrator.contracts import (
     SpecialistContext,
     SpecialistResult,
 )
+from callboard.runtime.orchestrator.failures import reason_of
 from callboard.runtime.orchestrator.routing import Router, open_questions
 from callboard.runtime.orchestrator.specialists import Registry, Specialist
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.run import ProgramCrashed, ending_of
 from callboard.runtime.sessions.outcome import Outcome
 
 Mode: TypeAlias = Literal["sequential", "parallel"]
@@ -99,7 +101,7 @@ class Orchestrator(Program[OrchestratorResult]):
         found = await ask(ctx, asked, intent, names)
         merged = self.aggregator(found)
         more = {"intent": msgspec.to_builtins(intent), "route": [one.specialist for one in found]}
-        return replace(merged, data={**merged.data, **more})
+        return _given(replace(merged, data={**merged.data, **more}), more)
 
     async def _in_parallel(
         self, ctx: ProgramContext, asked: Question, intent: QueryIntent, names: Sequence[str]
@@ -137,12 +139,23 @@ class Orchestrator(Program[OrchestratorResult]):
             return _no_answer(name, "unavailable", f"the router selected {name!r}, which {why}")
         try:
             async with asyncio.timeout(self.timeout_s):
-                result = await ctx.delegate(self._agents[name], context.prompt(), schema=SpecialistResult)
+                result = await ctx.delegate(self._agents[name], context, schema=SpecialistResult)
         except DelegationFailed as error:
-            return _no_answer(name, error.kind, f"{error.kind}: {error.text}" if error.text else error.kind)
+            return _no_answer(name, error.kind, reason_of(error))
+        except InvalidPrompt as error:  # findings that are larger together than a value may be
+            return _no_answer(name, "denied", str(error))
         except TimeoutError:
             return _no_answer(name, "cancelled", f"no answer within {self.timeout_s:g} s")
         return Finding(name, result)
+
+
+def _given(merged: OrchestratorResult, more: dict[str, object]) -> OrchestratorResult:
+    """Return a merged answer, or the reason why it cannot be given. more: data that such a result has too."""
+    try:
+        ending_of(merged)
+    except ProgramCrashed as error:
+        return OrchestratorResult(False, data=more, error=f"the findings cannot be merged: {error}")
+    return merged
 
 
 def _no_answer(name: str, kind: str, error: str) -> Finding:

@@ -1,6 +1,6 @@
 """Specialists: small agents with few tools, and the registry that holds them."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +13,9 @@ from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
 from callboard.runtime.tools.tool import Tool
 
-SpecialistPolicy: TypeAlias = Callable[[ProgramContext, SpecialistContext], Awaitable[SpecialistResult]]
+SpecialistPolicy: TypeAlias = Callable[
+    [ProgramContext, SpecialistContext], Coroutine[Any, Any, SpecialistResult]
+]
 """A program that drives a specialist without a model."""
 
 
@@ -40,14 +42,18 @@ class Specialist:
     policy: SpecialistPolicy | None = None
 
     def agent(self) -> Agent:
-        """Make the agent, or the program if a policy drives it. Raises InvalidAgent as `Agent` does."""
+        """Make the agent, or the program if a policy drives it.
+
+        Its input contract is `SpecialistContext`. Raises InvalidAgent as `Agent` does.
+        """
         if self.policy is not None:
             return Program(
-                _program_of(self.policy),
+                self.policy,
                 self.name,
                 description=self.description,
                 schema=SpecialistResult,
                 tools=self.tools,
+                input=SpecialistContext,
             )
         return Agent(
             self.name,
@@ -57,16 +63,8 @@ class Specialist:
             output_schema=SpecialistResult,
             limits=Limits(max_iterations=self.max_iterations),
             model=self.model,
+            input=SpecialistContext,
         )
-
-
-def _program_of(
-    policy: SpecialistPolicy,
-) -> Callable[[ProgramContext, str], Coroutine[Any, Any, SpecialistResult]]:
-    async def run(ctx: ProgramContext, prompt: str) -> SpecialistResult:
-        return await policy(ctx, SpecialistContext.from_prompt(prompt))
-
-    return run
 
 
 class Registry:

@@ -6,12 +6,16 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.runtime.sanitize import MAX_DEPTH
 
 STEP: Final = "program_step"
 RESULT: Final = "program_result"
 # Short: the search for secrets looks closely at 20 characters of words and numbers in a row. Two asks with
 # equal digests count as equal, and their occurrences keep their ids apart.
 _DIGEST_BYTES: Final = 6
+
+VALUE_DEPTH_MAX: Final = MAX_DEPTH - 2
+"""Levels of an argument or result, which stands in a block, in the list of blocks of a reply."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -83,6 +87,17 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     text: str
     value: Json | None = None
 
+    @property
+    def blocks(self) -> tuple[TextBlock | ResultBlock, ...]:
+        """Return the blocks that the last step has of it."""
+        text = TextBlock(self.text)
+        return (text,) if self.value is None else (text, ResultBlock(self.value))
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of these blocks."""
+        return len(_encode(self.blocks))
+
 
 class Step(msgspec.Struct, frozen=True, gc=False):
     """A step: its head, its new asks in order, and the end if the program has ended."""
@@ -95,9 +110,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         """Return the step as the content blocks of a reply."""
         blocks: list[object] = [self.head, *self.asks]
         if self.ending is not None:
-            blocks.append(TextBlock(self.ending.text))
-            if self.ending.value is not None:
-                blocks.append(ResultBlock(self.ending.value))
+            blocks += self.ending.blocks
         return Json(_encode(blocks))
 
 

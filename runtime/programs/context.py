@@ -13,7 +13,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
 from callboard.runtime.agent import Agent, prompt_json
 from callboard.runtime.contracts import Prompt
-from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer
 from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
@@ -214,7 +214,8 @@ class ProgramContext:
     # --- helpers ------------------------------------------------------------------------
 
     async def _ask(self, name: str, wish: Mapping[str, object]) -> Answer:
-        ask, answer = self._run.ask(name, to_json(wish, what=f"The arguments of {name}"))
+        given = to_json(wish, max_depth=VALUE_DEPTH_MAX, what=f"The arguments of {name}")
+        ask, answer = self._run.ask(name, given)
         try:
             return await answer
         finally:

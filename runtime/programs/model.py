@@ -22,6 +22,7 @@ from callboard.runtime.programs.asks import Answer, Step, run_name
 from callboard.runtime.programs.history import RecordedRun, answers_from, last_run
 from callboard.runtime.programs.replaying import executed_again
 from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
+from callboard.runtime.sanitize import MAX_BYTES
 
 MainOf: TypeAlias = Callable[[Json], Main]
 """Makes, of a prompt, the function that starts a run."""
@@ -115,6 +116,9 @@ class ProgramModel:
         run, answers = self._next(request)
         step = run.step(answers, max(request.at, run.at), None, request.state_of)
         content = step.content()
+        if len(content) > MAX_BYTES:
+            run.stop()
+            raise ProgramCrashed(_too_large(step, len(content)))
         if step.ending is None and request.session_id:
             said = b'{"role":"assistant","content":' + _beginning(step)
             runs = self._parked.setdefault(request.session_id, {})
@@ -142,6 +146,13 @@ class ProgramModel:
     def _again(self, request: ModelRequest, recorded: RecordedRun) -> ProgramRun:
         name = run_name(recorded.number, request.session_id, request.address)
         return executed_again(self.main_of(recorded.prompt), name, recorded)
+
+
+def _too_large(step: Step, size: int) -> str:
+    return (
+        f"step {step.head.step} of the program asks {len(step.asks)} times with {size:,} bytes in all, and a "
+        f"step has at most {MAX_BYTES:,}; pass the path of a file, or less at a time"
+    )
 
 
 def _beginning(step: Step) -> bytes:

@@ -19,6 +19,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.request import StateOf
 from callboard.runtime.failure_text import failure_text, located_text
 from callboard.runtime.programs.asks import (
+    VALUE_DEPTH_MAX,
     Answer,
     Ask,
     Ending,
@@ -30,7 +31,7 @@ from callboard.runtime.programs.asks import (
     salt_of,
 )
 from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
-from callboard.runtime.sanitize import clean_text, to_json
+from callboard.runtime.sanitize import MAX_BYTES, clean_text, to_json
 
 Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
 """Makes the coroutine of a run."""
@@ -38,6 +39,7 @@ Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
 CANCELS: Final = 3
 """The cancellations that a task gets when its run ends, before it is abandoned."""
 
+ENDING_BYTES_MAX: Final = MAX_BYTES - 2**20  # a megabyte is left for the head of the last step
 _ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
 _ERRORS_SHOWN: Final = 3
 
@@ -249,11 +251,22 @@ def _cancel_all(tasks: "list[asyncio.Task[Any]]") -> None:
 
 
 def ending_of(value: object) -> Ending:
-    """Return the end of a program that returned this value. Raises ProgramCrashed for no JSON."""
-    if isinstance(value, str):
-        return Ending(clean_text(value))
+    """Return the end of a program that returned this value.
+
+    Raises ProgramCrashed for no JSON, and for a result that is too large.
+    """
+    ending = Ending(clean_text(value)) if isinstance(value, str) else _ending_with_value(value)
+    if (size := ending.size) > ENDING_BYTES_MAX:
+        raise ProgramCrashed(
+            f"the program returned a {type(value).__name__} of {size:,} bytes (as JSON, and a value also as "
+            f"text), and at most {ENDING_BYTES_MAX:,} can be given; return the path of a file, or a part"
+        )
+    return ending
+
+
+def _ending_with_value(value: object) -> Ending:
     try:
-        data = to_json(value, what="it")
+        data = to_json(value, max_depth=VALUE_DEPTH_MAX, what="it")
     except InvalidPrompt as error:
         raise ProgramCrashed(
             f"the program returned a {type(value).__name__}, which is no JSON: {error}"

@@ -5,6 +5,7 @@ built, too: it is part of the construction.
 """
 
 import re
+from inspect import cleandoc
 from typing import Final
 
 import msgspec
@@ -26,7 +27,13 @@ class MsgspecForm:
 
     def schema(self) -> dict[str, object]:
         """Return the JSON schema of reports. Raises TypeError for a type that msgspec does not know."""
-        return msgspec.json.schema(self._kind)
+        schema = msgspec.json.schema(self._kind)
+        parts: dict[str, dict[str, object]] = schema.get("$defs", {})
+        for part in (schema, *parts.values()):
+            if isinstance(text := part.get("description"), str):
+                # Before Python 3.13 a docstring keeps its indentation, which models would pay for.
+                part["description"] = cleandoc(text)
+        return schema
 
     def problems(self, report: bytes) -> tuple[SchemaProblem, ...]:
         """Return the problem of a report that msgspec or the type's `__post_init__` refuses."""

@@ -1,25 +1,13 @@
 """The values of an orchestrator as prompts and back."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from callboard import Finding, MisuseError, Question, SpecialistContext, SpecialistResult
+from callboard import MisuseError, Question
 from callboard.runtime.orchestrator.contracts import known_names
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
-
-@given(TEXTS, st.lists(TEXTS, max_size=3), st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2), max_size=2))
-def test_a_context_survives_its_prompt(query: str, scope: list[str], hints: dict[str, list[str]]) -> None:
-    found = (Finding("tables", SpecialistResult(True, query, ("a p.1",), confidence=0.5)),)
-    context = SpecialistContext(query, tuple(scope), hints, 3, found)
-    assert SpecialistContext.from_prompt(context.prompt()) == context
 
 
 @pytest.mark.parametrize("text", ["why?", "", "{}", '{"query": 1}', "[1]", "{", '{"other": "x"}'])
-def test_a_prompt_that_is_no_context_is_a_query(text: str) -> None:
-    assert SpecialistContext.from_prompt(text) == SpecialistContext(text)
+def test_a_prompt_that_is_no_question_in_json_is_a_question(text: str) -> None:
     assert Question.from_prompt(text) == Question(text)
 
 

@@ -118,6 +118,22 @@ def test_specialists_that_fail_in_every_way_fold() -> None:
     assert reasons["silent"].startswith("no_report")
 
 
+def test_a_context_that_cannot_be_given_is_a_finding_without_an_answer() -> None:
+    deep: Any = 1
+    for _ in range(57):
+        deep = [deep]
+    first = Specialist("first", policy=answering("A", confidence=0.1, data={"deep": deep}))
+    result = ask(Orchestrator([first, Specialist("second", policy=answering("B"))]))
+    assert result.content.startswith("A\n\nWithout an answer: second (The arguments of task at `$.input` is")
+
+
+def test_findings_that_cannot_be_merged_are_told_and_crash_nothing() -> None:
+    result = ask(Orchestrator([A], aggregator=lambda found: OrchestratorResult(True, "x" * 10_000_000)))
+    assert (result.success, result.data["route"]) == (False, ["a"])
+    assert result.error.startswith("the findings cannot be merged: the program returned a Orch")
+    assert "20,000," in result.error
+
+
 @pytest.mark.parametrize(
     ("specialists", "error"),
     [

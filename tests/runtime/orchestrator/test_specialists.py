@@ -1,8 +1,34 @@
 """Specialists and their registry."""
 
-import pytest
+from dataclasses import replace
 
-from callboard import InvalidAgent, MisuseError, Program, Registry, Specialist, tool
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard import (
+    Agent,
+    Finding,
+    InvalidAgent,
+    InvalidPrompt,
+    MisuseError,
+    ModelRequest,
+    Program,
+    Registry,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    Specialist,
+    SpecialistContext,
+    SpecialistResult,
+    call,
+    calls,
+    say,
+    tool,
+)
+from callboard.runtime.contracts import contract_of
+from callboard.runtime.orchestrator.specialists import SpecialistPolicy
 from tests.runtime.orchestrator.kit import answering
 
 
@@ -12,6 +38,8 @@ def look(table: str) -> str:
     return table
 
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+CONTRACT = contract_of("one", SpecialistContext)
 ONE = Specialist("one", "Looks.", (look,), "Be brief.", capabilities=("table",), max_iterations=3)
 
 
@@ -26,6 +54,57 @@ def test_a_policy_makes_it_a_program_with_the_same_tools() -> None:
     agent = Specialist("one", tools=(look,), policy=answering("x")).agent()
     assert isinstance(agent, Program)
     assert list(agent.tools) == ["look"]
+
+
+FIELDS = ["query", "scope", "hints", "max_iterations", "found"]
+
+
+@pytest.mark.parametrize("policy", [None, answering("x")])
+def test_its_context_is_its_input_contract(policy: SpecialistPolicy | None) -> None:
+    profile = replace(ONE, policy=policy).agent().profile()
+    schema = msgspec.json.decode(profile.input_schema)
+    assert (list(schema["properties"]), schema["required"]) == (FIELDS, ["query"])
+    assert profile.input_type == "one:callboard.runtime.orchestrator.contracts.SpecialistContext"
+
+
+def test_a_missing_or_wrong_context_is_a_folded_failure() -> None:
+    def policy(request: ModelRequest) -> Reply:
+        if request.profile == "one":
+            return calls(call("report_back", success=True, content="found"))
+        if request.turn > 1:
+            return say("done")
+        return calls(
+            call("one"),
+            call("one", query=5),
+            call("one", query="q", hints=["6-2"]),
+            call("one", query="q", page=3),
+            call("one", query="q"),
+        )
+
+    host = Agent("host", agents=[replace(ONE, tools=()).agent()])
+    outcome = Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "go")
+    right, *wrong = sorted(outcome.delegations, key=lambda one: one.kind != "reported")
+    assert (outcome.text, right.kind) == ("done", "reported")
+    assert [one.kind for one in wrong] == ["denied"] * 4
+    assert {(one.metadata or {}).get("response") for one in wrong} == {"invalid_input"}
+
+
+def test_it_is_run_with_a_context_and_refuses_another_value() -> None:
+    seen: list[SpecialistContext] = []
+    agent = Specialist("two", policy=answering("A", seen=seen)).agent()
+    given = SpecialistContext("why?", ("a",), {"table": ["6-2"]}, 3)
+    runtime = Runtime(":memory:")
+    assert runtime.run_sync(agent, given).is_ok
+    assert seen == [given]
+    with pytest.raises(InvalidPrompt, match="missing required field `query`"):
+        runtime.run_sync(agent, {"scope": ["a"]})
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2), max_size=2))
+def test_a_context_survives_its_prompt(query: str, scope: list[str], hints: dict[str, list[str]]) -> None:
+    found = (Finding("tables", SpecialistResult(True, query, ("a p.1",), confidence=0.5)),)
+    context = SpecialistContext(query, tuple(scope), hints, 3, found)
+    assert CONTRACT.value_of(CONTRACT.prompt(context)) == context
 
 
 def test_the_registry_gives_specialists_by_name_and_capability() -> None:

@@ -294,3 +294,32 @@ def test_a_slow_step_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     monkeypatch.setattr("callboard.runtime.programs.model.monotonic_ms", lambda: next(times))
     Talk(model_of(Counting().three)).turn()
     assert "a step of program 'under_test' took 5000 ms, and all sessions waited" in caplog.text
+
+
+def test_a_step_that_asks_with_too_much_ends_the_program_and_stops_it() -> None:
+    ended = []
+
+    async def greedy(ctx: ProgramContext, prompt: str) -> object:
+        try:
+            return await asyncio.gather(*(ctx.call(work, n=n, text="x" * 9_000_000) for n in range(2)))
+        finally:
+            ended.append(True)
+
+    model = model_of(greedy)
+    failure = model.call(request(model, [PROMPT]), None).failure  # type: ignore[arg-type]  # it says nothing
+    assert failure is not None
+    assert (failure.code, ended, model.parked) == ("crashed", [True], 0)
+    assert "step 1 of the program asks 2 times with 18,000," in failure.message
+
+
+def test_an_argument_that_is_too_deep_for_a_reply_raises_at_its_ask() -> None:
+    deep: object = 1
+    for _ in range(62):
+        deep = [deep]
+
+    async def buries(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call(work, n=deep)
+
+    failure = model_of(buries).call(request(model_of(buries), [PROMPT]), None).failure  # type: ignore[arg-type]  # it says nothing
+    assert failure is not None
+    assert failure.message.startswith("InvalidPrompt: The arguments of work at `$.n[0]")

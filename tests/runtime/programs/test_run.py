@@ -249,6 +249,22 @@ def test_a_result_that_is_no_json_is_named_by_its_type() -> None:
         started(sets).step((), T0)
 
 
+def test_a_result_that_is_too_large_or_too_deep_is_refused_with_the_reason() -> None:
+    async def large(ctx: ProgramContext, prompt: str) -> object:
+        return ["x" * 9_000_000]
+
+    async def deep(ctx: ProgramContext, prompt: str) -> object:
+        found: object = 1
+        for _ in range(63):
+            found = [found]
+        return found
+
+    with pytest.raises(ProgramCrashed, match=r"returned a list of 18,000,072 bytes .* at most 15,728,640"):
+        started(large).step((), T0)
+    with pytest.raises(ProgramCrashed, match=r"a list, which is no JSON: it at .* nested too deeply"):
+        started(deep).step((), T0)
+
+
 def crash(function: Function) -> str:
     with pytest.raises(ProgramCrashed) as caught:
         played(started(function), Random(1))

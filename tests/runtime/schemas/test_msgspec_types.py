@@ -27,6 +27,23 @@ def test_a_refusal_has_the_words_of_msgspec_or_of_the_type_and_the_place(
     assert MsgspecForm(kind).problems(report) == (SchemaProblem(*problem),)
 
 
+class Documented(msgspec.Struct):
+    """A part.
+
+    size: in bytes.
+    """
+
+    size: Annotated[int, msgspec.Meta(description="  as it is\n    given")]
+
+
+def test_a_description_has_no_indentation_of_its_docstring() -> None:
+    for kind in (Documented, list[Documented]):
+        schema = MsgspecForm(kind).schema()
+        part = schema["$defs"]["Documented"]  # type: ignore[index]  # msgspec writes it
+        assert part["description"] == "A part.\n\nsize: in bytes."
+        assert part["properties"]["size"]["description"] == "  as it is\n    given"
+
+
 def test_a_report_that_fits_has_no_problem_and_becomes_a_value() -> None:
     form = MsgspecForm(Counted)
     assert form.problems(b'{"files":1,"next":{"files":0}}') == ()
