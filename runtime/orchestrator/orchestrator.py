@@ -115,15 +115,17 @@ class Orchestrator(Program[OrchestratorResult]):
     ) -> list[Finding]:
         found: list[Finding] = []
         line = list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))
+        takes_hops = intent.requires_multi_hop
         while line and len(found) < self.router.max_hops:
             name = line.pop(0)
             context = self._context(asked, intent, name, tuple(found))
             found.append(await self._ask(ctx, name, context))
             if self.router.answered(intent, found):
                 break
-            if intent.requires_multi_hop and (left := open_questions(found[-1])):
+            if takes_hops and (left := open_questions(found[-1])):
                 asked = replace(asked, query=left[0])
-                line = [*self.router.select(left[0], intent, self.enabled)]
+                intent = await intent_of(self.analyzer, ctx, asked.query)
+                line = [*self.router.select(asked.query, intent, self.enabled)]
         return found
 
     def _context(

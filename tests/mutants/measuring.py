@@ -28,7 +28,13 @@ PARTS_OF_PORTFOLIO: Final = 4
 TIMEOUT_S: Final = 1_800
 THE_CORE: Final = Mutant("none", "The unchanged core.", "", "", "")
 
-MEASURED_WITH: Final = ("actors/**/*.py", "replay/**/*.py", "tests/actors/**/*.py", "tests/mutants/*.py")
+MEASURED_WITH: Final = (
+    "actors/**/*.py",
+    "replay/**/*.py",
+    "runtime/orchestrator/*.py",
+    "tests/actors/**/*.py",
+    "tests/mutants/*.py",
+)
 """Sources that a measurement depends on."""
 
 NOT_MEASURED_WITH: Final = ("run.py", "table.py", "measuring.py", "measured.py", "test_*.py", "seeded_*.py")

@@ -1,4 +1,5 @@
-"""A mutant: a wrong line in the core, as data; and the hook that inserts it before compilation.
+"""A mutant: a wrong line in the core or in the orchestrator, as data; and the hook that inserts it before
+compilation.
 
 Rules
   - A process has at most one mutant, inserted before anything of callboard is imported. So the order of
@@ -16,13 +17,12 @@ from types import CodeType, ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "callboard.actors"
 
 
 class Mutant(NamedTuple):
     """One seeded fault.
 
-    what: its effect, in one sentence. module: dotted, below `actors`. old, new: source text.
+    what: its effect, in one sentence. module: dotted, below `folder`. old, new: source text.
     note: for a mutant that is not found: the reason, and the consequence.
     """
 
@@ -32,11 +32,12 @@ class Mutant(NamedTuple):
     old: str
     new: str
     note: str = ""
+    folder: str = "actors"
 
     @property
     def path(self) -> Path:
         """Return the path of the changed file."""
-        return ROOT / "actors" / f"{self.module.replace('.', '/')}.py"
+        return ROOT / self.folder / f"{self.module.replace('.', '/')}.py"
 
     def applied(self, source: str) -> str:
         """Return the source with the fault in it. Raises ValueError if the fault does not fit."""
@@ -62,7 +63,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 class _Finder(MetaPathFinder):
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
-        self._fullname = f"{PACKAGE}.{mutant.module}"
+        self._fullname = f"callboard.{mutant.folder}.{mutant.module}"
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -18,6 +18,7 @@ from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
+from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
 from tests.mutants.seeded_origins import MAKERS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
@@ -136,11 +137,17 @@ CACHE: Final = Part(
     "tests.mutants.scenarios_cache:CACHED",
     {"Keys of results": KEYS, "Results of a session": RESULTS},
 )
+ORCHESTRATED: Final = Part(
+    "orchestrators",
+    "Orchestrators and their specialists",
+    "tests.mutants.scenarios_orchestrators:ORCHESTRATED",
+    {"Analysis of questions": ANALYSIS, "Routes": ROUTES, "Merged findings": MERGES},
+)
 
-PARTS: Final[Mapping[str, Part]] = {
-    one.name: one
-    for one in (CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE)
-}
+_PARTS: Final = (
+    CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
+)  # fmt: skip
+PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 
 MUTANTS: Final[dict[str, Mutant]] = {
     name: one for part in PARTS.values() for name, one in part.mutants.items()

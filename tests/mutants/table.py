@@ -13,11 +13,13 @@ COLUMNS: Final = ("fifo", "units", *SCHEDULERS)
 INTRO: Final = """\
 # Mutants: does exploration find bugs?
 
-Each row below is a fault that was put into the real core (`actors/`), one at a time, in its own process.
+Each row below is a fault that was put into the real core (`actors/`), or into the orchestrator
+(`runtime/orchestrator/`), one at a time, in its own process.
 Then the sessions of its part (`tests/mutants/parts.py`) are explored, a run of each in turn, until a rule is
 broken or {runs:,} runs were made: with the default portfolio, then with each scheduler alone. The rules are
-the ready-made ones of `callboard.testing` ([rules](../../docs/rules.md)), replay identity included. The
-unchanged core passes, with the same seeds, as many runs as the mutants needed.
+the ready-made ones of `callboard.testing` ([rules](../../docs/rules.md)), replay identity included; for
+orchestrators also one that follows their routes. The unchanged core passes, with the same seeds, as many runs
+as the mutants needed.
 
 - **fifo**: one run of each session, first come, first served, without faults. The number is the run in which
   a rule was broken.

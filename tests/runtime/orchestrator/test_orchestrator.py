@@ -7,6 +7,7 @@ import pytest
 
 from callboard import (
     Agent,
+    HintRule,
     InvalidAgent,
     MemoryLog,
     Orchestrator,
@@ -84,6 +85,19 @@ def test_an_open_question_is_routed_again_for_questions_with_several_hops() -> N
     analyzer = QueryAnalyzer(multi_hop=("refer",))
     result = ask(Orchestrator([first, rows], analyzer=analyzer), "refer to?")
     assert (result.data["route"], result.content) == (["refs", "rows"], "See table 1.\n\nRow 7.")
+
+
+def test_each_hop_is_analysed_for_itself() -> None:
+    seen: list[SpecialistContext] = []
+    first = Specialist(
+        "refs", capabilities=("ref",), policy=answering("See table 1.", data={"open": ["table 7?"]})
+    )
+    tables = Specialist("tables", capabilities=("table",), policy=answering("Row 7.", seen=seen))
+    hints = [HintRule("table", r"table (\d+)", intent="table"), HintRule("section", r"§ (\d+)", intent="ref")]
+    host = Orchestrator([first, tables], analyzer=QueryAnalyzer(hints=hints, multi_hop=("refer",)))
+    result = ask(host, "What does § 5 refer to?")
+    assert (result.data["route"], result.data["intent"]["hints"]) == (["refs", "tables"], {"section": ["5"]})
+    assert [(one.query, one.hints) for one in seen] == [("table 7?", {"table": ["7"]})]
 
 
 def test_an_endless_chain_of_open_questions_ends_at_the_cap() -> None:
