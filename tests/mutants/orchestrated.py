@@ -65,7 +65,8 @@ class Found(NamedTuple):
     @property
     def open(self) -> Sequence[str]:
         """Return the questions that it leaves open."""
-        return self.result["data"].get("open", [])
+        found: list[str] = self.result["data"].get("open", [])
+        return found
 
 
 class Asked(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from callboard.actors.protocol.bundles import Bundle, Denied
 from callboard.actors.protocol.layers import SESSION, Layer
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.runtime.models.scripted import Reply, call, calls, fail, say
 from callboard.runtime.orchestrator.analysis import HintRule, QueryAnalyzer
@@ -114,7 +115,7 @@ def prompt_of(request: ModelRequest) -> str:
     return str(request.conversation[0]["content"])
 
 
-def answers(request: ModelRequest) -> Reply:
+def answers(request: ModelRequest) -> Reply | ModelFailure:
     """Answer for each specialist: unsure ones, so that a route goes on, and one cell with two values."""
     match request.profile:
         case "tables":
