@@ -11,7 +11,7 @@ Rules
   - A list of objects with the same keys and no inner lists or objects is a table. A list of plain values is
     one line. Every other list has a line for each item, behind a hyphen.
   - A text is quoted if it could be read as anything else. A key is quoted unless it is a name.
-  - Keys are never folded, and no number has an exponent between 1e-6 and 1e21.
+  - Keys are folded on request only, and no number has an exponent between 1e-6 and 1e21.
 """
 
 import re
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, TypeGuard
 
+from callboard.runtime.outputs.toon_folding import with_folded_keys
 from callboard.runtime.outputs.values import JsonValue, Plain, is_plain, is_record_list
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -32,8 +33,11 @@ _LARGEST: Final = 1e21  # from here on a number may have an exponent
 _SMALLEST: Final = 1e-6
 
 
-def toon(value: JsonValue, *, delimiter: str = ",", indent: int = 2) -> str:
-    """Encode a value. delimiter: `,`, `|` or a tab. indent: spaces of a level.
+def toon(value: JsonValue, *, delimiter: str = ",", indent: int = 2, fold_depth: int = 0) -> str:
+    """Encode a value.
+
+    delimiter: `,`, `|` or a tab. indent: spaces of a level. fold_depth: the parts that a folded key has at
+    most, such as 3 for `a.b.c`; 0 folds none. A reader gets folded keys back only if it expands paths.
 
     >>> print(toon({"users": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Linus"}]}))
     users[2]{id,name}:
@@ -41,7 +45,7 @@ def toon(value: JsonValue, *, delimiter: str = ",", indent: int = 2) -> str:
       2,Linus
     """
     writer = _Writer(delimiter)
-    lines = writer.root(value)
+    lines = writer.root(with_folded_keys(value, fold_depth))
     return "\n".join(f"{' ' * (indent * depth)}{text}" for depth, text in lines)
 
 

@@ -11,30 +11,34 @@ from callboard.runtime.outputs.toon import toon
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
 
+ENDLESS = 1 << 30
 CASES = Path(__file__).parents[2] / "data" / "toon"
 
 
 def cases() -> list[Any]:
-    found = []
-    for path in sorted(CASES.glob("*.json")):
-        for case in json.loads(path.read_text())["tests"]:
-            options = case.get("options", {})
-            if options.get("keyFolding") != "safe":  # which the specification leaves to the encoder
-                found.append(pytest.param(case, id=f"{path.stem}: {case['name']}"))
-    return found
+    return [
+        pytest.param(case, id=f"{path.stem}: {case['name']}")
+        for path in sorted(CASES.glob("*.json"))
+        for case in json.loads(path.read_text())["tests"]
+    ]
+
+
+def options_of(case: Any) -> dict[str, Any]:
+    """Return the options of a case as `toon` takes them."""
+    options = dict(case.get("options", {}))
+    depth = options.pop("flattenDepth", ENDLESS)
+    return options | {"fold_depth": depth if options.pop("keyFolding", "off") == "safe" else 0}
 
 
 def test_all_files_of_the_specification_are_here() -> None:
     assert len(list(CASES.glob("*.json"))) == 9
-    assert len(cases()) == 142
+    assert len(cases()) == 153
+    assert len([one for one in cases() if options_of(one.values[0])["fold_depth"]]) == 10
 
 
 @pytest.mark.parametrize("case", cases())
 def test_a_case_of_the_specification(case: Any) -> None:
-    options = {
-        name: case["options"][name] for name in ("delimiter", "indent") if name in case.get("options", {})
-    }
-    assert toon(case["input"], **options) == case["expected"]
+    assert toon(case["input"], **options_of(case)) == case["expected"]
 
 
 @settings(max_examples=effort(40, 5_000))
