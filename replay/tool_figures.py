@@ -1,17 +1,17 @@
-"""The use of tools in a session: calls, errors, tokens and times, by tool and by agent.
+"""The use of tools: calls, errors, tokens and times, by tool, by agent and by session.
 
-    collector = ToolCollector()                         live
-    async for event in session.events():
-        collector.add(event)
+    collector = ToolCollector()                                               live
+    outcome = await session.ask("...")
+    usage = await collector.follow(session.events(collector.seen() + 1), outcome.head[0])
 
-    tool_usage(Recording.open("callboard.db").events)   of a recording
+    usage = tool_usage(Recording.open("callboard.db").events)                 of a recording
 
 Both see the same events, so a recording gives the same report. A log without telemetry has all figures that
 its events hold: calls, ends, latencies and estimated tokens.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -66,12 +66,16 @@ class ToolFigures(NamedTuple):
 
 
 class ToolUsage(NamedTuple):
-    """The use of tools up to event `at`. by_tool: in the order of names. by_agent: in that of first calls."""
+    """The use of tools up to event `at`, the last one that was taken in.
+
+    by_tool: in the order of names. by_agent, by_session: in that of first calls.
+    """
 
     at: int
     total: ToolFigures
     by_tool: Mapping[str, ToolFigures]
     by_agent: Mapping[str, ToolFigures]
+    by_session: Mapping[str, ToolFigures]
 
 
 class _Sums(msgspec.Struct):
@@ -120,41 +124,71 @@ class _Sums(msgspec.Struct):
 
 
 class ToolCollector:
-    """Collects the use of tools. Feed it every event of a session in order."""
+    """Collects the use of tools. Feed it every event of a session in order, by `add` or `follow`.
+
+    It can collect several sessions, side by side or one after the other.
+    """
 
     def __init__(self) -> None:
         self._at = 0
-        self._calls: dict[int, Event] = {}
+        self._seen: dict[str, int] = {}
+        self._calls: dict[tuple[str, int], Event] = {}
         self._total = _Sums()
         self._by_tool: defaultdict[str, _Sums] = defaultdict(_Sums)
         self._by_agent: defaultdict[str, _Sums] = defaultdict(_Sums)
+        self._by_session: defaultdict[str, _Sums] = defaultdict(_Sums)
 
-    def add(self, event: Event) -> None:
-        """Take the next event in."""
-        self._at, body = event.seq, event.body
+    def add(self, event: Event, session: str = "") -> None:
+        """Take the next event in. session: its id, where events of several are collected."""
+        self._at = self._seen[session] = event.seq
+        body = event.body
         if isinstance(body, CallTool):
-            self._calls[event.seq] = event
-            for sums in self._sums_of(event, body):
+            self._calls[session, event.seq] = event
+            for sums in self._sums_of(event, body, session):
                 sums.calls += 1
         elif isinstance(body, ToolReturned):
-            self._answer(event, body)
+            self._answer(event, body, session)
 
-    def _answer(self, event: Event, body: ToolReturned) -> None:
-        call = self._calls.pop(event.cause, None)
+    def seen(self, session: str = "") -> int:
+        """Return the seq of the last event of a session that was taken in; 0 for none."""
+        return self._seen.get(session, 0)
+
+    async def follow(
+        self, events: AsyncIterator[Event], upto: int | None = None, session: str = ""
+    ) -> ToolUsage:
+        """Take in the events of a live session, and return the use of tools.
+
+        events: `session.events()`, from the first one that the collector does not have. upto: the seq of the
+        last one, such as `outcome.head[0]`; None for all until the session ends. `report` can be called
+        meanwhile. session: as of `add`.
+        """
+        try:
+            while upto is None or self.seen(session) < upto:
+                self.add(await anext(events), session)
+        except StopAsyncIteration:
+            pass
+        finally:
+            if isinstance(events, AsyncGenerator):  # else it would watch the session until it is collected
+                await events.aclose()
+        return self.report()
+
+    def _answer(self, event: Event, body: ToolReturned, session: str) -> None:
+        call = self._calls.pop((session, event.cause), None)
         if call is None or not isinstance(call.body, CallTool):
             return
         tokens, latency_ms = tokens_of(body), max(0, event.at - call.at)
-        for sums in self._sums_of(call, call.body):
+        for sums in self._sums_of(call, call.body, session):
             sums.answer(body, latency_ms, tokens)
 
-    def _sums_of(self, event: Event, call: CallTool) -> tuple[_Sums, ...]:
-        return self._total, self._by_tool[call.tool], self._by_agent[event.sender]
+    def _sums_of(self, event: Event, call: CallTool, session: str) -> tuple[_Sums, ...]:
+        return self._total, self._by_tool[call.tool], self._by_agent[event.sender], self._by_session[session]
 
     def report(self) -> ToolUsage:
         """Return the use of tools so far."""
         by_tool = {name: self._by_tool[name].figures() for name in sorted(self._by_tool)}
         by_agent = {name: sums.figures() for name, sums in self._by_agent.items()}
-        return ToolUsage(self._at, self._total.figures(), by_tool, by_agent)
+        by_session = {name: sums.figures() for name, sums in self._by_session.items()}
+        return ToolUsage(self._at, self._total.figures(), by_tool, by_agent, by_session)
 
 
 def tool_usage(events: Iterable[Event]) -> ToolUsage:

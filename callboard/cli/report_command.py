@@ -8,13 +8,14 @@ from rich.text import Text
 
 from callboard.cli.formats import counted, tokens
 from callboard.cli.options import json_option, log_option, session_argument
-from callboard.cli.output import emit, emit_json, emit_lines, table
+from callboard.cli.output import emit, emit_json, emit_lines, table, width_of_stdout
 from callboard.cli.recordings import open_at
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
 
 _HEADINGS: Final = ("CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95")
-_NAME_CHARS: Final = 24  # so that a row has at most 80 columns
+_NAME_CHARS: Final = 24  # so that a row has at most 80 columns, and more where the terminal is wider
+_FIGURES_CHARS: Final = 80 - _NAME_CHARS
 _MS: Final = 1_000
 
 
@@ -52,7 +53,8 @@ def report(session: str, at: int | None, log: str, as_json: bool) -> None:
 
 
 def _table(heading: str, rows: Mapping[str, ToolFigures]) -> list[Text]:
-    cells = [(safe_line(name, _NAME_CHARS), *_cells(one)) for name, one in rows.items()]
+    most = max(_NAME_CHARS, width_of_stdout() - _FIGURES_CHARS)
+    cells = [(safe_line(name, most), *_cells(one)) for name, one in rows.items()]
     return table(cells, (heading, *_HEADINGS), right=range(1, len(_HEADINGS) + 1))
 
 

@@ -1,7 +1,11 @@
 import json
 
+import pytest
 from rich.cells import cell_len
 
+from callboard.cli import report_command
+from callboard.cli.output import WIDE
+from callboard.replay.tool_figures import tool_usage
 from tests.cli.conftest import Callboard
 
 
@@ -33,3 +37,17 @@ def test_an_earlier_event_has_the_calls_up_to_it(callboard: Callboard) -> None:
 
 def test_an_event_that_is_not_there(callboard: Callboard) -> None:
     assert callboard("report", "20250101", "--at", "99").exit_code == 3
+
+
+LONG = "look_up_the_regulations_of_the_whole_country"
+
+
+@pytest.mark.parametrize(("width", "name"), [(80, f"{LONG[:23]}…"), (160, LONG), (WIDE, LONG)])
+def test_a_long_name_is_cut_only_where_the_terminal_is_narrow(
+    width: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_command, "width_of_stdout", lambda: width)
+    figures = tool_usage([]).total._replace(calls=1_000, tokens_out_estimated=30_000)
+    heading, row = report_command._table("TOOL", {LONG: figures})
+    assert row.plain.split()[0] == name
+    assert max(cell_len(heading.plain), cell_len(row.plain)) <= min(width, 100)

@@ -1,11 +1,18 @@
 """The use of tools in a session."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from callboard import Agent, ModelRequest, Reply, Runtime, ScriptedModel, Session, calls, say, tool
+from callboard import call as use
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned, ToolStatus
 from callboard.actors.protocol.telemetry import Metric, Telemetry
-from callboard.replay.tool_figures import Latency, tool_usage
+from callboard.replay.tool_figures import Latency, ToolCollector, ToolUsage, tool_usage
 
 
 def call(seq: int, tool: str = "look", who: str = "host", at: int = 0) -> Event:
@@ -65,3 +72,79 @@ def test_telemetry_is_summed() -> None:
 
 def test_an_answer_without_its_call_counts_for_nothing() -> None:
     assert tool_usage([answer(2, 1, 5)]).total.calls == 0
+
+
+# --- live sessions ----------------------------------------------------------------------
+
+
+@tool(effect="read")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def looks(request: ModelRequest) -> Reply:
+    """Look once for each prompt."""
+    last = request.conversation[-1]["content"]
+    return calls(use("look")) if isinstance(last, str) else say("done")
+
+
+HOST = Agent("host", tools=[look], model=ScriptedModel(looks))
+
+
+def test_a_live_session_is_followed_ask_by_ask_to_its_end() -> None:
+    async def body() -> None:
+        collector = ToolCollector()
+
+        async def follow(session: Session) -> ToolUsage:
+            head = (await session.ask("go")).head
+            return await collector.follow(session.events(collector.seen() + 1), head[0])
+
+        async with Runtime(":memory:") as runtime:
+            async with runtime.open(HOST) as session:
+                first, second = await follow(session), await follow(session)
+                assert (first.total.calls, second.total.calls, second.total.running) == (1, 2, 0)
+                assert await collector.follow(session.events(collector.seen() + 1), second.at) == second
+                rest = asyncio.create_task(collector.follow(session.events(collector.seen() + 1)))
+            assert (await rest).total == second.total, "the task ends with the session"
+
+    asyncio.run(body())
+
+
+def test_several_sessions_have_figures_of_their_own_and_in_all() -> None:
+    async def body() -> None:
+        collector = ToolCollector()
+        async with Runtime(":memory:") as runtime:
+            async with runtime.open(HOST, session_id="a") as one, runtime.open(HOST, session_id="b") as two:
+                follows = [collector.follow(each.events(), session=each.session_id) for each in (one, two)]
+                tasks = [asyncio.create_task(each) for each in follows]
+                await asyncio.gather(one.ask("go"), two.ask("go"))
+                await one.ask("go")
+            await asyncio.gather(*tasks)
+        usage = collector.report()
+        assert {name: each.calls for name, each in usage.by_session.items()} == {"a": 2, "b": 1}
+        assert (usage.total.calls, usage.total.running, usage.by_tool["look"].calls) == (3, 0, 3)
+
+    asyncio.run(body())
+
+
+def test_a_session_that_is_followed_no_more_is_not_watched() -> None:
+    closed = []
+
+    async def events() -> AsyncIterator[Event]:
+        try:
+            yield call(1)
+            yield answer(2, 1, 5)
+            raise OSError("the log is gone")
+        finally:
+            closed.append(True)
+
+    async def body() -> None:
+        collector = ToolCollector()
+        assert (await collector.follow(events(), 2)).total.calls == 1
+        assert closed == [True]
+        with pytest.raises(OSError, match="gone"):
+            await collector.follow(events())
+        assert closed == [True, True]
+
+    asyncio.run(body())

@@ -42,11 +42,12 @@ def test_a_depth_below_two_and_values_without_chains_change_nothing() -> None:
     chain = {"a": {"b": {"c": 1}}}
     for depth in (0, 1):
         assert with_folded_keys(chain, depth) == chain
-    for value in ([chain], 1, "x", None, {"a": [chain]}, {"a": {}}):
+    others: list[Any] = [[chain], 1, "x", None, {"a": [chain]}, {"a": {}}]
+    for value in others:
         assert with_folded_keys(value, 9) == value
 
 
 def test_a_folded_key_never_meets_a_key_of_the_root() -> None:
-    value = {"a": {"b": {"c": 1}}, "a.b": 2, "a.b.c": 3}
+    value: dict[str, Any] = {"a": {"b": {"c": 1}}, "a.b": 2, "a.b.c": 3}
     assert with_folded_keys(value, 2) == value
     assert with_folded_keys(value, 3) == value
