@@ -15,6 +15,7 @@ from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.cached_results import repeated
 from callboard.runtime.files.no_files import NO_FILES
+from callboard.runtime.ports.freshness import Freshness
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.ports.tool_telemetry import completed, of_hit
 from callboard.runtime.sanitize import to_json
@@ -47,8 +48,7 @@ class ToolPort:
         self._tools = tools
         self._runner = runner
         self._on_progress = on_progress
-        self._deps: object = None
-        self._deps_since = 0  # the first call that was given them
+        self._fresh = Freshness()
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
@@ -94,11 +94,9 @@ class ToolPort:
 
     def _repeat(self, request: Event) -> bool:
         """Answer a call with a result that the session has already. Return False without one."""
-        deps = self._board.deps.current
-        if deps is not self._deps:  # a result may depend on the object that its tool was given
-            self._deps, self._deps_since = deps, request.seq
+        since = self._fresh.since(request, self._board.deps.current)
         found = self._board.gate.cached_result(request, self._board.now_ms)
-        if found is None or found.call < self._deps_since:
+        if found is None or found.call < since:
             return False
         body = repeated(request, found, self._board.session_id)
         measured = of_hit(found.body.telemetry)
@@ -188,6 +186,8 @@ class ToolPort:
         returned = ToolReturned(call.turn, call.call, status, output, outcome.trace, asked=outcome.asked)
         if ctx is not None and ctx.is_used:
             returned = _with_use(returned, ctx)
+        if ctx is not None and ctx.goes_on is not None and call.effect != "read":
+            self._fresh.add(ctx.goes_on)
         if outcome.telemetry is not None or call.cache is not None:
             told = completed(outcome.telemetry, self._board, request, self._version(request))
             returned = replace(returned, telemetry=told)

@@ -64,16 +64,18 @@ def given_again() -> Scenario:
     policy = script(
         host=[
             calls(use("look"), use("look", "y"), *every[1:]),
-            calls(*every, task("kid"), task("small"), task("twin")),
+            calls(*every, task("kid"), task("small"), task("twin"), task("made"), task("made")),
             calls(*every, use("look", "y")),
             DONE,
         ],
         kid=[calls(*every), calls(*every, use("keep", "y")), DONE],
         small=[calls(use("keep"), use("look")), calls(use("keep")), DONE],
         twin=[calls(use("keep"), use("look")), calls(*every), DONE],
+        made=[calls(use("keep"), use("look")), calls(use("keep")), DONE],
     )
     people = [
-        with_tools(profile("host", ["kid", "small", "twin"]), Bundle()),
+        with_tools(profile("host", ["kid", "small", "twin", "made"]), Bundle()),
+        replace(with_tools(profile("made"), Bundle()), factory="make"),
         with_tools(profile("kid"), NARROW),
         with_tools(profile("small", limits=Limits(max_tool_output_chars=100)), Bundle()),
         with_tools(profile("twin"), Bundle(), (replace(KEEP, version="2"), *TOOLS[:1], *TOOLS[2:])),

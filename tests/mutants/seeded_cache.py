@@ -9,8 +9,8 @@ KEYS: Final = (
         "result-of-the-wider",
         "A result is found by agents with other rights.",
         "agent.cache_keys",
-        "encode(effective(state.permissions)), form):",
-        "form):",
+        "encode(effective(state.permissions)), form]",
+        "form]",
     ),
     Mutant(
         "result-of-other-arguments",
@@ -23,8 +23,8 @@ KEYS: Final = (
         "result-of-another-tool",
         "A result is found by calls of another tool, or of another version.",
         "agent.cache_keys",
-        "for part in (encode(spec), ",
-        "for part in (",
+        "parts = [encode(spec), ",
+        "parts = [",
     ),
     Mutant(
         "result-of-another-length",
@@ -32,6 +32,13 @@ KEYS: Final = (
         "agent.cache_keys",
         'b"%d" % (state.limits.max_tool_output_chars or 0)',
         'b""',
+    ),
+    Mutant(
+        "result-of-another-instance",
+        "The instances that a factory makes find the results of each other.",
+        "agent.cache_keys",
+        "        parts.append(state.address.encode())\n",
+        "        pass\n",
     ),
 )
 

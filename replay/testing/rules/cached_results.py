@@ -56,7 +56,8 @@ class CachedAnswers(Invariant):
             return
         form = "program" if life.is_program else life.most("max_tool_output_chars")
         rights = effective(self.facts.rights.of(who))
-        basis = (spec, msgspec.json.decode(call.arguments), rights, form)
+        instance = who if life.profile.factory else ""
+        basis = (spec, msgspec.json.decode(call.arguments), rights, form, instance)
         self._calls[event.seq] = _Call(event, call, spec, basis, self._naive.copy())
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
@@ -80,7 +81,7 @@ class CachedAnswers(Invariant):
         if why := _why_unlike(answer[1], body):
             return why
         if origin.basis != call.basis:
-            return "the result of another call, or of an agent with other rights"
+            return "the result of another call, of an agent with other rights, or of another instance"
         if any(origin.state.get(key) != call.state.get(key) for key in answer[1].state_read):
             return "although the state that its tool has read has changed"
         return self._why_late(origin, call, answer[0])

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.cache_keys import cache_request
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.layers import Layer, Layers
@@ -64,6 +64,14 @@ def test_the_order_of_names_does_not_matter_and_everything_else_does() -> None:
         key(state_of(limits=Limits(max_tool_output_chars=9))),
     }
     assert len(others | {plain}) == 6
+
+
+def test_each_instance_that_a_factory_makes_has_keys_of_its_own() -> None:
+    state = state_of()
+    assert key(replace(state, address="host.7")) == key(state), "agents of one definition share results"
+    prefix = prefix_of(state)
+    made = replace(state, prefix=replace(prefix, profile=replace(prefix.profile, factory="make")))
+    assert len({key(state), key(made), key(replace(made, address="host.7"))}) == 3
 
 
 def test_the_holder_of_a_bundle_does_not_matter() -> None:
