@@ -13,6 +13,7 @@ Rules
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
@@ -20,7 +21,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.outputs.rendering import Shown, rendered
-from callboard.runtime.outputs.tool_output import DEFAULT_RULES, OutputRules, ToolOutput
+from callboard.runtime.outputs.tool_output import DEFAULT_RULES, OutputError, OutputRules, ToolOutput
 from callboard.runtime.outputs.values import JsonValue, read_json
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
@@ -56,10 +57,19 @@ def unified_outcome(
         return _whole(output, max_chars, redactor, may_cut=may_cut)
     try:
         shown = _shown(output, ctx, rules or DEFAULT_RULES, redactor)
-    except Exception as error:
-        outcome = returned(output.result, max_chars, redactor)  # it says what is wrong, and never raises
-        return replace(outcome, telemetry=_telemetry(output, outcome, "InvalidOutput", str(error)))
+    except Exception:
+        output = _usable(output, max_chars, redactor)
+        shown = _shown(output, ctx, rules or DEFAULT_RULES, redactor)
     return _read_by_model(output, shown, rules or DEFAULT_RULES, max_chars, redactor)
+
+
+def _usable(output: ToolOutput, max_chars: int, redactor: Redactor) -> ToolOutput:
+    """Return an output whose result JSON cannot hold: a text that is too long cut, any other as an error."""
+    outcome = returned(output.result, max_chars, redactor)  # it says what is wrong, and never raises
+    text: str = msgspec.json.decode(outcome.output)
+    if outcome.status == "ok":
+        return replace(output, result=text)
+    return replace(output, result=None, summary="", error=OutputError("InvalidOutput", text))
 
 
 def _apply(output: ToolOutput, ctx: ToolContext) -> str:
@@ -116,7 +126,14 @@ def _copied(output: ToolOutput, names: tuple[str, ...], redactor: Redactor) -> M
     """Return the metrics and metadata that the tool copies into its result, in the order of their names."""
     figures = {one.name: one.value for one in output.telemetry.metrics}
     known = {**figures, **output.metadata}
-    return {name: read_json(redactor.json(to_json(known[name]))) for name in names if name in known}
+    return {name: _copy(known[name], redactor) for name in names if name in known}
+
+
+def _copy(value: object, redactor: Redactor) -> JsonValue:
+    try:
+        return read_json(redactor.json(to_json(value, what="it")))
+    except InvalidPrompt as error:
+        return f"cannot be shown: {error}"
 
 
 def _telemetry(

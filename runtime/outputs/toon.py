@@ -132,7 +132,7 @@ class _Writer:
         is_bare = (
             text
             and text == text.strip()
-            and text[0] != "-"
+            and text[0] not in "-#"  # some readers take a line with `#` for a comment
             and self._delimiter not in text
             and text not in _WORDS
             and not _SPECIAL.search(text)

@@ -18,8 +18,10 @@ from callboard import (
     ScriptedModel,
     Specialist,
     call,
+    calls,
     fail,
 )
+from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.orchestrator.analysis import has_word
 from tests.runtime.orchestrator.kit import answering
@@ -104,3 +106,24 @@ def test_a_model_can_analyse_the_question_and_its_tokens_count() -> None:
 @pytest.mark.parametrize("step", [fail("bad", is_retryable=False), Reply("no report")])
 def test_rules_stand_in_for_a_model_that_fails(step: Step) -> None:
     assert asked_with(step).data["intent"]["hints"] == {"by": ["rules"]}
+
+
+def test_a_capability_that_no_specialist_has_takes_the_default_route() -> None:
+    result = asked_with(call("report_back", primary="nonsense", secondary=["more"]))
+    assert result.data["intent"]["primary"] == "nonsense"
+    assert result.data["route"][0] == "a", "the first of all that are enabled"
+
+
+def test_the_whole_context_of_a_model_backed_analyser_is_small() -> None:
+    seen: list[ModelRequest] = []
+
+    def policy(request: ModelRequest) -> Reply:
+        seen.append(request)
+        return calls(call("report_back", primary="b"))
+
+    capabilities = ("table", "reference", "search", "discovery", "comparison", "annex")
+    host = Orchestrator([Specialist("b", policy=answering("B"))], analyzer=ModelAnalyzer(capabilities))
+    Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "which?")
+    (request,) = seen
+    sent = [bytes(request.system), *map(bytes, request.tools)]
+    assert sum(estimated_tokens(one.decode(), "json") for one in sent) <= 800

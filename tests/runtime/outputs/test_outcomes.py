@@ -105,8 +105,28 @@ def test_a_result_that_json_cannot_hold_is_an_error_that_says_so(value: object, 
     found = outcome(ToolOutput(value, response_format=form))
     assert found.status == "error"
     assert "what it returned cannot be used" in text(found)
+    assert text(found).startswith(
+        "error InvalidOutput: " if form == "raw" else "[search] error InvalidOutput: "
+    )
     assert found.telemetry is not None
     assert found.telemetry.code == "InvalidOutput"
+
+
+@pytest.mark.parametrize("form", ["concise", "standard"])
+def test_a_text_that_is_too_long_for_json_is_summed_up(form: ResponseFormat) -> None:
+    found = outcome(ToolOutput("x" * 20_000_000, response_format=form))
+    assert found.status == "ok"
+    assert "characters, 2 lines: xxx" in text(found)
+    assert len(text(found)) < 400
+    own = outcome(ToolOutput("x" * 20_000_000, summary="long", response_format=form))
+    assert text(own).startswith("[search] long")
+
+
+def test_metadata_that_json_cannot_hold_are_shown_as_that() -> None:
+    found = outcome(ToolOutput(1, metadata={"a": {1}, "b": 2}), OutputRules("detailed", show=("a", "b")))
+    assert found.status == "ok"
+    assert 'a: "cannot be shown: it is a set' in text(found)
+    assert "b: 2" in text(found)
 
 
 def test_metadata_that_json_cannot_hold_do_not_fail_the_call() -> None:

@@ -48,6 +48,11 @@ def test_another_decoder_reads_every_value_back(value: Any) -> None:
     assert decode(toon(value)) == value
 
 
+def test_a_text_that_some_readers_take_for_a_comment_is_quoted() -> None:
+    assert toon("# no comment") == '"# no comment"'
+    assert toon({"a": "#1", "b": ["x #2"]}) == 'a: "#1"\nb[1]: x #2'
+
+
 def test_a_text_with_delimiters_is_quoted_where_it_must_be() -> None:
     assert toon([{"a": "x,y", "b": "x|y"}]) == '[1]{a,b}:\n  "x,y",x|y'
     assert toon([{"a": "x,y", "b": "x|y"}], delimiter="|") == '[1|]{a|b}:\n  x,y|"x|y"'
