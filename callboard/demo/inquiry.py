@@ -135,15 +135,11 @@ def turn(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]], request: Model
             step = steps.send(msgspec.convert(rounds.pop(0), list[Answer]))
         return Reply(*step)
     except StopIteration as end:
-        # An agent that is done only hears from its report.
-        return say(f"My report was refused: {rounds[0]}") if rounds else _last(end.value)
-
-
-def _last(found: msgspec.Struct | str) -> Reply:
-    """Return the turn that ends an inquiry: a text, or a report."""
-    if isinstance(found, str):
-        return say(found)
-    return Reply("I report.", [call("report_back", **msgspec.to_builtins(found))])
+        if rounds:  # an agent that is done only hears from its report
+            return say(f"My report was refused: {rounds[0]}")
+        if isinstance(end.value, str):
+            return say(end.value)
+        return Reply("I report.", [call("report_back", **msgspec.to_builtins(end.value))])
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, object]:
