@@ -65,7 +65,7 @@ def test_the_sessions_meet_specialists_that_fail_report_twice_never_end_and_are_
 @pytest.mark.parametrize("name", ["stopped in mid-route", "stopped at once"])
 def test_a_cancel_in_mid_route_asks_no_further_specialist_and_leaves_nothing(name: str) -> None:
     stopped = 0
-    for world in runs(name, 60):
+    for world in runs(name, 40):
         (end,) = world.of(AskEnded)
         asked = [event.seq for event in world.events(Delegate)]
         cancels = [event.seq for event in world.events(Cancel)]

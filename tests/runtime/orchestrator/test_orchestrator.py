@@ -212,6 +212,7 @@ def test_an_ask_without_a_result_has_no_orchestrated_one() -> None:
         host.result(Runtime(":memory:").run_sync(host, "go"))
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_route_goes_on_after_a_restart_and_asks_nobody_twice() -> None:
     asked: list[str] = []
     is_over, second_began = False, asyncio.Event()

@@ -31,7 +31,7 @@ def expanded(value: Any, original: Any) -> Any:
     return found
 
 
-@settings(max_examples=effort(200, 5_000))
+@settings(max_examples=effort(80, 5_000))
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.integers(0, 5))
 def test_folded_keys_expand_to_the_same_value(value: dict[str, Any], depth: int) -> None:
     folded = with_folded_keys(value, depth)
