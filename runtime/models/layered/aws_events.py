@@ -117,7 +117,7 @@ class _Block:
 
 def _reasoning(pieces: dict[str, list[Any]]) -> JsonObject:
     if hidden := pieces.get("redactedContent"):
-        return {"redactedContent": b"".join(map(base64.b64decode, hidden))}
+        return {"redactedContent": b"".join(base64.b64decode(one, validate=True) for one in hidden)}
     told = {"text": "".join(pieces.get("text", ()))}
     if signature := "".join(pieces.get("signature", ())):
         told["signature"] = signature

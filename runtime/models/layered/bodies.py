@@ -59,16 +59,24 @@ def _without_ids(answer: JsonObject) -> list[JsonObject]:
     return [call for call in calls if call.get("id") is None]
 
 
-def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Json], Json]:
+def split(
+    dialect: Dialect, body: bytes, new: New, conversation: bytes = b""
+) -> tuple[JsonObject, list[Json], Json]:
     """Split a body into its keys, the head of its conversation, and the rest of the conversation.
 
-    The rest is the items as JSON, without the brackets of their list.
+    conversation: in place of the one in the body. The rest is the items as JSON, without the brackets of
+    their list.
     """
     keys: JsonObject = dict(_BODY.decode(body))
     head: list[Json] = []
     rest: list[bytes] = []
     left, documents = list(new.written), new.documents
-    for raw in _items(dialect, keys[dialect.key], new):
+    conversation = conversation or bytes(keys[dialect.key])
+    is_plain = dialect.is_plain(conversation)
+    for raw in _items(dialect, conversation, new):
+        if rest and (is_plain or dialect.is_plain(bytes(raw))):
+            rest.append(bytes(raw))
+            continue
         item = msgspec.json.decode(raw)
         if not rest and dialect.is_head(item):
             head.append(Json(bytes(raw)))

@@ -109,6 +109,8 @@ def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePa
     """Return the part of a block of an assistant message. raw_input: of a call, as bytes."""
     known: JsonObject = dict(block.get("part") or {})
     kind = block["type"]
+    if kind == "text" and known.keys() <= {"part_kind"}:
+        return TextPart(block["text"])  # most are: a fifth of the time of the way below
     if kind in ("text", "thinking"):
         known = {**known, "part_kind": kind, "content": block[kind]}
     elif kind == "tool_use":

@@ -39,7 +39,8 @@ class Exchange:
     keys of the body. is_placeholder: the layer's own items stand for none. is_capture: the request is
     written, and not sent.
 
-    written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
+    conversation: of the body, if it was written beside the client, which has one of one word. written: the
+    items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
     here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
     mark: for the cache, put at the end of the conversation; None for none.
     """
@@ -60,6 +61,7 @@ class Exchange:
         self.params = params or {}
         self.is_placeholder = is_placeholder
         self.is_capture = is_capture
+        self.conversation = b""
         self.written = b""
         self.body = b""
         self.failed: CallFailed | None = None
@@ -81,7 +83,7 @@ class Exchange:
 
     def complete(self, body: bytes) -> bytes:
         """Complete the layer's body with the earlier messages."""
-        keys, head, rest = split(self.dialect, body, self.new)
+        keys, head, rest = split(self.dialect, body, self.new, self.conversation)
         self.written = b"" if self.is_placeholder else bytes(rest)
         sent = [one for one in (self.known, self.written) if one]
         if self.mark is not None and sent:
