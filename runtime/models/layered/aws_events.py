@@ -18,6 +18,7 @@ from botocore.exceptions import EventStreamError
 from callboard.runtime.models.failures import CallFailed, garbage_answer
 from callboard.runtime.models.layered.dialects import JsonObject
 
+_TOLD: Final = frozenset({"stopReason", "usage", "trace"})
 _OPERATION: Final = "ConverseStream"
 
 
@@ -56,16 +57,13 @@ class Events:
         if headers[":message-type"] != "event":
             self._failed = _error_of(headers, message.payload)
             return ""
-        value = msgspec.json.decode(message.payload)
-        match headers[":event-type"]:
-            case "contentBlockStart":
-                self._block(value).start(value["start"])
-            case "contentBlockDelta":
-                return self._block(value).add(value["delta"])
-            case "messageStop":
-                self._told["stopReason"] = value["stopReason"]
-            case "metadata":
-                self._told |= {key: value[key] for key in ("usage", "trace") if key in value}
+        kind, value = headers[":event-type"], msgspec.json.decode(message.payload)
+        if kind == "contentBlockDelta":
+            return self._block(value).add(value["delta"])
+        if kind == "contentBlockStart":
+            self._block(value).start(value["start"])
+        elif kind in ("messageStop", "metadata"):
+            self._told |= {key: value[key] for key in _TOLD & value.keys()}
         return ""
 
     def _block(self, value: JsonObject) -> "_Block":

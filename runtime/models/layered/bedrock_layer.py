@@ -171,7 +171,8 @@ class BedrockCalls:
         # A name may be that of a resource, with slashes and colons.
         path = f"/model/{quote(step.written.pop('modelId'), safe='-._~')}/{operation}"
         headers = {"content-type": "application/json", "accept": "application/json, " + _STREAM_TYPE}
-        body = msgspec.json.encode(step.written)  # bytes as base64, as the AWS library writes them
+        EXCHANGE.get().take(step.written["messages"])
+        body = msgspec.json.encode({**step.written, "messages": []})
         return httpx2.Request("POST", self.base_url.rstrip("/") + path, headers=headers, content=body)
 
     async def _read(self, answer: Answer) -> ModelResponse:

@@ -26,7 +26,6 @@ class Dialect(NamedTuple):
     filler: the item that the layer puts before a conversation that a model begins. documents_of: returns the
     objects of an item that hold a document with a name, which no other one may have. has_files_in_results:
     True if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
-    marks: each item with a call, a document or reasoning has one of these in its bytes.
     """
 
     name: str
@@ -40,11 +39,6 @@ class Dialect(NamedTuple):
     has_files_in_results: bool = False
     takes_blanks: bool = True
     documents_of: Callable[[JsonObject], Iterator[JsonObject]] = lambda item: iter(())
-    marks: tuple[bytes, ...] = ()
-
-    def is_plain(self, item: bytes) -> bool:
-        """Return whether an item has neither calls, documents nor reasoning: it need not be read."""
-        return not any(mark in item for mark in self.marks)
 
 
 def _chat_calls(item: JsonObject) -> Iterator[JsonObject]:
@@ -80,7 +74,6 @@ CHAT: Final = Dialect(
     "messages",
     lambda item: item.get("role") in ("system", "developer"),
     _chat_calls,
-    marks=(b'"tool_calls"', b'"reasoning'),
 )
 RESPONSES: Final = Dialect(
     "responses",
@@ -88,7 +81,6 @@ RESPONSES: Final = Dialect(
     lambda item: False,
     _responses_calls,
     has_files_in_results=True,
-    marks=(b'"function_call"', b'"reasoning'),
 )
 GENERATE_CONTENT: Final = Dialect(
     "generate-content",
@@ -98,7 +90,6 @@ GENERATE_CONTENT: Final = Dialect(
     "args",
     has_text_arguments=False,
     filler={"role": "user", "parts": [{"text": ""}]},
-    marks=(b'"functionCall"',),
 )
 CONVERSE: Final = Dialect(
     "converse",
@@ -110,5 +101,4 @@ CONVERSE: Final = Dialect(
     stream_type="application/vnd.amazon.eventstream",
     takes_blanks=False,
     documents_of=_converse_documents,
-    marks=(b'"toolUse"', b'"document"'),
 )

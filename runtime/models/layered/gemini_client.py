@@ -1,8 +1,7 @@
 """Google's client, without its walk through the conversation.
 
 The client makes an object of every part of every message, and JSON of that: 0.14 ms a message. The layer
-gives it plain dicts. Here they are written as they go out, and the client gets a conversation of one word.
-`Exchange` puts them into the body in its place.
+gives it plain dicts. Here they get the names of the API, and the client a conversation of one word.
 """
 
 import re
@@ -11,7 +10,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 
-import msgspec
 from google.genai import Client
 from google.genai.models import AsyncModels
 from google.genai.types import GenerateContentResponse
@@ -41,29 +39,25 @@ class _Models:
 
     async def generate_content(self, *, model: str, contents: object, config: Any) -> GenerateContentResponse:
         """Ask for a whole answer."""
-        EXCHANGE.get().conversation = written(contents)
+        EXCHANGE.get().take(named(contents))
         return await self._models.generate_content(model=model, contents=_ONE_WORD, config=config)
 
     async def generate_content_stream(
         self, *, model: str, contents: object, config: Any
     ) -> AsyncIterator[GenerateContentResponse]:
         """Ask for a stream."""
-        EXCHANGE.get().conversation = written(contents)
+        EXCHANGE.get().take(named(contents))
         return await self._models.generate_content_stream(model=model, contents=_ONE_WORD, config=config)
 
 
-def written(contents: object) -> bytes:
-    """Return a conversation as JSON, in the names of the API. contents: as the client takes it."""
-    return msgspec.json.encode(_named(contents))  # bytes as base64
-
-
-def _named(value: object) -> object:
+def named(value: Any) -> Any:
+    """Return a value with the names of the API. value: as the client takes it."""
     if isinstance(value, list):
-        return [_named(one) for one in value]
+        return [named(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {
-        _camel(key): one if key in _OF_USERS else _named(one) for key, one in value.items() if one is not None
+        _camel(key): one if key in _OF_USERS else named(one) for key, one in value.items() if one is not None
     }
 
 

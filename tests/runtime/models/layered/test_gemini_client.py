@@ -9,7 +9,7 @@ import pytest
 from google import genai
 
 from callboard.runtime.models.layered.dialects import GENERATE_CONTENT
-from callboard.runtime.models.layered.gemini_client import QuickClient, written
+from callboard.runtime.models.layered.gemini_client import QuickClient, named
 from callboard.runtime.models.layered.wire import EXCHANGE, Exchange, client_with
 from tests.gemini_api import GEMINI
 from tests.gemini_rules import camel
@@ -72,5 +72,6 @@ def test_a_conversation_goes_out_as_the_client_writes_it(stream: bool) -> None:
 
 
 def test_bytes_are_base64_that_every_reader_takes() -> None:
-    (part,) = json.loads(written([{"thought_signature": SEAL, "text": None}]))
-    assert part == {"thoughtSignature": base64.b64encode(SEAL).decode()}
+    exchange = Exchange(GENERATE_CONTENT)
+    exchange.take(named([{"thought_signature": SEAL, "text": None}]))
+    assert json.loads(exchange.written) == {"thoughtSignature": base64.b64encode(SEAL).decode()}
