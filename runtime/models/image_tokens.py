@@ -12,8 +12,8 @@ It bounds an image that is named by its address or id, of which a budget sees no
 
 The page of OpenAI was read in a copy of 2026 that a public repository keeps; the openai library names its
 address. It limits no image for gpt-5.6, and states no factor for gpt-5.2, gpt-5.4 and gpt-5.5: they are not
-listed here. Bills that people have published agree with the tiles (1,445 for gpt-4.1) and with 1,536 patches x 1.62 for
-gpt-4.1-mini, and are lower for gpt-5-mini (x 1.2) and gpt-5-nano (x 1.5):
+listed here. Bills that people have published agree with the tiles (1,445 for gpt-4.1) and with 1,536 patches
+x 1.62 for gpt-4.1-mini, and are lower for gpt-5-mini (x 1.2) and gpt-5-nano (x 1.5):
 https://community.openai.com/t/1281361, /1262691, /1344040.
 
 A model that is not listed has no maximum here.

@@ -91,9 +91,14 @@ class Layer:
             exchange = await asyncio.to_thread(self._written_on_thread, request, new, "items", known.items)
             known, new = Known(len(messages), _joined(known.items, exchange.written)), ()
         exchange, said = self._exchange(request, known.items, new)
-        response = await self._exchanged(exchange, said, request, on_text)
-        self.sent.keep(key, messages, exchange.items, known)
-        answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
+        try:
+            response = await self._exchanged(exchange, said, request, on_text)
+            self.sent.keep(key, messages, exchange.items, known)
+            answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
+        except CallFailed as error:
+            if exchange.body:
+                error.note_request(self._sent(exchange), exchange.body)
+            raise
         return replace(answer, sent=self._sent(exchange), body=exchange.body)
 
     def written(self, request: Asked, messages: tuple[Json, ...]) -> Sent:
