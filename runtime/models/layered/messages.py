@@ -124,18 +124,30 @@ def _inputs(content: msgspec.Raw) -> list[Json | None]:
 def _reply(
     blocks: list[JsonObject], inputs: Iterator[Json | None], maker: Maker, calls: dict[str, tuple[str, str]]
 ) -> ModelResponse:
-    parts: list[ModelResponsePart] = []
-    for block in blocks:
-        if "part" not in block and block["type"] not in ("text", "tool_use"):
-            raise _unsayable(f"a block of type {block['type']!r} of another service")
-        part = part_of(block, next(inputs) if block["type"] == "tool_use" else None)
-        if isinstance(part, ToolCallPart):
-            calls[block["id"]] = (part.tool_call_id, part.tool_name)
-        if not (isinstance(part, ThinkingPart) and maker.is_sealed and not part.signature):
-            parts.append(part)  # of open reasoning the layer would make words of the assistant
-    if not maker.takes_blanks:
-        parts = [part for part in parts if not _is_blank(part)] or [TextPart(_NOTHING)]
+    parts = [_part(block, inputs, calls) for block in blocks]
+    parts = [part for part in parts if _goes_back(part, maker)]
+    if not parts and not maker.takes_blanks:
+        parts = [TextPart(_NOTHING)]
     return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
+
+
+def _part(
+    block: JsonObject, inputs: Iterator[Json | None], calls: dict[str, tuple[str, str]]
+) -> ModelResponsePart:
+    kind = block["type"]
+    if "part" not in block and kind not in ("text", "tool_use"):
+        raise _unsayable(f"a block of type {kind!r} of another service")
+    part = part_of(block, next(inputs) if kind == "tool_use" else None)
+    if isinstance(part, ToolCallPart):
+        calls[block["id"]] = (part.tool_call_id, part.tool_name)
+    return part
+
+
+def _goes_back(part: ModelResponsePart, maker: Maker) -> bool:
+    """Return whether the service takes a part of a reply back."""
+    if isinstance(part, ThinkingPart):  # of open reasoning the layer would make words of the assistant
+        return bool(part.signature) or not maker.is_sealed
+    return maker.takes_blanks or not _is_blank(part)
 
 
 def _is_blank(part: ModelResponsePart) -> bool:
