@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from google.genai import Client
 from google.genai.models import AsyncModels
-from google.genai.types import GenerateContentResponse
+from google.genai.types import Content, GenerateContentResponse, Part
 
 from callboard.runtime.models.layered.wire import EXCHANGE
 
-_ONE_WORD: Final[Any] = [{"role": "user", "parts": [{"text": "-"}]}]
+_ONE_WORD: Final[Any] = [Content(role="user", parts=[Part(text="-")])]  # made once, as the client would
 _OF_USERS: Final = frozenset({"args", "response", "part_metadata"})  # the names inside are not the API's
 
 
