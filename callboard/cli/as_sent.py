@@ -58,7 +58,7 @@ def _compared(recording: Recording, asked: ModelRequest, model: str) -> Compared
     if was is None:
         raise not_found(
             f"the log does not say what was sent for turn {asked.turn}, attempt {asked.attempt} of "
-            f"{asked.address}: the call has no answer, or its model does not tell"
+            f"{asked.address}: the call has no answer, its request never left, or its model does not tell"
         )
     try:
         writer = _model(model or asked.model.name)

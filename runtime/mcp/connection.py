@@ -85,7 +85,10 @@ class Connection:
             raise NotConnected(f"it did not answer within {limit_s:g} s{self._output.told()}")
         error = self._ready.exception()
         if error is not None:
-            raise NotConnected(f"{self._start.failure or describe(error)}{self._output.told()}") from error
+            start = self._start
+            status = f"it answered with HTTP status {start.status}: " if start.status >= 400 else ""
+            why = start.failure or f"{status}{describe(error)}"
+            raise NotConnected(f"{why}{self._output.told()}") from error
 
     def close(self) -> None:
         """Begin to end the connection: at once, or when its last call is answered."""

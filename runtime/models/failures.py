@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.addresses import endpoint_of
 
@@ -27,6 +27,7 @@ T = TypeVar("T")
 MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
 _USED_NOTHING: Final = frozenset({503, 529})
+_NOT_SENT: Final = frozenset({"connection", "timeout", "missing_key"})  # of a call that used nothing
 
 
 def is_page(content_type: str) -> bool:
@@ -35,12 +36,22 @@ def is_page(content_type: str) -> bool:
 
 
 class CallFailed(Exception):
-    """A call without an answer. usage: the tokens it used; None if they are not known."""
+    """A call without an answer.
+
+    usage: the tokens it used; None if they are not known. sent, body: its request, if that may have left.
+    """
 
     def __init__(self, failure: ModelFailure, usage: Usage | None = None) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.usage = usage
+        self.sent: Sent | None = None
+        self.body = b""
+
+    def note_request(self, sent: Sent, body: bytes) -> None:
+        """Keep the request, if it may have left: a rejected one is what people want to see."""
+        if self.usage != ZERO or self.failure.code not in _NOT_SENT:
+            self.sent, self.body = sent, body
 
 
 def garbage_answer(what: str, usage: Usage | None = None) -> CallFailed:

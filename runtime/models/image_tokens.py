@@ -4,15 +4,17 @@ It bounds an image that is named by its address or id, of which a budget sees no
 
     anthropic  https://platform.claude.com/docs/en/build-with-claude/vision
                a larger image is made smaller; 4,784 is the most of the models that see it largest
-    openai     https://platform.openai.com/docs/guides/images-vision
+    openai     https://developers.openai.com/api/docs/guides/images-vision#calculating-costs
                tiles of 512 pixels, at most 8: a base and a price for each tile
                patches of 32 pixels, at most 1,536: a factor for each model
     google     https://ai.google.dev/gemini-api/docs/media-resolution
                Gemini 3 at the highest resolution of a whole request
 
-Bills that people have published agree with the tiles (1,445 for gpt-4.1) and with 1,536 patches x 1.62 for
-gpt-4.1-mini, and are lower for gpt-5-mini (x 1.2) and gpt-5-nano (x 1.5):
-https://community.openai.com/t/1281361, /1262691, /1344040. Newer models are documented by other rules.
+The page of OpenAI was read in a copy of 2026 that a public repository keeps; the openai library names its
+address. It limits no image for gpt-5.6, and states no factor for gpt-5.2, gpt-5.4 and gpt-5.5: they are not
+listed here. Bills that people have published agree with the tiles (1,445 for gpt-4.1) and with 1,536 patches
+x 1.62 for gpt-4.1-mini, and are lower for gpt-5-mini (x 1.2) and gpt-5-nano (x 1.5):
+https://community.openai.com/t/1281361, /1262691, /1344040.
 
 A model that is not listed has no maximum here.
 """
@@ -32,8 +34,8 @@ _TILED: Final = {
 }
 # In hundredths, so that the product is exact.
 _PATCHED: Final = {
-    **dict.fromkeys(("gpt-4.1-mini", "gpt-5-mini"), 162),
-    **dict.fromkeys(("gpt-4.1-nano", "gpt-5-nano"), 246),
+    **dict.fromkeys(("gpt-4.1-mini", "gpt-5-mini", "gpt-5.4-mini"), 162),
+    **dict.fromkeys(("gpt-4.1-nano", "gpt-5-nano", "gpt-5.4-nano"), 246),
     "o4-mini": 172,
 }
 

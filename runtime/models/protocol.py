@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 GROUP: Final = "callboard.models"
 _CLAUDE: Final = "claude-"
 _EXAMPLE: Final = "anthropic:claude-sonnet-5"
+_COMPATIBLE: Final = "compatible"  # in the log, the provider of an `OpenAICompatibleModel`
 _KNOWN_STARTS: Final = {
     "openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"),
     "google": ("gemini-",),
@@ -141,6 +142,11 @@ def _entry(provider: str) -> "EntryPoint":
     from importlib.metadata import entry_points  # 20 ms that most programs never need
 
     found = list(entry_points(group=GROUP, name=provider))
+    if provider == _COMPATIBLE and not found:
+        raise UnknownModel(
+            f"a model {provider}:... has no address in its name: make it in your program, "
+            "model=OpenAICompatibleModel(name, base_url=...)"
+        )
     if not found:
         raise UnknownModel(
             f"there is no model provider {provider!r}{_near(provider)}; {_installed()}; install the package "

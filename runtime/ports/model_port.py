@@ -269,10 +269,10 @@ class ModelPort:
             return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
         reason = self._short(answer.stop_reason)
         model = "" if answer.model == asked.name else self._short(answer.model)
-        made = ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
-        if answer.sent is not None:
-            sent = answer.sent
-            made = replace(made, sent=Sent(self._short(sent.digest), self._short(sent.made_by)))
+        sent = self._sent(answer)
+        made = ModelReplied(
+            wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model, sent=sent
+        )
         if answer.origin is None or answer.origin == asked.made_by:
             return made
         return replace(made, origin=Origin(*map(self._short, astuple(answer.origin))))
@@ -287,8 +287,19 @@ class ModelPort:
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
-        model = self._other(answer.model, asked.name)
-        return ModelReplied(wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model)
+        return ModelReplied(
+            wish.turn,
+            wish.attempt,
+            "error",
+            usage=answer.usage,
+            failure=told,
+            model=self._other(answer.model, asked.name),
+            sent=self._sent(answer),
+        )
+
+    def _sent(self, answer: ModelAnswer) -> Sent | None:
+        sent = answer.sent
+        return None if sent is None else Sent(self._short(sent.digest), self._short(sent.made_by))
 
     def _other(self, model: str, asked: str) -> str:
         """Return the name of the model that answered, or "" if it is the one that was asked."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from callboard import Agent, AnthropicModel, OpenAIModel, Runtime, ScriptedModel, say, tool
+from callboard import Agent, AnthropicModel, Limits, OpenAIModel, Runtime, ScriptedModel, say, tool
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.main import cli
 from callboard.replay.recording import Recording
-from tests.messages_api import MessagesApi, message, sse_answer, text, tool_use
-from tests.openai_api import Call, OpenAIApi, Reply, Thought
+from tests.messages_api import MessagesApi, json_answer, message, sse_answer, text, tool_use
+from tests.openai_api import Call, OpenAIApi, Reply, Thought, failed
 
 KEY = "sk-test-0123456789"
 
@@ -155,3 +155,40 @@ def test_bodies_go_with_their_session_through_export_import_and_delete(tmp_path:
     assert b"encrypted_content" in copy.read_bytes()
     invoke("delete", "--yes", "--log", str(copy), name)
     assert b"encrypted_content" not in copy.read_bytes()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_request_that_was_rejected_is_shown_too(tmp_path: Path, keep: bool) -> None:
+    log = tmp_path / "log.db"
+    with OpenAIApi([failed(400, "Invalid schema.")]) as api:
+        model = OpenAIModel("gpt-5", base_url=f"{api.url}/v1", api_key=KEY)
+        runtime = Runtime(str(log), model=model, keep_requests=keep)
+        assert runtime.run_sync(Agent("host"), "Look.").status == "failed"
+    (seen,) = api.seen
+    code, shown = run(log, str(answers(log)[0]), "--as-sent", "--json")
+    found = json.loads(shown)
+    assert (code, found["result"]) == (0, "same")
+    assert found["sent"]["digest"] == hashlib.sha256(seen.raw).hexdigest()
+    assert found.get("body", "") == (seen.raw.decode() if keep else "")
+
+
+def test_a_rejected_request_of_the_messages_api_is_shown_too(tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    with MessagesApi(
+        [json_answer({"error": {"type": "invalid_request_error", "message": "No."}}, 400)]
+    ) as api:
+        model = AnthropicModel("claude-opus-5", base_url=api.url, api_key=KEY)
+        assert Runtime(str(log), model=model).run_sync(Agent("host"), "Look.").status == "failed"
+    (seen,) = api.seen
+    code, shown = run(log, str(answers(log)[0]), "--as-sent", "--json")
+    assert (code, json.loads(shown)["sent"]["digest"]) == (0, hashlib.sha256(seen.raw).hexdigest())
+
+
+def test_a_request_that_never_left_was_not_sent(tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    model = OpenAIModel("gpt-5", base_url="http://127.0.0.1:9/v1", api_key=KEY)
+    limits = Limits(max_model_attempts=1)
+    assert Runtime(str(log), model=model).run_sync(Agent("host"), "Look.", limits=limits).status == "failed"
+    code, shown = run(log, str(answers(log)[0]), "--as-sent")
+    assert code != 0
+    assert "does not say what was sent" in shown

@@ -158,6 +158,7 @@ class AnthropicModel:
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
         """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        body = b""
         try:
             self.check()
             body = self._body(request)
@@ -169,12 +170,14 @@ class AnthropicModel:
             failed = CallFailed(ModelFailure(code, str(error)), ZERO)
         except Exception as error:
             failed = failure_of(error)
+            if body:
+                failed.note_request(sent_as(body), body)
         # No message may contain a header value, unless it is short: a common word, not a secret.
         headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
         message = for_log(failed.failure.message, (*self.secrets().values(), *headers))
         failure = msgspec.structs.replace(failed.failure, message=message)
         failure = with_near_names(failure, self.spec.name, KNOWN)
-        return ModelAnswer(failure=failure, usage=failed.usage)
+        return ModelAnswer(failure=failure, usage=failed.usage, sent=failed.sent, body=failed.body)
 
     def written(self, request: ModelRequest) -> Sent:
         """Return the digest of the body that would be sent now. Raises MisuseError."""

@@ -1,8 +1,8 @@
 """The layer's model for Bedrock, in three steps: write the request, send it, read the answer.
 
-The AWS library sends over blocking sockets, one thread for each call that waits. Here it writes and reads
-only: its client is stopped before it sends, and later gets the answer that has come. Between the two the
-request goes out through the same HTTP client as those of other services.
+The AWS library sends over blocking sockets, one thread for each call that waits. Here the layer gets a client
+of our own in its place, which keeps the request that it is given, and later returns the answer that has come.
+Between the two the request goes out through the same HTTP client as those of other services.
 """
 
 import asyncio
@@ -11,16 +11,15 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Final, cast
+from urllib.parse import quote
 
-import boto3
 import httpx2
-from botocore import UNSIGNED
+import msgspec
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError, create_parser
 from botocore.session import Session, get_session
 from pydantic_ai.messages import (
@@ -51,34 +50,27 @@ _THINKING: Final = frozenset(
 _MARK: Final[JsonObject] = {"cachePoint": {"type": "default"}}
 _NO_USAGE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 
-# The answer is read without the conversation, which need not be written a second time.
+# The answer is read without the conversation and the tools, which need not be written a second time.
 _PLACEHOLDER: Final[list[ModelMessage]] = [ModelRequest(parts=[UserPromptPart("-")])]
+_PLAIN: Final[ModelSettings] = {"max_tokens": 1}  # without it the layer asks some models for a stream
+_NO_TOOLS: Final = ModelRequestParameters()
 
-Ask = Callable[[], Awaitable[ModelResponse]]
+Answer = Callable[[], JsonObject]
+"""Returns the answer that has come, as the AWS library does. Raises ClientError for that of an error."""
 
 
 class _Step:
     """One run of the layer.
 
-    answer: for it; None while it writes. written: its request, as botocore has it.
+    answer: for it; None while it writes. written: its request, as the AWS library takes it.
     """
 
-    def __init__(self, answer: "httpx2.Response | Events | None" = None) -> None:
+    def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer
-        self.written: dict[str, Any] = {}
+        self.written: JsonObject = {}
 
 
 _STEP: Final[ContextVar[_Step]] = ContextVar("step")
-
-
-def _before_call(params: dict[str, Any], model: Any, **_: object) -> tuple[object, dict[str, Any]]:
-    """Stop a request that is written, or answer it."""
-    step = _STEP.get()
-    if step.answer is None:
-        step.written = params
-        raise Captured
-    assert isinstance(step.answer, httpx2.Response)
-    return _parsed(step.answer, model.output_shape)
 
 
 class _Unhooked:
@@ -89,54 +81,52 @@ class _Unhooked:
 
 
 class _Client:
-    """The AWS client as the layer has it. A stream that has come is returned without a second request."""
+    """The AWS client as the layer has it."""
 
-    def __init__(self, client: Any) -> None:
-        meta = client.meta
-        self.converse = client.converse
+    def __init__(self, opened: Opened, service: object) -> None:
         self.meta = SimpleNamespace(
-            endpoint_url=meta.endpoint_url, service_model=meta.service_model, events=_Unhooked()
+            endpoint_url=opened.base_url, service_model=service, events=_Unhooked(), region_name=opened.region
         )
-        self._ask_stream = client.converse_stream
 
-    def converse_stream(self, **params: object) -> object:
-        """Write the request of a stream, or return the stream."""
-        answer = _STEP.get().answer
-        if isinstance(answer, Events):
-            return {"stream": answer, "ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": {}}}
-        return self._ask_stream(**params)
+    def converse(self, **params: object) -> JsonObject:
+        """Keep the request that is written, or return the answer that has come."""
+        step = _STEP.get()
+        if step.answer is None:
+            step.written = params
+            raise Captured
+        return step.answer()
 
 
-def _parsed(response: httpx2.Response, shape: object) -> tuple[object, dict[str, Any]]:
-    """Read a whole answer, or an error."""
+def _parsed(response: httpx2.Response, shape: object) -> JsonObject:
+    """Read a whole answer. Raises ClientError for an error."""
     found = {"status_code": response.status_code, "headers": response.headers, "body": response.content}
     try:
-        parsed = create_parser("rest-json").parse(found, shape)
+        parsed: JsonObject = create_parser("rest-json").parse(found, shape)
     except ResponseParserError as error:
         raise garbage_answer(f"the answer is not in the form of converse: {error}") from error
-    if response.status_code == 200:
-        parsed.setdefault("usage", _NO_USAGE)  # the layer needs one; of no input is none that is believed
-    return SimpleNamespace(status_code=response.status_code), parsed
+    if response.status_code >= 300:
+        raise ClientError(parsed, "Converse")
+    return _ended(parsed)
+
+
+def _ended(answer: JsonObject) -> JsonObject:
+    """Return an answer with the parts that the layer needs: no input is no usage that is believed."""
+    return {"usage": _NO_USAGE, "stopReason": None, **answer}
 
 
 class BedrockCalls:
     """A model of Bedrock as the layer has it, but for its connections."""
 
     def __init__(self, opened: Opened) -> None:
-        client = boto3.client(
-            "bedrock-runtime",
-            region_name=opened.region,
-            endpoint_url=opened.base_url,
-            config=Config(signature_version=UNSIGNED),
-        )
-        client.meta.events.register("before-call.bedrock-runtime", _before_call)
+        service = get_session().get_service_model("bedrock-runtime")
+        self._shape = service.operation_model("Converse").output_shape
         profile = BedrockModelProfile(
             json_schema_transformer=None,
             default_framing_announcement="never",
             bedrock_supports_leading_assistant_message=True,
             bedrock_send_back_thinking_parts=True,
         )
-        provider = BedrockProvider(bedrock_client=cast(BaseClient, _Client(client)))
+        provider = BedrockProvider(bedrock_client=cast(BaseClient, _Client(opened, service)))
         self._model = BedrockConverseModel(opened.name, provider=provider, profile=profile)
         self._client = opened.client
         self._auth = _Auth(opened.key, opened.region)
@@ -152,32 +142,54 @@ class BedrockCalls:
         self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
     ) -> ModelResponse:
         """Ask for a whole answer."""
-
-        async def ask(said: list[ModelMessage]) -> ModelResponse:
-            return await self._model.request(said, self._possible(settings), parameters)
-
-        written = await _written(partial(ask, said))
-        answer = _Step(await self._client.send(written, auth=self._auth))
-        return await _run(partial(ask, _PLACEHOLDER), answer)
+        request = await self._written("converse", said, settings, parameters)
+        response = await self._client.send(request, auth=self._auth)
+        return await self._read(partial(_parsed, response, self._shape))
 
     @asynccontextmanager
     async def request_stream(
         self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
     ) -> AsyncIterator["_Streamed"]:
         """Ask for a stream."""
-
-        async def ask(said: list[ModelMessage]) -> ModelResponse:
-            async with self._model.request_stream(said, self._possible(settings), parameters) as stream:
-                async for _ in stream:
-                    pass
-                return stream.get()
-
-        written = await _written(partial(ask, said))
-        response = await self._client.send(written, stream=True, auth=self._auth)
+        request = await self._written("converse-stream", said, settings, parameters)
+        response = await self._client.send(request, stream=True, auth=self._auth)
         try:
-            yield _Streamed(partial(ask, _PLACEHOLDER), response)
+            yield _Streamed(response, self._read, self._shape)
         finally:
             await response.aclose()
+
+    async def _written(
+        self,
+        operation: str,
+        said: list[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+    ) -> httpx2.Request:
+        step = _Step()
+        with suppress(Captured):
+            await self._run(step, said, self._possible(settings), parameters)
+        # A name may be that of a resource, with slashes and colons.
+        path = f"/model/{quote(step.written.pop('modelId'), safe='-._~')}/{operation}"
+        headers = {"content-type": "application/json", "accept": "application/json, " + _STREAM_TYPE}
+        EXCHANGE.get().take(step.written["messages"])
+        body = msgspec.json.encode({**step.written, "messages": []})
+        return httpx2.Request("POST", self.base_url.rstrip("/") + path, headers=headers, content=body)
+
+    async def _read(self, answer: Answer) -> ModelResponse:
+        return await self._run(_Step(answer), _PLACEHOLDER, _PLAIN, _NO_TOOLS)
+
+    async def _run(
+        self,
+        step: _Step,
+        said: list[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        token = _STEP.set(step)
+        try:
+            return await self._model.request(said, settings, parameters)
+        finally:
+            _STEP.reset(token)
 
     def _possible(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings with cache marks, and without a forced tool where the model takes none."""
@@ -201,41 +213,28 @@ class BedrockCalls:
 class _Streamed:
     """The answer of one call, as a stream of its texts."""
 
-    def __init__(self, ask: Ask, response: httpx2.Response) -> None:
-        self._ask = ask
+    def __init__(
+        self, response: httpx2.Response, read: Callable[[Answer], Awaitable[ModelResponse]], shape: object
+    ) -> None:
         self._response = response
+        self._read = read
+        self._shape = shape
         self._answer: ModelResponse | None = None
 
     async def __aiter__(self) -> AsyncIterator[PartDeltaEvent]:
         if self._response.status_code != 200:
             await self._response.aread()
-            await _run(self._ask, _Step(self._response))
+            await self._read(partial(_parsed, self._response, self._shape))
         events = Events()
         async for data in self._response.aiter_bytes():
             if text := events.take(data):
                 yield PartDeltaEvent(index=0, delta=TextPartDelta(text))
-        self._answer = await _run(self._ask, _Step(events))
+        self._answer = await self._read(lambda: _ended(events.whole()))
 
     def get(self) -> ModelResponse:
         """Return the whole answer."""
         assert self._answer is not None
         return self._answer
-
-
-async def _run(ask: Ask, step: _Step) -> ModelResponse:
-    token = _STEP.set(step)
-    try:
-        return await ask()
-    finally:
-        _STEP.reset(token)
-
-
-async def _written(ask: Ask) -> httpx2.Request:
-    step = _Step()
-    with suppress(Captured):
-        await _run(ask, step)
-    headers = {"content-type": "application/json", "accept": "application/json, " + _STREAM_TYPE}
-    return httpx2.Request("POST", step.written["url"], headers=headers, content=step.written["body"])
 
 
 class _Auth(httpx2.Auth):

@@ -19,7 +19,6 @@ from callboard.runtime.sanitize import check_json
 _REASONING: Final = ("reasoning", "reasoning_content")
 _DOCUMENT: Final = b'"document":{'
 _BODY: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class New(NamedTuple):
@@ -59,24 +58,24 @@ def _without_ids(answer: JsonObject) -> list[JsonObject]:
     return [call for call in calls if call.get("id") is None]
 
 
-def split(dialect: Dialect, body: bytes, new: New) -> tuple[JsonObject, list[Json], Json]:
-    """Split a body into its keys, the head of its conversation, and the rest of the conversation.
+def split(dialect: Dialect, items: Sequence[JsonObject], new: New) -> tuple[list[bytes], list[bytes]]:
+    """Return the head of a conversation that the layer wrote, and the rest of it, each item as JSON.
 
-    The rest is the items as JSON, without the brackets of their list.
+    items: of the layer. They are changed.
     """
-    keys: JsonObject = dict(_BODY.decode(body))
-    head: list[Json] = []
+    head: list[bytes] = []
     rest: list[bytes] = []
     left, documents = list(new.written), new.documents
-    for raw in _items(dialect, keys[dialect.key], new):
-        item = msgspec.json.decode(raw)
+    # The layer puts an item before a reply that begins.
+    for item in items[1:] if new.follows and items[0] == dialect.filler else items:
         if not rest and dialect.is_head(item):
-            head.append(Json(bytes(raw)))
-        else:
-            _name_documents(dialect, item, documents)
-            rest.append(_with_arguments(dialect, item, bytes(raw), left))
-            documents += documents_in(rest[-1])
-    return keys, head, Json(b",".join(rest))
+            head.append(msgspec.json.encode(item))
+            continue
+        _name_documents(dialect, item, documents)
+        _mend(dialect, item, left)
+        rest.append(msgspec.json.encode(item))
+        documents += documents_in(rest[-1])
+    return head, rest
 
 
 def documents_in(items: bytes) -> int:
@@ -106,31 +105,15 @@ def with_mark(items: bytes, mark: JsonObject) -> bytes:
     return items[:start] + msgspec.json.encode(last)
 
 
-def _items(dialect: Dialect, conversation: bytes, new: New) -> list[msgspec.Raw]:
-    """Return the items that the layer wrote, without one that it has put before them."""
-    items = _ITEMS.decode(conversation)
-    is_filled = new.follows and msgspec.json.decode(items[0]) == dialect.filler
-    return items[1:] if is_filled else items
-
-
-def _without_empty_reasoning(item: JsonObject) -> bool:
-    """Drop empty reasoning from an item. Return whether there was some."""
-    # The layer adds it to some messages of a request, and to others of the next one.
-    empty = [name for name in _REASONING if item.get(name) == ""]
-    for name in empty:
-        del item[name]
-    return bool(empty)
-
-
-def _with_arguments(dialect: Dialect, item: JsonObject, raw: bytes, left: list[str]) -> bytes:
-    """Return an item with the arguments of its calls as they were written. left: those of later calls."""
-    is_changed = _without_empty_reasoning(item) or any(dialect.documents_of(item))
+def _mend(dialect: Dialect, item: JsonObject, left: list[str]) -> None:
+    """Write the arguments of calls as they came, without empty reasoning. left: those of later calls."""
+    for name in _REASONING:
+        # The layer adds it to some messages of a request, and to others of the next one.
+        if item.get(name) == "":
+            del item[name]
     for call in dialect.calls_of(item):
         if left:
-            written = _arguments(dialect, left.pop(0))
-            is_changed |= call.get(dialect.arguments) != written
-            call[dialect.arguments] = written
-    return msgspec.json.encode(item) if is_changed else raw
+            call[dialect.arguments] = _arguments(dialect, left.pop(0))
 
 
 def _arguments(dialect: Dialect, written: str) -> object:
@@ -144,13 +127,19 @@ def _arguments(dialect: Dialect, written: str) -> object:
     return checked if bytes(checked).startswith(b"{") else {"arguments": written}
 
 
-def joined(dialect: Dialect, keys: JsonObject, items: Sequence[bytes], params: Mapping[str, object]) -> bytes:
-    """Return the body with these items as its conversation. items: JSON texts with one item or more.
+def joined(dialect: Dialect, body: bytes, items: Sequence[bytes], params: Mapping[str, object]) -> bytes:
+    """Return a body with these items as its conversation. items: JSON texts with one item or more.
 
     params: further keys of the body. An object among them is merged with the one of the same key.
     """
-    conversation = Json(b"[" + b",".join(filter(None, map(bytes, items))) + b"]")
-    return msgspec.json.encode(_merged({**keys, dialect.key: conversation}, params))
+    conversation = Json(b"[" + b",".join(filter(None, items)) + b"]")
+    return msgspec.json.encode(_merged({**_BODY.decode(body), dialect.key: conversation}, params))
+
+
+def items_of(dialect: Dialect, body: bytes) -> list[JsonObject]:
+    """Return the conversation in a body."""
+    items: list[JsonObject] = msgspec.json.decode(_BODY.decode(body)[dialect.key])
+    return items
 
 
 def _merged(values: Mapping[str, Any], more: Mapping[str, object]) -> JsonObject:

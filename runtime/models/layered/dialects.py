@@ -76,7 +76,11 @@ CHAT: Final = Dialect(
     _chat_calls,
 )
 RESPONSES: Final = Dialect(
-    "responses", "input", lambda item: False, _responses_calls, has_files_in_results=True
+    "responses",
+    "input",
+    lambda item: False,
+    _responses_calls,
+    has_files_in_results=True,
 )
 GENERATE_CONTENT: Final = Dialect(
     "generate-content",

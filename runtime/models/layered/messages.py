@@ -14,7 +14,7 @@ line that names the call. Text blocks of a result are joined by line breaks.
 import base64
 import binascii
 import mimetypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -46,8 +46,24 @@ from callboard.runtime.models.layered.parts import arguments_of, part_of
 ERROR: Final = "Error: "
 _NOTHING: Final = "."  # of a service that takes no blank text, in place of a reply without words
 _USUAL_TYPES: Final = {"image": "image/jpeg", "document": "application/pdf"}
-_MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_BLOCKS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+class _Said(msgspec.Struct):
+    """A message as the log has it."""
+
+    role: str
+    content: msgspec.Raw
+
+
+class _Call(msgspec.Struct):
+    """A block of a reply, with the arguments of a call as they were written."""
+
+    type: str
+    input: msgspec.Raw = msgspec.Raw()  # it never changes
+
+
+_MESSAGE: Final = msgspec.json.Decoder(_Said)
+_BLOCKS: Final = msgspec.json.Decoder(list[_Call])
 
 
 class Maker(NamedTuple):
@@ -79,58 +95,69 @@ def converted(messages: Sequence[Json], maker: Maker) -> Converted:
     written: list[str] = []
     calls: dict[str, tuple[str, str]] = {}  # by our id: the id that the service knows, and the tool
     for message in messages:
-        fields = _MESSAGE.decode(message)
-        role = msgspec.json.decode(fields["role"])
-        if role == "assistant":
-            found.append(_reply(fields["content"], maker, calls, written))
-        elif role == "user":
-            found.append(_request(fields["content"], maker, calls))
+        said = _MESSAGE.decode(message)
+        blocks = _blocks(said.content)
+        if said.role == "assistant":
+            inputs = _inputs(said.content)
+            written += map(arguments_of, inputs)
+            found.append(_reply(blocks, iter(inputs), maker, calls))
+        elif said.role == "user":
+            found.append(_request(blocks, maker, calls))
         else:
-            raise _unsayable(f"a message of role {role!r}")
+            raise _unsayable(f"a message of role {said.role!r}")
     return Converted(found, written)
 
 
-def _blocks(content: msgspec.Raw) -> list[dict[str, msgspec.Raw]]:
-    if bytes(content).startswith(b'"'):
-        return [{"type": msgspec.Raw(b'"text"'), "text": content}]
-    return _BLOCKS.decode(content)
+def _blocks(content: msgspec.Raw) -> list[JsonObject]:
+    plain = msgspec.json.decode(content)
+    return [{"type": "text", "text": plain}] if isinstance(plain, str) else plain
 
 
-def _plain(block: dict[str, msgspec.Raw], but: str = "") -> JsonObject:
-    return {key: msgspec.json.decode(value) for key, value in block.items() if key != but}
+def _inputs(content: msgspec.Raw) -> list[Json | None]:
+    """Return the arguments of the calls in a reply, each as the bytes that the model wrote."""
+    if b'"tool_use"' not in bytes(content):
+        return []
+    calls = (block for block in _BLOCKS.decode(content) if block.type == "tool_use")
+    return [Json(call.input) if call.input else None for call in calls]
 
 
 def _reply(
-    content: msgspec.Raw, maker: Maker, calls: dict[str, tuple[str, str]], written: list[str]
+    blocks: list[JsonObject], inputs: Iterator[Json | None], maker: Maker, calls: dict[str, tuple[str, str]]
 ) -> ModelResponse:
-    parts: list[ModelResponsePart] = []
-    for block in _blocks(content):
-        part = _part(block)
-        if isinstance(part, ToolCallPart):
-            calls[msgspec.json.decode(block["id"], type=str)] = (part.tool_call_id, part.tool_name)
-            written.append(arguments_of(Json(block["input"]) if "input" in block else None))
-        if not (isinstance(part, ThinkingPart) and maker.is_sealed and not part.signature):
-            parts.append(part)  # of open reasoning the layer would make words of the assistant
-    if not maker.takes_blanks:
-        parts = [part for part in parts if not _is_blank(part)] or [TextPart(_NOTHING)]
+    parts = [_part(block, inputs, calls) for block in blocks]
+    parts = [part for part in parts if _goes_back(part, maker)]
+    if not parts and not maker.takes_blanks:
+        parts = [TextPart(_NOTHING)]
     return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
+
+
+def _part(
+    block: JsonObject, inputs: Iterator[Json | None], calls: dict[str, tuple[str, str]]
+) -> ModelResponsePart:
+    kind = block["type"]
+    if "part" not in block and kind not in ("text", "tool_use"):
+        raise _unsayable(f"a block of type {kind!r} of another service")
+    part = part_of(block, next(inputs) if kind == "tool_use" else None)
+    if isinstance(part, ToolCallPart):
+        calls[block["id"]] = (part.tool_call_id, part.tool_name)
+    return part
+
+
+def _goes_back(part: ModelResponsePart, maker: Maker) -> bool:
+    """Return whether the service takes a part of a reply back."""
+    if isinstance(part, ThinkingPart):  # of open reasoning the layer would make words of the assistant
+        return bool(part.signature) or not maker.is_sealed
+    return maker.takes_blanks or not _is_blank(part)
 
 
 def _is_blank(part: ModelResponsePart) -> bool:
     return isinstance(part, TextPart) and not part.content.strip()
 
 
-def _part(block: dict[str, msgspec.Raw]) -> ModelResponsePart:
-    plain, raw = _plain(block, but="input"), block.get("input")
-    if "part" not in plain and plain["type"] not in ("text", "tool_use"):
-        raise _unsayable(f"a block of type {plain['type']!r} of another service")
-    return part_of(plain, None if raw is None else Json(raw))
-
-
-def _request(content: msgspec.Raw, maker: Maker, calls: dict[str, tuple[str, str]]) -> ModelRequest:
+def _request(blocks: list[JsonObject], maker: Maker, calls: dict[str, tuple[str, str]]) -> ModelRequest:
     parts: list[ModelRequestPart] = []
     prompt: list[UserContent] = []
-    for block in map(_plain, _blocks(content)):
+    for block in blocks:
         if block["type"] == "tool_result":
             wire_id, name = calls.get(block["tool_use_id"], (block["tool_use_id"], "a call"))
             value, files = _result(block, name, maker)

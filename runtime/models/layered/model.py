@@ -165,7 +165,7 @@ class LayeredModel:
         failure = msgspec.structs.replace(failed.failure, message=message)
         if "did you mean" not in message:
             failure = with_near_names(failure, self._name, names_of(self._service.prices_as))
-        return ModelAnswer(failure=failure, usage=failed.usage)
+        return ModelAnswer(failure=failure, usage=failed.usage, sent=failed.sent, body=failed.body)
 
     def written(self, request: ModelRequest) -> Sent:
         """Return the digest of the body that would be sent now; blocks. Raises MisuseError."""

@@ -12,13 +12,22 @@ from openai import AsyncOpenAI, AsyncStream, NotGiven, Omit
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
+from callboard.runtime.models.layered.wire import EXCHANGE
+
 
 class _Endpoint:
-    """One endpoint. whole, event: the types of an answer, and of an event of its stream."""
+    """One endpoint.
 
-    def __init__(self, client: AsyncOpenAI, path: str, whole: type[Any], event: Any) -> None:
+    conversation: the name of the parameter. whole, event: the types of an answer, and of an event of its
+    stream.
+    """
+
+    def __init__(
+        self, client: AsyncOpenAI, path: str, conversation: str, whole: type[Any], event: Any
+    ) -> None:
         self._client = client
         self._path = path
+        self._conversation = conversation
         self._whole = whole
         self._stream = AsyncStream[event]
 
@@ -33,6 +42,8 @@ class _Endpoint:
         **params: Any,
     ) -> Any:
         """Send a request, as the client's method of this name does."""
+        EXCHANGE.get().take(params[self._conversation])
+        params[self._conversation] = []
         body = {name: value for name, value in params.items() if not isinstance(value, Omit | NotGiven)}
         body |= {"stream": stream, **(extra_body or {})}
         options: Any = {"headers": extra_headers, "params": extra_query or {}}
@@ -57,7 +68,7 @@ class _Chat:
 def quick_client(**settings: Any) -> AsyncOpenAI:
     """Return the client, with those resources that the layer uses: Chat Completions and Responses."""
     client = AsyncOpenAI(**settings)  # not a subclass, whose name would go out as the user agent
-    chat = _Endpoint(client, "/chat/completions", ChatCompletion, ChatCompletionChunk)
+    chat = _Endpoint(client, "/chat/completions", "messages", ChatCompletion, ChatCompletionChunk)
     client.__dict__["chat"] = _Chat(chat)  # in the place of the cached properties of the client
-    client.__dict__["responses"] = _Endpoint(client, "/responses", Response, ResponseStreamEvent)
+    client.__dict__["responses"] = _Endpoint(client, "/responses", "input", Response, ResponseStreamEvent)
     return client

@@ -108,14 +108,21 @@ def _input(written: object) -> object:
 def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePart:
     """Return the part of a block of an assistant message. raw_input: of a call, as bytes."""
     known: JsonObject = dict(block.get("part") or {})
+    if block["type"] == "text" and known.keys() <= {"part_kind"}:
+        return TextPart(block["text"])  # most are: a fifth of the time of the way below
+    return _PARTS.validate_python({**known, **_told(block, known, raw_input)})
+
+
+def _told(block: Mapping[str, Any], known: JsonObject, raw_input: Json | None) -> JsonObject:
+    """Return the fields of a part that its block holds in the form of the Messages API."""
     kind = block["type"]
     if kind in ("text", "thinking"):
-        known = {**known, "part_kind": kind, "content": block[kind]}
-    elif kind == "tool_use":
-        known = {"tool_call_id": block["id"], **known, **_call_of(block, raw_input)}
-    elif kind == "image":
-        known = {**known, "part_kind": "file", "content": _image_of(block["source"])}
-    return _PARTS.validate_python(known)
+        return {"part_kind": kind, "content": block[kind]}
+    if kind == "tool_use":
+        return {"tool_call_id": known.get("tool_call_id", block["id"]), **_call_of(block, raw_input)}
+    if kind == "image":
+        return {"part_kind": "file", "content": _image_of(block["source"])}
+    return {}
 
 
 def _call_of(block: Mapping[str, Any], raw_input: Json | None) -> JsonObject:

@@ -1,14 +1,15 @@
 """The HTTP side of a call: one request goes out, completed and digested, and its answer is watched.
 
-The layer is given the new messages of a conversation only. `LayeredClient.send` puts the earlier ones before
-them, as the bytes that were sent then. One call sends one request: a client or layer that would send a
-second one gets an error instead.
+The layer is given the new messages of a conversation only. The items that it writes of them are taken from it
+before they get to the provider's client, which would walk through each of their values; that gets a body
+without a conversation. `LayeredClient.send` puts all items in, the earlier ones as the bytes that were sent.
+One call sends one request: a client or layer that would send a second one gets an error instead.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx2
 
@@ -21,7 +22,15 @@ from callboard.runtime.models.failures import (
     network_failure,
     unconnected,
 )
-from callboard.runtime.models.layered.bodies import NOTHING_NEW, New, joined, split, with_ids, with_mark
+from callboard.runtime.models.layered.bodies import (
+    NOTHING_NEW,
+    New,
+    items_of,
+    joined,
+    split,
+    with_ids,
+    with_mark,
+)
 from callboard.runtime.models.layered.dialects import Dialect, JsonObject
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
@@ -32,12 +41,15 @@ class Captured(Exception):
     """The end of a request that is only to be written, not to be sent."""
 
 
+Capture = Literal["", "items", "body"]
+"""How far a request is written that is not sent: its new items, or its body. "" for one that is sent."""
+
+
 class Exchange:
     """One call on its way.
 
     known: the items of the conversation before those that the layer writes. new: of these. params: further
-    keys of the body. is_placeholder: the layer's own items stand for none. is_capture: the request is
-    written, and not sent.
+    keys of the body. is_placeholder: the layer's own items stand for none. capture: the request is not sent.
 
     written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
     here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
@@ -52,14 +64,14 @@ class Exchange:
         *,
         params: Mapping[str, object] | None = None,
         is_placeholder: bool = False,
-        is_capture: bool = False,
+        capture: Capture = "",
     ) -> None:
         self.dialect = dialect
         self.known = known
         self.new = new
         self.params = params or {}
         self.is_placeholder = is_placeholder
-        self.is_capture = is_capture
+        self.capture = capture
         self.written = b""
         self.body = b""
         self.failed: CallFailed | None = None
@@ -67,6 +79,7 @@ class Exchange:
         self.headers: dict[str, str] = {}
         self.has_begun = False
         self.mark: JsonObject | None = None
+        self._head: list[bytes] | None = None
         self._response: httpx2.Response | None = None
 
     @property
@@ -79,15 +92,21 @@ class Exchange:
         """Return the whole conversation as it was sent."""
         return b",".join(filter(None, (self.known, self.written)))
 
+    def take(self, items: Sequence[JsonObject]) -> None:
+        """Take the items that the layer wrote. They are changed."""
+        self._head, rest = split(self.dialect, items, self.new)
+        self.written = b"" if self.is_placeholder else b",".join(rest)
+        if self.capture == "items":
+            raise Captured
+
     def complete(self, body: bytes) -> bytes:
-        """Complete the layer's body with the earlier messages."""
-        keys, head, rest = split(self.dialect, body, self.new)
-        self.written = b"" if self.is_placeholder else bytes(rest)
+        """Complete the body that the provider's client has written."""
+        if self._head is None:
+            self.take(items_of(self.dialect, body))
         sent = [one for one in (self.known, self.written) if one]
         if self.mark is not None and sent:
             sent[-1] = with_mark(sent[-1], self.mark)  # of this request only, so not in `written`
-        items = [*map(bytes, head), *sent]
-        self.body = joined(self.dialect, keys, items, self.params)
+        self.body = joined(self.dialect, body, [*(self._head or ()), *sent], self.params)
         return self.body
 
     def answered(self, response: httpx2.Response) -> None:
@@ -121,7 +140,7 @@ class LayeredClient(httpx2.AsyncClient):
             why = "the library would send a second request for this call, which is refused"
             raise exchange.fail(CallFailed(ModelFailure("garbage", why)))
         body = exchange.complete(request.content)
-        if exchange.is_capture:
+        if exchange.capture:
             raise Captured
         is_stream = options.pop("stream", False)
         response = await self._sent(exchange, self._with_body(request, body), options)

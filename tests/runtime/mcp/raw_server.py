@@ -6,7 +6,7 @@ Each call that reaches it is a line of the file NOTES: the tool's name. A cancel
 
     echo   answers its arguments        die     ends the process without an answer
     slow   never answers                twice   answers twice
-    late   answers with the next call   image   answers with an image of 200 MB
+    late   answers with the next call   image   answers with an image of `size` bytes of base64
     junk   answers with no JSON         wrong   answers with no result of a tool
     asks   asks for input before it answers, with what it got
 
@@ -22,6 +22,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 NOTES, MODE = Path(sys.argv[1]), (sys.argv[2:] or [""])[0]
 NAMES = ("echo", "asks", "slow", "die", "late", "twice", "image", "junk", "wrong")
@@ -69,7 +70,7 @@ def listed(cursor: str) -> dict[str, object]:
     return {"tools": tools}
 
 
-def call(request: object, name: str, arguments: object) -> None:
+def call(request: object, name: str, arguments: Any) -> None:
     had_some = NOTES.exists() and NOTES.read_text() != ""
     note(name)
     match name:
@@ -92,7 +93,7 @@ def call(request: object, name: str, arguments: object) -> None:
             send(id=request, result={"content": "no list"})
             return
         case "image":
-            data = "iVBO" * 50_000_000
+            data = "iVBO" * (arguments["size"] // 4)
             send(id=request, result={"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
             return
         case "twice":

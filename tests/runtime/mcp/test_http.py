@@ -212,6 +212,21 @@ def test_a_url_that_is_no_server_is_refused_at_open() -> None:
     played(scene, asking())
 
 
+@pytest.mark.parametrize("status", [404, 501])
+def test_a_url_that_refuses_is_named_with_its_status(status: int) -> None:
+    async def refusing(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        async with serving(refusing) as port:
+            with pytest.raises(InvalidAgent, match=f"it answered with HTTP status {status}: "):
+                await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
+
+    played(scene, asking())
+
+
 def test_a_failure_of_one_call_leaves_the_others_of_its_connection_alone() -> None:
     async def scene(runtime: Runtime, log: MemoryLog) -> None:
         gate = Gate()

@@ -139,6 +139,11 @@ def test_an_unknown_provider_is_refused_with_those_that_are_installed() -> None:
     assert ", scripted; install the package" in str(caught.value)
 
 
+def test_a_server_of_ones_own_is_made_in_the_program() -> None:
+    with pytest.raises(UnknownModel, match=r"OpenAICompatibleModel\(name, base_url=\.\.\.\)"):
+        model_named("compatible:my-model")
+
+
 def test_a_missing_library_is_answered_with_the_extra_that_brings_it(install: Install) -> None:
     install(entry("local", "no_such_library.models:Local [local]"), entry("old", f"{HERE}:gone"))
     with pytest.raises(MisuseError, match=r"No module named 'no_such_library'; .* pip install '.*\[local\]'"):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 from callboard import Agent, Runtime
@@ -463,6 +464,25 @@ def test_calls_that_wait_hold_no_thread(service: Service) -> None:
     threads, answers = service.run(ask_often())
     assert threads <= 40
     assert all(bare(blocks_of(answer)) == [{"type": "text", "text": "Hi."}] for answer in answers)
+
+
+@STREAMS
+def test_a_call_goes_to_a_thread_twice_however_many_events_its_answer_has(
+    service: Service, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each way there and back takes 0.05 ms; the layer alone goes once for each event.
+    works: list[Any] = []
+    real = anyio.to_thread.run_sync
+
+    async def counted(work: Any, *args: Any, **options: Any) -> Any:
+        works.append(work)
+        return await real(work, *args, **options)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", counted)
+    service.api.reply(Reply(("Hm.", "So.", Call("look", "{}", "c1")), piece_chars=1))
+    answer, _ = service.ask(dialect=BEDROCK, stream=stream)
+    assert answer.failure is None
+    assert len(works) == 2
 
 
 def test_the_stream_of_the_tests_has_the_type_of_the_api() -> None:

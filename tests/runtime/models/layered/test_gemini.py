@@ -200,7 +200,7 @@ def by(kind: str, **source: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("block", "part"),
     [
-        (IMAGE, {"inlineData": {"data": PICTURE, "mime_type": "image/png"}}),
+        (IMAGE, {"inlineData": {"data": PICTURE, "mimeType": "image/png"}}),
         (by("image", type="url", url="https://a.org/b.png?c=d"), ("https://a.org/b.png?c=d", "image/png")),
         (by("image", type="url", url="https://a.org/b"), ("https://a.org/b", "image/jpeg")),
         (by("document", type="url", url="https://a.org/b.csv"), ("https://a.org/b.csv", "text/csv")),
@@ -216,7 +216,7 @@ def test_the_service_loads_a_file_by_its_address(service: Service, block: object
     answer, _ = service.ask(asked([{"role": "user", "content": [block]}]), GEMINI)
     assert answer.failure is None
     if isinstance(part, tuple):
-        part = {"fileData": {"file_uri": part[0], "mime_type": part[1]}}
+        part = {"fileData": {"fileUri": part[0], "mimeType": part[1]}}
     assert items_of(service.api.seen[-1])[0]["parts"] == [part]
     assert len(service.api.seen) == 1
 

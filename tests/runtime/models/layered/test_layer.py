@@ -18,6 +18,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.layered.layer import ON_LOOP_MESSAGES, Layer
 from callboard.runtime.models.layered.openai import OpenAICompatibleModel
+from callboard.runtime.models.layered.wire import Exchange
 from tests.effort import effort
 from tests.messages_api import Seen
 from tests.openai_api import Call, Reply, Thought, streamed
@@ -397,15 +398,24 @@ def test_a_long_conversation_is_converted_on_a_thread(
     threads: list[threading.Thread] = []
     real = Layer._exchange
 
-    def watched(self: Layer, request: Any, known: bytes, new: Any, **more: Any) -> Any:
+    def watched(self: Layer, *args: Any) -> Any:
         threads.append(threading.current_thread())
-        return real(self, request, known, new, **more)
+        return real(self, *args)
 
     monkeypatch.setattr(Layer, "_exchange", watched)
+    bodies: list[bytes] = []
+    complete = Exchange.complete
+
+    def noted(self: Exchange, body: bytes) -> bytes:
+        bodies.append(body)
+        return complete(self, body)
+
+    monkeypatch.setattr(Exchange, "complete", noted)
     service.api.reply(Reply(("x",)))
     answer, _ = service.ask(_whole([{"role": "user", "content": "Hi."}, *_turns(ON_LOOP_MESSAGES)]))
     assert answer.failure is None
     assert [thread is threading.main_thread() for thread in threads] == [False, True]
+    assert len(bodies) == 1, "the body is written once, with what the thread has made of the messages"
     assert len(items_of(service.api.seen[-1])) == 1 + 2 * ON_LOOP_MESSAGES
 
 

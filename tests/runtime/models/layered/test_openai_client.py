@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI, BadRequestError, NotGiven, omit
 
+from callboard.runtime.models.layered.dialects import CHAT as CHAT_DIALECT
+from callboard.runtime.models.layered.dialects import RESPONSES as RESPONSES_DIALECT
 from callboard.runtime.models.layered.openai_client import quick_client
+from callboard.runtime.models.layered.wire import EXCHANGE, Exchange, LayeredClient
 from tests.several_models import IMAGE, PNG
 
 TEXTS = st.text(max_size=20)
@@ -66,18 +69,24 @@ def answer(request: httpx2.Request) -> httpx2.Response:
 LOOP = asyncio.Runner()
 SETTINGS: dict[str, Any] = {
     "api_key": "sk-test-0123456789",
-    "http_client": httpx2.AsyncClient(transport=httpx2.MockTransport(answer)),
     "max_retries": 0,
     "base_url": "http://x/v1",
 }
-OURS, THEIRS = quick_client(**SETTINGS), AsyncOpenAI(**SETTINGS)
+TRANSPORT = httpx2.MockTransport(answer)
+OURS = quick_client(http_client=LayeredClient(transport=TRANSPORT), **SETTINGS)
+THEIRS = AsyncOpenAI(http_client=httpx2.AsyncClient(transport=TRANSPORT), **SETTINGS)
 
 
 def sent(client: Any, api: str, params: Mapping[str, Any]) -> httpx2.Request:
     """Return the request that a client sends."""
     create = client.chat.completions.create if api == "chat" else client.responses.create
+
+    async def ask() -> None:
+        EXCHANGE.set(Exchange(CHAT_DIALECT if api == "chat" else RESPONSES_DIALECT))
+        await create(model="m", tools=TOOLS, **params)
+
     with pytest.raises(BadRequestError):
-        LOOP.run(create(model="m", tools=TOOLS, **params))
+        LOOP.run(ask())
     return SEEN.pop()
 
 

@@ -58,7 +58,7 @@ def sent(layer: Layer, api: str, said: list[Said]) -> dict[str, Any]:
     request = request_to(TARGETS[api], said)
     request.model = MODELS[api].spec
     messages = MODELS[api]._translator.messages_for(request)
-    body: dict[str, Any] = json.loads(layer._written_on_thread(request, messages).body)
+    body: dict[str, Any] = json.loads(layer._written_on_thread(request, messages, "body").body)
     return body
 
 
