@@ -77,7 +77,7 @@ class OpenRequests:
             return f"an answer repeats {' and '.join(names)} of its request"
         if type(body) is ApprovalGiven and not self._is_permitted(request, body):
             return "an approval by permission names one that holds for this call"
-        if type(body) is ToolReturned and self._shared.why_refused(body.state_update):
+        if type(body) is ToolReturned and body.state_update and self._shared.why_refused(body.state_update):
             return "a tool updates keys that the session declares, with values of their types"
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS
 from callboard.actors.agent.state import AgentState, prefix_of
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.media import media_in, together
+from callboard.actors.protocol.media import Media, together
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
@@ -87,9 +86,8 @@ def _prompt_bytes(books: Fallback, spec: ModelSpec) -> int:
     return books.input_bytes if most is None else books.input_bytes - books.media.bytes + most
 
 
-def with_message(state: AgentState, books: Fallback | None, said: Json) -> tuple[Fallback | None, int]:
+def with_media(state: AgentState, books: Fallback | None, media: Media) -> tuple[Fallback | None, int]:
     """Return the books after a new message, without its bytes, and the tokens that its media add to those."""
-    media = media_in(said)
     if not media.bytes or (books is None and not media.links):
         return books, 0
     if books is None:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
-from callboard.actors.agent.input_bound import with_bytes, with_message
+from callboard.actors.agent.input_bound import with_bytes, with_media
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
@@ -18,6 +18,7 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import NO_LABELS, united
+from callboard.actors.protocol.media import NO_MEDIA, media_in
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
@@ -65,7 +66,9 @@ def ask_turn(
         else:
             state, history, digest, seqs, size = _after_change(state, said)
             tokens, names = state.context_tokens + new.tokens + size, names + seqs
-        fallback, media_tokens = with_message(state, fallback, said)
+        media, media_tokens = media_in(said), 0
+        if media is not NO_MEDIA:
+            fallback, media_tokens = with_media(state, fallback, media)
         if fallback is not None:
             fallback = with_bytes(fallback, tokens - unsent.context_tokens)
         tokens += media_tokens
@@ -74,7 +77,9 @@ def ask_turn(
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
-    state, request = _telling_labels(state, request) if state.new_labels else (state, request)
+    if state.new_labels:
+        request = replace(request, labels=state.new_labels)
+        state = replace(state, new_labels=NO_LABELS)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
@@ -113,10 +118,6 @@ def _after_change(
         return state, history, digest, sent.seqs, 0
     history, digest = history.append(sent.message), rolled(digest, sent.message)
     return state, history, digest, sent.seqs, len(sent.message)
-
-
-def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
-    return replace(state, new_labels=NO_LABELS), replace(request, labels=state.new_labels)
 
 
 def _unsent(
