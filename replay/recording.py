@@ -130,9 +130,10 @@ class Recording(AbstractContextManager["Recording"]):
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
     def _pages(self) -> "Iterator[Page]":
+        event = self._source.event
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
-            yield [(self._source.event(row), canonical(row.body)) for row in rows]
+            yield [(event(row), canonical(row.body)) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""

@@ -107,24 +107,25 @@ class Verifier:
 
     def _decide_for(self, output: Event) -> None:
         """Make the decision whose first output this is, after those before it in the actor's inbox."""
-        waiting = self._inboxes[output.sender]
-        is_next = bool(waiting) and waiting[0].seq == output.cause  # as nearly always
-        is_known = is_next or any(event.seq == output.cause for event in waiting)
-        if type(output.body) in ANSWERS or not is_known:
+        inbox = self._inboxes[output.sender]
+        if type(output.body) in ANSWERS:
             self._refuse(output)
-        event = self._next_for(output)
+        if not inbox or inbox[0].seq != output.cause:  # rarely: most events have outputs
+            self._pass_over(output, inbox)
+        event = inbox.popleft()
+        if not inbox:
+            del self._inboxes[output.sender]  # an agent that has ended costs no memory
         for post in self._decide(event, (output,)):
             self._due.append((event, post))
 
-    def _next_for(self, output: Event) -> Event:
-        """Take the event that an output answers, and those before it, which need no answer, off the inbox."""
-        inbox = self._inboxes[output.sender]
-        while (event := inbox.popleft()).seq != output.cause:
+    def _pass_over(self, output: Event, inbox: deque[Event]) -> None:
+        """Take the events before the one that an output answers off the inbox: they need no answer."""
+        if all(event.seq != output.cause for event in inbox):
+            self._refuse(output)
+        while inbox[0].seq != output.cause:
+            event = inbox.popleft()
             if posts := self._decide(event):
                 _fail(missing(event, output.seq, posts[0], output))
-        if not inbox:
-            del self._inboxes[output.sender]  # an agent that has ended costs no memory
-        return event
 
     def _refuse(self, output: Event) -> NoReturn:
         """Fail for an output that belongs to no decision that is still to be made."""
