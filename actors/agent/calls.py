@@ -48,7 +48,7 @@ _CARRIERS: Final = frozenset({Delegate, Wake})
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most, background = state.limits.max_tool_calls or 1, state.background
+    most = state.limits.max_tool_calls or 1
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
     posts: list[Post] = []
@@ -67,6 +67,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         posts.append(post)
     if own or delegations:
         background, cancels, answers = open_waits(state, uses, own, posts, answers)
+        state = replace(state, background=background)
         posts += cancels
     state = replace(
         state,
@@ -74,13 +75,12 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         uses=_kept(uses[:most], delegations) if delegations else uses[:most],
         refused=uses[most:],
         answers=answers,
-        unanswered=len(requests) + background.waits.size,
+        unanswered=len(requests) + state.background.waits.size,
         tools_out=tools_out,
         waiting=waiting,
         questions=questions,
         changed=NO_CALLS,
         reports=reports,
-        background=background,
     )
     if not state.unanswered:
         return all_answered(state, settled)
