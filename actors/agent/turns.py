@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
-from callboard.actors.agent.input_bound import with_bytes, with_media
+from callboard.actors.agent.input_bound import with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
@@ -66,20 +66,16 @@ def ask_turn(
         else:
             state, history, digest, seqs, size = _after_change(state, said)
             tokens, names = state.context_tokens + new.tokens + size, names + seqs
-        media, media_tokens = media_in(said), 0
-        if media is not NO_MEDIA:
-            fallback, media_tokens = with_media(state, fallback, media)
-        if fallback is not None:
-            fallback = with_bytes(fallback, tokens - unsent.context_tokens)
-        tokens += media_tokens
+        if (media := media_in(said)) is not NO_MEDIA or fallback is not None:
+            fallback, more = with_message(state, fallback, media, tokens - unsent.context_tokens)
+            tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     if state.new_labels:
-        request = replace(request, labels=state.new_labels)
-        state = replace(state, new_labels=NO_LABELS)
+        state, request = _telling_labels(state, request)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
@@ -118,6 +114,10 @@ def _after_change(
         return state, history, digest, sent.seqs, 0
     history, digest = history.append(sent.message), rolled(digest, sent.message)
     return state, history, digest, sent.seqs, len(sent.message)
+
+
+def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
+    return replace(state, new_labels=NO_LABELS), replace(request, labels=state.new_labels)
 
 
 def _unsent(

@@ -118,11 +118,10 @@ class Tool:
             name, _checked_schema(name, schema), context_parameter(function)
         )
         self.takes_context = bool(self._signature.context) or self.output is not None
-        wait_ms = millis(approval_timeout_s)
         needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
+        own = (_extra(name, extra), approval, millis(approval_timeout_s), origin, needs, states, version)
         cached = _cache(name, effect, cache, over_writes=cache_over_writes)
-        own = (_extra(name, extra), approval, wait_ms, origin, needs, states, version, cached)
-        self._spec = ToolSpec(name, self.description, schema, effect, *own)
+        self._spec = ToolSpec(name, self.description, schema, effect, *own, cached)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
