@@ -57,9 +57,11 @@ def switch(state: str) -> None:
     subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, capture_output=True)
 
 
-def run(command: list[str], checkout: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command on a checkout, with the same order of sets every time."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"}
+def run(command: list[str], checkout: Path, bytecode: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command on a checkout, with the same order of sets every time. bytecode: its folder of `.pyc`."""
+    own = {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment = {**os.environ, **own}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
@@ -71,8 +73,13 @@ def per_event(checkout: Path, work: str) -> float:
     with tempfile.TemporaryDirectory() as temp:
         program = [sys.executable, str(checkout / "benchmarks" / "peer_callboard.py")]
         arguments = ["full", str(Path(temp) / "log"), *SIZES[work]]
+        bytecode = Path(temp) / "bytecode"
+        # Not counted. Modules that are imported within the counted part are compiled here, and not there.
         if work == "w4":
-            run([*program, "w3", *arguments], checkout)
+            run([*program, "w3", *arguments], checkout, bytecode)
+            run([*program, "w4", *arguments], checkout, bytecode)
+        else:
+            run([*program, work, "full", str(Path(temp) / "earlier"), *SIZES[work]], checkout, bytecode)
         counter = [
             "valgrind",
             "--tool=callgrind",
@@ -80,7 +87,7 @@ def per_event(checkout: Path, work: str) -> float:
             f"--callgrind-out-file={temp}/counts",
         ]
         counted = [sys.executable, __file__, "--child", str(checkout), work, *arguments]
-        done = run([*counter, *counted], checkout)
+        done = run([*counter, *counted], checkout, bytecode)
         count = _COUNT.search(done.stderr)
         if count is None:
             raise SystemExit(f"callgrind told no count:\n{done.stderr[-2000:]}")

@@ -40,6 +40,8 @@ ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
 }
 """Kind of an answer -> the port that posts it, the kind of its request, the fields that it repeats."""
 
+_NO_ANSWER: Final[tuple[str, type, tuple[str, ...]]] = ("", object, ())
+
 
 class OpenRequests:
     """The requests without an answer at one point of the log. Holds no more than is in flight there."""
@@ -63,7 +65,7 @@ class OpenRequests:
         if event.sender == CLIENT:
             is_good = event.cause == 0 and event.recipient == SUPERVISOR
             return "" if is_good else "the client speaks to the supervisor"
-        port, kind, names = ANSWERS.get(type(event.body), ("", object, ()))
+        port, kind, names = ANSWERS.get(type(event.body), _NO_ANSWER)
         if port != event.sender:
             return f"{event.sender} does not post {event.kind}"
         return self._broken_by_answer(event, kind, names)
@@ -77,7 +79,7 @@ class OpenRequests:
             return f"an answer repeats {' and '.join(names)} of its request"
         if type(body) is ApprovalGiven and not self._is_permitted(request, body):
             return "an approval by permission names one that holds for this call"
-        if type(body) is ToolReturned and self._shared.why_refused(body.state_update):
+        if type(body) is ToolReturned and body.state_update and self._shared.why_refused(body.state_update):
             return "a tool updates keys that the session declares, with values of their types"
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"

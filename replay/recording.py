@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
-from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.errors import SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
@@ -130,9 +129,10 @@ class Recording(AbstractContextManager["Recording"]):
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
     def _pages(self) -> "Iterator[Page]":
+        event = self._source.event
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
-            yield [(self._source.event(row), canonical(row.body)) for row in rows]
+            yield [(event(row), row.body) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""

@@ -48,7 +48,7 @@ _CARRIERS: Final = frozenset({Delegate, Wake})
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    most, background = state.limits.max_tool_calls or 1, state.background
+    most = state.limits.max_tool_calls or 1
     requests, reports, own, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     places = state.limits.max_parallel_tools or 1
     posts: list[Post] = []
@@ -67,6 +67,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         posts.append(post)
     if own or delegations:
         background, cancels, answers = open_waits(state, uses, own, posts, answers)
+        state = replace(state, background=background)
         posts += cancels
     state = replace(
         state,
@@ -74,13 +75,12 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         uses=_kept(uses[:most], delegations) if delegations else uses[:most],
         refused=uses[most:],
         answers=answers,
-        unanswered=len(requests) + background.waits.size,
+        unanswered=len(requests) + state.background.waits.size,
         tools_out=tools_out,
         waiting=waiting,
         questions=questions,
         changed=NO_CALLS,
         reports=reports,
-        background=background,
     )
     if not state.unanswered:
         return all_answered(state, settled)
@@ -140,24 +140,26 @@ def _sort_calls(
         fault = prompts.TRUNCATED if call == cut else ""
         if (written := use.unread) is not None:
             fault = fault or prompts.unread_arguments(written)
-        if not fault and prefix.reports and use.name == prompts.REPORT_BACK:
-            reports.append(call)
-            continue
-        if not fault and prefix.background and use.name in OWN_CALLS:
-            own.append(call)
-            continue
-        request = fault or request_for(state, prefix, call, use)
-        if isinstance(request, Post):
-            requests.append((call, request))
-        else:
-            answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
+        if not fault:
+            if prefix.reports and use.name == prompts.REPORT_BACK:
+                reports.append(call)
+                continue
+            if prefix.background and use.name in OWN_CALLS:
+                own.append(call)
+                continue
+            request = request_for(state, prefix, call, use)
+            if isinstance(request, Post):
+                requests.append((call, request))
+                continue
+            fault = request
+        answers = answers.put(call, Answer(tool_result(use.id, text_json(fault), is_error=True)))
     return requests, tuple(reports), own, answers
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the request that a call becomes, or the error that answers it."""
     if use.spec is not None:
-        if refusal := call_refusal(state, use):
+        if state.permissions and (refusal := call_refusal(state, use)):
             return refusal
         if use.spec.approval in ("before", "always"):
             return question_about(state, call, use)
@@ -173,10 +175,9 @@ def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUs
 
 def call_tool(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post:
     """Return the request to run one of the agent's tools for this call. turn: its turn, 0 for the last."""
-    effect = _spec_of(use).effect
-    turn, spec = turn or state.turn, use.spec
-    cache = None if spec is None or spec.cache is None else cache_request(state, spec, use)
-    body = CallTool(turn, call, use.name, effect, use.input, use.id, use.given, state.labels, cache)
+    spec, turn = _spec_of(use), turn or state.turn
+    cache = None if spec.cache is None else cache_request(state, spec, use)
+    body = CallTool(turn, call, use.name, spec.effect, use.input, use.id, use.given, state.labels, cache)
     return Post(TOOLS, body)
 
 

@@ -126,7 +126,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
 
 
 def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
-    if (reply.turn, reply.attempt) != (state.turn, state.attempt):
+    if reply.turn != state.turn or reply.attempt != state.attempt:
         return state, ()
     usage = reply.usage and priced(reply.usage, state.model.prices)
     if state.phase != "thinking":

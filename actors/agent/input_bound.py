@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS
 from callboard.actors.agent.state import AgentState, prefix_of
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.media import media_in, together
+from callboard.actors.protocol.media import Media, together
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
@@ -87,9 +86,15 @@ def _prompt_bytes(books: Fallback, spec: ModelSpec) -> int:
     return books.input_bytes if most is None else books.input_bytes - books.media.bytes + most
 
 
-def with_message(state: AgentState, books: Fallback | None, said: Json) -> tuple[Fallback | None, int]:
-    """Return the books after a new message, without its bytes, and the tokens that its media add to those."""
-    media = media_in(said)
+def with_message(
+    state: AgentState, books: Fallback | None, media: Media, size: int
+) -> tuple[Fallback | None, int]:
+    """Return the books after a new message of so many bytes, and the tokens that its media add to those."""
+    books, more = _with_media(state, books, media)
+    return None if books is None else _with_bytes(books, size), more
+
+
+def _with_media(state: AgentState, books: Fallback | None, media: Media) -> tuple[Fallback | None, int]:
     if not media.bytes or (books is None and not media.links):
         return books, 0
     if books is None:
@@ -101,8 +106,7 @@ def with_message(state: AgentState, books: Fallback | None, said: Json) -> tuple
     return books, 0 if most is None else most - media.bytes
 
 
-def with_bytes(books: Fallback, size: int) -> Fallback:
-    """Return the books with more bytes in the conversation."""
+def _with_bytes(books: Fallback, size: int) -> Fallback:
     return replace(books, input_bytes=books.input_bytes + size)
 
 
@@ -111,7 +115,7 @@ def after_reply(state: AgentState, reply: ModelReplied) -> tuple[int, Fallback |
     books, usage, size = state.fallback, reply.usage, len(reply.content)
     if books is None:
         return (usage is not None and usage.tokens) or state.context_tokens + size, None
-    more = with_bytes(books, size)
+    more = _with_bytes(books, size)
     if not _believes(state, books, usage):
         return state.context_tokens + size, more
     assert usage is not None  # else it is not believed

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
-from callboard.actors.agent.input_bound import with_bytes, with_message
+from callboard.actors.agent.input_bound import with_message
 from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
 from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
@@ -18,6 +18,7 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import NO_LABELS, united
+from callboard.actors.protocol.media import NO_MEDIA, media_in
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
@@ -65,16 +66,16 @@ def ask_turn(
         else:
             state, history, digest, seqs, size = _after_change(state, said)
             tokens, names = state.context_tokens + new.tokens + size, names + seqs
-        fallback, media_tokens = with_message(state, fallback, said)
-        if fallback is not None:
-            fallback = with_bytes(fallback, tokens - unsent.context_tokens)
-        tokens += media_tokens
+        if (media := media_in(said)) is not NO_MEDIA or fallback is not None:
+            fallback, more = with_message(state, fallback, media, tokens - unsent.context_tokens)
+            tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
-    state, request = _telling_labels(state, request) if state.new_labels else (state, request)
+    if state.new_labels:
+        state, request = _telling_labels(state, request)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.

@@ -7,8 +7,8 @@ Decoding refuses unknown kinds and unknown fields. A body that an older format h
 
 import msgspec
 
+from callboard.actors.protocol import upcasters
 from callboard.actors.protocol.messages import AnyMessage
-from callboard.actors.protocol.upcasters import FORMAT, upcast
 
 # No second encoder to fall back to: LangGraph's CVE-2025-64439 was such a fallback. A body that cannot be
 # encoded passed the boundary by mistake.
@@ -29,9 +29,10 @@ class UnreadableBody(ValueError):
 def decode(body: bytes | str) -> AnyMessage:
     """Decode a message of this format or an older one. Raises UnreadableBody."""
     try:
-        return _DECODER.decode(upcast(body))
+        # Without a call while there are no upcasters: this runs for every event that is read.
+        return _DECODER.decode(upcasters.upcast(body) if upcasters.UPCASTERS else body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        newer = f"; this callboard reads format {FORMAT}, and a newer one may read it"
+        newer = f"; this callboard reads format {upcasters.FORMAT}, and a newer one may read it"
         raise UnreadableBody(
             f"not a message: {error}{newer if str(error).startswith(_NEWER) else ''}"
         ) from None
@@ -39,4 +40,4 @@ def decode(body: bytes | str) -> AnyMessage:
 
 def canonical(body: bytes) -> bytes:
     """Return a stored body as this version writes it. Raises UnreadableBody for one that it cannot read."""
-    return body if upcast(body) is body else encode(decode(body))
+    return body if not upcasters.UPCASTERS or upcasters.upcast(body) is body else encode(decode(body))

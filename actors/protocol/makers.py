@@ -35,8 +35,9 @@ def mark(origin: Origin) -> Json:
 
 def with_reply(origins: Origins, place: int, origin: Origin) -> Origins:
     """Record the origin of a new message. place: its place in the conversation."""
-    if not origins.size:
-        return _from_the_start(origin)
+    usual = _from_the_start(origin)
+    if origins is usual or not origins.size:  # as in almost every conversation
+        return usual
     return origins if origins.last() == origin else origins.put(place, origin)
 
 

@@ -130,7 +130,9 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
         return ()
     work.seq = seq
     if row.settles:
-        settle(work, sender, body.settled or row.unaccounted)
+        settled = body.settled or row.unaccounted
+        if settled is not None:
+            settle(work, sender, settled)
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)

@@ -199,13 +199,11 @@ def _refuse_unbounded(work: UnitOfWork, record: Record, wanted: TurnRequested) -
     end_agent(work, record.address, "budget", f"its next turn has no upper bound: {why}")
 
 
-def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
+def settle(work: UnitOfWork, sender: str, settled: Settled) -> None:
     """Settle a grant, once: release its reservation and charge its usage.
 
-    settled: the settlement that the sender's message carries, if any.
+    settled: the settlement that the sender's message carries.
     """
-    if settled is None:
-        return
     ancestry = work.ancestry(sender)
     if ancestry is None or (need := ancestry[-1].grant) is None:
         return

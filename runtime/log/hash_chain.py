@@ -96,11 +96,10 @@ class HashChain:
 
     def digest(self, session_id: str, previous: bytes, row: Sealed) -> bytes:
         """Return the digest of a row behind `previous`. Its cuts need no data; its own digest is not read."""
-        state, places = self._empty.copy(), _places(row.cuts) if row.cuts else ()
-        sender, recipient, cause = row.sender, row.recipient, row.cause
-        state.update(
-            _pack((session_id, row.seq, previous, row.at, sender, recipient, cause, row.body, places))
-        )
+        places = _places(row.cuts) if row.cuts else ()
+        item = (session_id, row.seq, previous, row.at, row.sender, row.recipient, row.cause, row.body, places)
+        state = self._empty.copy()
+        state.update(_pack(item))
         return state.digest()
 
     def checked_pages(

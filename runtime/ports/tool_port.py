@@ -23,6 +23,7 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed
 from callboard.runtime.tools.shared_state import StateAccess
 
@@ -77,7 +78,9 @@ class ToolPort:
             return
         if call.cache is not None and self._repeat(request):
             return
-        ctx = self._context(request, call, state, profile, spec)
+        ctx = LateContext(partial(self._context, request, call, state, profile, spec))
+        if call.given is not None:
+            ctx.get()  # it takes the secret values of the call, which else stay in memory
         result = self._runner.run(
             tool,
             call.arguments,
@@ -166,13 +169,13 @@ class ToolPort:
         return self._tools.change(tools, address="" if agent else sender, agent=agent, of=profile)
 
     async def _wait(
-        self, request: Event, work: Coroutine[object, object, ToolOutcome], ctx: ToolContext
+        self, request: Event, work: Coroutine[object, object, ToolOutcome], ctx: LateContext
     ) -> None:
         outcome = await work
         if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
             self._board.end_with_loop()
         else:
-            self._answer(request, outcome, ctx)
+            self._answer(request, outcome, ctx.made)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)

@@ -32,8 +32,8 @@ from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
-from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.input_forms import InputNeeded
+from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned
 from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
@@ -59,7 +59,7 @@ class ToolRunner:
         self,
         tool: Tool,
         arguments: Json,
-        ctx: ToolContext,
+        ctx: LateContext,
         *,
         timeout_s: float,
         max_chars: int,
@@ -68,6 +68,7 @@ class ToolRunner:
     ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
         """Call the tool. Arguments that do not fit have an outcome at once; await the others in a task.
 
+        ctx: made before the call only for a tool that takes it.
         timeout_s: seconds, unless the tool's own limit is lower. max_chars: characters of the output.
         may_cut: a longer output is cut, else it is an error.
         The awaited call never raises an error of the tool, and gives a cancelled task an outcome. Only a
@@ -75,7 +76,7 @@ class ToolRunner:
         KeyboardInterrupt on the main thread passes through.
         """
         try:
-            call = tool.bind(arguments, ctx)
+            call = tool.bind(arguments, ctx.get() if tool.takes_context else None)
         except InvalidPrompt as error:
             return failed(str(error), max_chars)
         if tool.timeout_s is not None and tool.timeout_s < timeout_s:
@@ -94,7 +95,7 @@ class _Call(NamedTuple):
 
     tool: Tool
     call: Bound
-    ctx: ToolContext
+    ctx: LateContext
     timeout_s: float
     max_chars: int
     grace_s: float
@@ -206,7 +207,7 @@ class _Call(NamedTuple):
     def unified(self, output: ToolOutput) -> ToolOutcome:
         """Return the outcome of a tool that returned this output."""
         given = (self.max_chars, self.tool.output, self.redactor)
-        return unified_outcome(output, self.ctx, *given, may_cut=self.may_cut)
+        return unified_outcome(output, self.ctx.get(), *given, may_cut=self.may_cut)
 
     def stopped(self) -> ToolOutcome:
         """Return the outcome of a tool that was cancelled after its start."""

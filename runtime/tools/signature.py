@@ -44,7 +44,7 @@ class TypedSignature:
     decoder: msgspec.json.Decoder[msgspec.Struct]
     models: Models = dataclasses.field(default_factory=dict)
 
-    def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
+    def bind(self, function: Function, arguments: Json, ctx: ToolContext | None) -> Bound:
         """Bind each argument, converted to its annotation. Raises InvalidPrompt."""
         try:
             values = msgspec.structs.asdict(self.decoder.decode(arguments))
@@ -64,7 +64,7 @@ class DictSignature:
     schema: dict[str, object]
     context: str
 
-    def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
+    def bind(self, function: Function, arguments: Json, ctx: ToolContext | None) -> Bound:
         """Bind a new dict of the arguments. Raises InvalidPrompt."""
         try:
             values = _DICT.decode(arguments)

@@ -117,11 +117,11 @@ class Tool:
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
-        wait_ms = millis(approval_timeout_s)
+        self.takes_context = bool(self._signature.context) or self.output is not None
         needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
+        own = (_extra(name, extra), approval, millis(approval_timeout_s), origin, needs, states, version)
         cached = _cache(name, effect, cache, over_writes=cache_over_writes)
-        own = (_extra(name, extra), approval, wait_ms, origin, needs, states, version, cached)
-        self._spec = ToolSpec(name, self.description, schema, effect, *own)
+        self._spec = ToolSpec(name, self.description, schema, effect, *own, cached)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
@@ -130,8 +130,11 @@ class Tool:
         """Return the tool's description for the log and the model."""
         return self._spec
 
-    def bind(self, arguments: Json, ctx: ToolContext) -> Bound:
-        """Bind the arguments to the function. Raises InvalidPrompt with a text for the model."""
+    def bind(self, arguments: Json, ctx: ToolContext | None) -> Bound:
+        """Bind the arguments to the function. Raises InvalidPrompt with a text for the model.
+
+        ctx: None only for a tool without `takes_context`.
+        """
         return self._signature.bind(self._unified or self.function, arguments, ctx)
 
 

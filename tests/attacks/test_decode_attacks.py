@@ -30,6 +30,7 @@ from callboard.runtime.models.anthropic import wire as anthropic_wire
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
 from tests import golden
@@ -311,7 +312,8 @@ def test_d13_an_answer_that_unfolds_without_measure_is_cut_off(
 def call(made: Tool, arguments: bytes) -> ToolOutcome:
     async def main() -> ToolOutcome:
         runner = ToolRunner()
-        answer = runner.run(made, check_json(arguments), ToolContext(), timeout_s=5, max_chars=50_000)
+        late = LateContext(ToolContext)
+        answer = runner.run(made, check_json(arguments), late, timeout_s=5, max_chars=50_000)
         outcome = answer if isinstance(answer, ToolOutcome) else await answer
         await runner.aclose()
         return outcome

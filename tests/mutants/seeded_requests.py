@@ -55,17 +55,21 @@ SECOND: Final = (
         "A delegation is decided on before the call that made it is charged.",
         "supervisor.decider",
         "    if row.settles:\n"
-        "        settle(work, sender, body.settled or row.unaccounted)\n"
+        "        settled = body.settled or row.unaccounted\n"
+        "        if settled is not None:\n"
+        "            settle(work, sender, settled)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n",
         '    is_late = type(body).__name__ == "Delegate"\n'
         "    if row.settles and not is_late:\n"
-        "        settle(work, sender, body.settled or row.unaccounted)\n"
+        "        settled = body.settled or row.unaccounted\n"
+        "        if settled is not None:\n"
+        "            settle(work, sender, settled)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n"
-        "    if is_late:\n"
+        "    if is_late and body.settled is not None:\n"
         "        settle(work, sender, body.settled)\n",
     ),
     Mutant(

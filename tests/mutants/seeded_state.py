@@ -231,10 +231,11 @@ TOOLS: Final = (
         "effect-of-now",
         "A call that waits for a person runs with the effect that its tool has now.",
         "agent.calls",
-        "effect = _spec_of(use).effect",
-        "tools = state.next_tools.tools if state.next_tools else ()\n"
-        "    effect = next((one.effect for one in tools if one.name == use.name), "
-        "_spec_of(use).effect)",
+        "    spec, turn = _spec_of(use), turn or state.turn\n",
+        "    spec, turn = _spec_of(use), turn or state.turn\n"
+        "    tools = state.next_tools.tools if state.next_tools else ()\n"
+        "    effect = next((one.effect for one in tools if one.name == use.name), spec.effect)\n"
+        "    spec = replace(spec, effect=effect)\n",
     ),
     Mutant(
         "old-tools-in-the-next-ask",

@@ -175,6 +175,37 @@ def test_an_old_session_whose_decisions_differ_diverges_there(old_log: MemoryLog
     assert found.expected is not None
 
 
+def decision_as_0(body: bytes) -> bytes:
+    """Return a body as a version has written it in which `CallTool` named its tool in `name`."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    if bytes(fields["type"]) != b'"CallTool"':
+        return body
+    old = {**fields, "type": Json(b'"CallTool/0"'), "name": fields["tool"]}
+    del old["tool"]
+    return msgspec.json.encode(old)
+
+
+@pytest.mark.parametrize("tool", [b'"measure"', b'"weigh"'])
+def test_a_decision_in_an_old_format_is_compared_as_this_version_writes_it(
+    monkeypatch: pytest.MonkeyPatch, tool: bytes
+) -> None:
+    def from_name(fields: Fields) -> Fields:
+        del fields["name"]
+        return {**fields, "type": tag("CallTool"), "tool": Json(tool)}
+
+    log = MemoryLog()
+    with monkeypatch.context() as patched:
+        patched.setattr(hash_chain, "encode", lambda body: decision_as_0(encode(body)))
+        asyncio.run(ask(log))
+    monkeypatch.setattr(upcasters, "UPCASTERS", {"CallTool/0": from_name})
+    found = Recording.open(MemoryReader(log), "s").verify().divergence
+    if tool == b'"measure"':
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.field, found.expected, found.actual) == ("body.tool", '"measure"', '"weigh"')
+
+
 def test_without_its_upcaster_an_old_event_is_refused_by_itself(
     old_log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

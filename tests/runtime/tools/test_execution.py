@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import ToolInterrupted
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
 from tests.waiting import until
@@ -46,9 +47,10 @@ async def call(
     timeout_s: float = 5.0,
     max_chars: int = 1_000,
 ) -> ToolOutcome:
-    answer = runner.run(
-        made, check_json(arguments), ctx or ToolContext(), timeout_s=timeout_s, max_chars=max_chars
-    )
+    late = LateContext(ToolContext if ctx is None else lambda: ctx)
+    if ctx is not None:
+        late.get()
+    answer = runner.run(made, check_json(arguments), late, timeout_s=timeout_s, max_chars=max_chars)
     return answer if isinstance(answer, ToolOutcome) else await answer
 
 
@@ -100,7 +102,8 @@ def test_a_tool_that_returns_is_ok(made: Tool) -> None:
 
 def test_arguments_that_do_not_fit_are_answered_without_waiting() -> None:
     async def main(runner: ToolRunner) -> None:
-        outcome = runner.run(at_once, check_json('{"a": "1"}'), ToolContext(), timeout_s=1, max_chars=1_000)
+        late = LateContext(ToolContext)
+        outcome = runner.run(at_once, check_json('{"a": "1"}'), late, timeout_s=1, max_chars=1_000)
         assert isinstance(outcome, ToolOutcome)
         assert outcome.status == "error"
         assert "Expected `int`, got `str`" in text(outcome)
@@ -592,7 +595,7 @@ def test_a_call_that_is_thrown_away_closes_its_tool() -> None:
             closed.append("closed")
 
     async def main(runner: ToolRunner) -> None:
-        answer = runner.run(wait, check_json("{}"), ToolContext(), timeout_s=1, max_chars=10)
+        answer = runner.run(wait, check_json("{}"), LateContext(ToolContext), timeout_s=1, max_chars=10)
         assert isinstance(answer, Coroutine)
 
         async def step() -> None:
@@ -626,13 +629,15 @@ def test_a_tool_that_never_returns_does_not_hold_the_interpreter() -> None:
         "from callboard.runtime.sanitize import check_json\n"
         "from callboard.runtime.tools.context import ToolContext\n"
         "from callboard.runtime.tools.execution import ToolRunner\n"
+        "from callboard.runtime.tools.late_context import LateContext\n"
         "from callboard.runtime.tools.tool import tool\n"
         "@tool(description='')\n"
         "def hang() -> None:\n"
         "    time.sleep(600)\n"
         "async def main():\n"
         "    runner = ToolRunner()\n"
-        "    answer = runner.run(hang, check_json('{}'), ToolContext(), timeout_s=0.05, max_chars=99)\n"
+        "    late = LateContext(ToolContext)\n"
+        "    answer = runner.run(hang, check_json('{}'), late, timeout_s=0.05, max_chars=99)\n"
         "    print((await answer).status)\n"
         "    await runner.aclose()\n"
         "asyncio.run(main())\n"
