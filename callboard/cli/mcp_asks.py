@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import mcp.types as types
 import msgspec
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.mcp_approvals import can_ask, question_for, settle
-from callboard.cli.mcp_errors import told
+from callboard.cli.mcp_tools import tool_of
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.runtime import Runtime
@@ -46,13 +46,11 @@ class Asks:
         self._put_off: set[str] = set()  # the questions that the client's user did not want to answer
         self._asks: set[asyncio.Task[Outcome]] = set()  # of clients that do not wait any more, too
 
-    def add_to(self, server: MCPServer) -> None:
-        """Give the tools to a server."""
+    def tools(self) -> list[Tool]:
+        """Return the tools of a server."""
         about = f" The agent: {self._agent.description}" if self._agent.description else ""
         described = f"{' '.join((self.ask.__doc__ or '').split())}{about}"
-        server.add_tool(told(self.ask), description=described)
-        server.add_tool(told(self.wait))
-        server.add_tool(told(self.cancel))
+        return [tool_of(self.ask, description=described), tool_of(self.wait), tool_of(self.cancel)]
 
     async def ask(
         self,

@@ -19,7 +19,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 
 if TYPE_CHECKING:
-    from mcp.server import MCPServer
+    from mcp.server.mcpserver.tools import Tool
 
 _IDLE_S = 600.0  # seconds after which an unused session leaves memory
 
@@ -83,57 +83,57 @@ def mcp(
     source = click.get_current_context().get_parameter_source("log")
     is_named = source is click.core.ParameterSource.COMMANDLINE
     refuse_if(not agent and not is_named, "name an agent, or a log with --log FILE, or both")
-    server = _new_server()
-    if is_named:
-        _add_recordings(server, log)
+    _check_sdk()
+    tools = _recordings(log) if is_named else []
     if not agent:
         open_reader(log).close()  # refused here: a client would not see why a log cannot be read
-        event_loop.run_until_signal(_serve(server, port))
+        event_loop.run_until_signal(_serve(tools, port))
         return 0
     found, own = choose_model(load_agent(agent), model)
     secrets = [SecretRef(name) for name in names]
     make = partial(Runtime, model=own, limits=parse_limits(limits), secrets=secrets, idle_s=_IDLE_S)
-    event_loop.run_until_signal(_serve_agent(server, found, make, log, on_disconnect, port))
+    event_loop.run_until_signal(_serve_agent(tools, found, make, log, on_disconnect, port))
     return 0
 
 
-def _new_server() -> "MCPServer":
-    """Make a server without tools. Raises Failure if the SDK is not installed."""
+def _check_sdk() -> None:
+    """Raise Failure if the SDK of MCP is not installed."""
     try:
-        from mcp.server import MCPServer
+        import mcp.server  # noqa: F401
     except ModuleNotFoundError as error:
         raise Failure(
             f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"
         ) from None
-    return MCPServer("callboard", version=__version__)
 
 
-def _add_recordings(server: "MCPServer", log: str) -> None:
-    """Give the server the tools that read a log."""
+def _recordings(log: str) -> "list[Tool]":
+    """Return the tools that read a log."""
     from callboard.cli.mcp_recordings import Recordings
 
     key, encryption_key = log_keys()
-    Recordings(partial(reading.open_reader, log, key, encryption_key)).add_to(server)
+    return Recordings(partial(reading.open_reader, log, key, encryption_key)).tools()
 
 
 async def _serve_agent(
-    server: "MCPServer",
+    tools: "list[Tool]",
     host: Agent,
     make: Callable[..., Runtime],
     log: str,
     on_disconnect: Literal["cancel", "detach"],
     port: int | None,
 ) -> None:
-    """Give the server the tools that ask an agent, and serve. make: makes the runtime on a log."""
+    """Serve the tools that ask an agent, and others. make: makes the runtime on a log."""
     from callboard.cli.mcp_asks import Asks
 
     async with make(keyed_log(log)) as runtime:
-        Asks(runtime, host, log, on_disconnect).add_to(server)
-        await _serve(server, port)
+        await _serve([*tools, *Asks(runtime, host, log, on_disconnect).tools()], port)
 
 
-async def _serve(server: "MCPServer", port: int | None) -> None:
+async def _serve(tools: "list[Tool]", port: int | None) -> None:
     """Serve until the client leaves or the process is told to end."""
+    from mcp.server import MCPServer
+
+    server = MCPServer("callboard", version=__version__, tools=tools)
     if port is None:
         await server.run_stdio_async()
         return

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.cli.diagnose_command import finding_json
 from callboard.cli.diff_command import diff_json
 from callboard.cli.events_command import Filter, chosen, event_json, kinds_named
-from callboard.cli.mcp_errors import told
+from callboard.cli.mcp_tools import tool_of
 from callboard.cli.recordings import find_session
 from callboard.cli.search_command import match_json, value_of
 from callboard.cli.sessions_command import row_json
@@ -44,11 +44,10 @@ class Recordings:
     def __init__(self, reader: Open) -> None:
         self._reader = reader
 
-    def add_to(self, server: MCPServer) -> None:
-        """Give the tools to a server."""
-        hints = ToolAnnotations(read_only_hint=True)
-        for tool in (*self._views(), *self._searches()):
-            server.add_tool(told(tool), annotations=hints, structured_output=False)
+    def tools(self) -> list[Tool]:
+        """Return the tools of a server."""
+        hints, methods = ToolAnnotations(read_only_hint=True), (*self._views(), *self._searches())
+        return [tool_of(method, annotations=hints, structured_output=False) for method in methods]
 
     def _views(self) -> tuple[Callable[..., Awaitable[str]], ...]:
         return self.sessions, self.tree, self.events, self.state, self.request, self.verify

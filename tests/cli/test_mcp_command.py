@@ -368,6 +368,7 @@ def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path, s
         ("why", {"session": "s07", "seq": 9_999}, "there is no 9999"),
         ("why", {"session": "s07", "seq": 2, "value": "absent"}, "absent"),
         ("diff", {"first": "s07", "second": "/etc/passwd"}, "there is no session"),
+        ("verify", {"session_id": "s07"}, "Extra inputs are not permitted"),
     ],
 )
 def test_what_cannot_be_looked_up_is_said(
