@@ -53,10 +53,11 @@ _HELP: Final = (
 def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
-    On a terminal, type a prompt: the answer streams in, its lines broken at words, and the tree of agents is
-    shown while the agent delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D or /quit ends it, /help
-    lists the rest. A line that you type while agents work goes to the host, which reads it in its next
-    request; if the host cannot hear it, it is kept as the next prompt, and the chat says so.
+    On a terminal, type a prompt: the answer streams in, its lines broken at words, and the tree of agents
+    is shown while the agent delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D
+    or /quit ends it, /help lists the rest. A line that you type while agents work goes to the host, which
+    reads it in its next request; if the host cannot hear it, it is kept as the next prompt, and the chat
+    says so.
 
     Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
     exit code is 1 if any ask had no result.
