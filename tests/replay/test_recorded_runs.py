@@ -11,7 +11,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.scripted import Call, Reply, Step, call, calls, say
+from callboard.runtime.models.scripted import Call, Step, call, calls, say
 from callboard.runtime.tools.tool import tool
 from tests.replay.stories import record
 
@@ -50,7 +50,7 @@ def text_of(reply: dict[str, Any]) -> str:
 
 def said(reply: dict[str, Any]) -> Step:
     """Return a recorded reply as a step of a script; a `Task` is a delegation, one of them has no prompt."""
-    made: list[Call | Reply] = []
+    made: list[Call] = []
     for block in reply["content"]:
         if block["type"] == "tool_use" and block["name"] == "Task":
             given = {name: block["input"][name] for name in ("prompt",) if name in block["input"]}
