@@ -5,11 +5,12 @@ A turn's span begins with its first request and ends with the reply that counts,
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Delegate,
     DelegationEnded,
     ReportBack,
@@ -28,17 +29,28 @@ SpanKind: TypeAlias = Literal["ask", "turn", "tool", "approval", "delegation", "
 _Key: TypeAlias = tuple[str, SpanKind, int, int]
 
 
+class Moment(NamedTuple):
+    """An event without its message: the results of tools are most of a long log."""
+
+    seq: int
+    at: int
+    sender: str
+    kind: str
+
+
 @dataclass
 class Span:
     """One thing that an agent did.
 
-    first, last: its first and last event. agent: that did it. name: of the tool or of the profiles. attempts:
-    of a turn. outcome: in a word, empty while it is open.
+    first, last: its first and last event. body: the message that tells most, the reply of a turn and the
+    beginning of all others. agent: that did it. name: of the tool or of the profiles. attempts: of a turn.
+    outcome: in a word, empty while it is open.
     """
 
     kind: SpanKind
-    first: Event
-    last: Event
+    first: Moment
+    last: Moment
+    body: AnyMessage
     agent: str
     name: str = ""
     attempts: int = 1
@@ -69,7 +81,8 @@ class Spans:
         if span is not None:
             span.attempts += 1
             return
-        self._open[key] = span = Span(kind, event, event, event.sender, name)
+        begun = _moment(event)
+        self._open[key] = span = Span(kind, begun, begun, event.body, event.sender, name)
         self.found.append(span)
 
     def ends(self, kind: SpanKind, event: Event, outcome: str, *, is_last: bool = True) -> None:
@@ -78,7 +91,8 @@ class Spans:
         span = self._open.get(key)
         if span is None:
             return
-        span.last, span.outcome = event, outcome
+        span.last, span.outcome = _moment(event), outcome
+        span.body = event.body if kind == "turn" else span.body
         if is_last:
             del self._open[key]
 
@@ -89,6 +103,10 @@ def spans(events: Iterable[Event]) -> list[Span]:
     for event in events:
         found.take(event)
     return found.found
+
+
+def _moment(event: Event) -> Moment:
+    return Moment(event.seq, event.at, event.sender, event.kind)
 
 
 def _key(agent: str, kind: SpanKind, body: Any) -> _Key:

@@ -64,9 +64,17 @@ def at_path(value: object, parts: tuple[str, ...], path: str = "") -> Iterator[t
     if not parts:
         yield path, value
         return
-    for part, inner in _parts(_opened(value)):
-        if parts[0] in ("*", part):
-            yield from at_path(inner, parts[1:], f"{path}.{part}" if path else part)
+    for part, inner in _led_to(_opened(value), parts[0]):
+        yield from at_path(inner, parts[1:], f"{path}.{part}" if path else part)
+
+
+def _led_to(value: object, part: str) -> Iterable[tuple[str, object]]:
+    """Return the fields or items of a value that one part of a path leads to."""
+    if part == "*" or not isinstance(value, dict):
+        return (one for one in _parts(value) if part in ("*", one[0]))
+    # the field is taken by its name: a search asks this of every message
+    name = _name(part)
+    return ((part, value[name]),) if name in value else ()
 
 
 def _opened(value: object) -> object:

@@ -34,6 +34,7 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 _CALLS: Final = frozenset({"CallTool", "RequestApproval"})
 _ESCAPES: Final = re.compile(rb"\\[u/]")
+_NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that JSON writes in another way
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -91,6 +92,11 @@ class Query:
         return parts_of(self.path) if self.path else ()
 
     @cached_property
+    def _fields(self) -> tuple[bytes, ...]:
+        """Return the names in the path that a body with such a value spells as they are."""
+        return tuple(part.encode() for part in self._parts[1:] if _NAME.fullmatch(part))
+
+    @cached_property
     def is_any_case(self) -> bool:
         """Return whether letters match in either case."""
         return not self.is_exact and self.text == self.text.casefold()
@@ -103,10 +109,13 @@ class Query:
         return text.casefold() if self.is_any_case else text
 
     def may_hold(self, body: bytes) -> bool:
-        """Return False if a body certainly does not hold the text: most events end here."""
-        if not self.text or _ESCAPES.search(body):
+        """Return False if a body certainly does not hold the text or the path: most events end here."""
+        if all(name in body for name in self._fields) and self._may_hold_text(body):
             return True
-        if not self.is_any_case:
+        return _ESCAPES.search(body) is not None
+
+    def _may_hold_text(self, body: bytes) -> bool:
+        if not self.text or not self.is_any_case:
             return self._needle in body
         folded = body.lower() if body.isascii() else body.decode().casefold().encode()
         return self._needle in folded

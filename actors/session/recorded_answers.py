@@ -22,7 +22,14 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Forked,
+    Resumed,
+    SessionOpened,
+    resumed_in,
+)
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
@@ -83,9 +90,7 @@ class RecordedAnswers:
         self.answers: defaultdict[Key, list[Reusable]] = defaultdict(list)
         self.open_at_base: dict[int, Reusable] = {}
         self.inputs = [
-            _changed_input(event, changes)
-            for event in events[base:]
-            if event.sender == CLIENT and _is_input(event)
+            _changed_input(event, changes) for event in map(_of_client, events[base:]) if _is_input(event)
         ]
         self.idle: set[int] = set()
         self._is_asked = False
@@ -271,5 +276,23 @@ def _blocks(value: Json) -> Json:
     return Json(b"[" + bytes(text_block(msgspec.json.decode(value, type=str))) + b"]")
 
 
+def _of_client(event: Event) -> Event:
+    """Return an event with the message that a fork posts again.
+
+    The agents of a fork are those that it is given. `Forked` stays what it did to the session: a second one
+    would pass for the beginning of this fork.
+    """
+    resumed = resumed_in(event.body)
+    if resumed is None:
+        return event
+    body = (
+        replace(resumed, host="", profiles=(), model=None) if resumed.profiles or resumed.model else resumed
+    )
+    if isinstance(event.body, Forked) and body == Resumed(body.rules, format=body.format):
+        return event
+    return Event(event.seq, event.at, event.sender, event.recipient, event.cause, body)
+
+
 def _is_input(event: Event) -> bool:
-    return event.recipient == SUPERVISOR and not isinstance(event.body, SessionOpened)
+    is_client = event.sender == CLIENT and event.recipient == SUPERVISOR
+    return is_client and not isinstance(event.body, SessionOpened | Forked)

@@ -27,6 +27,7 @@ from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.cli.typing_ahead import QUIT, TypingAhead
+from callboard.cli.word_wrap import WordWrap, terminal_width, wrapped
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
@@ -37,6 +38,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, TextDelta, TextReset
 
 _LAG_S: Final = 0.04  # between two looks for new text
+_QUIET_LOOKS: Final = 12  # half a second without new text, after which the beginning of a word is shown
 _HELP: Final = (
     "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed\n"
     "While agents work, each line that you type is told to the host."
@@ -51,10 +53,11 @@ _HELP: Final = (
 def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
-    On a terminal, type a prompt: the answer streams in, and the tree of agents is shown while the agent
-    delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D or /quit ends it, /help
-    lists the rest. A line that you type while agents work goes to the host, which reads it in its next
-    request; if the host cannot hear it, it is kept as the next prompt, and the chat says so.
+    On a terminal, type a prompt: the answer streams in, its lines broken at words, and the tree of agents
+    is shown while the agent delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D
+    or /quit ends it, /help lists the rest. A line that you type while agents work goes to the host, which
+    reads it in its next request; if the host cannot hear it, it is kept as the next prompt, and the chat
+    says so.
 
     Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
     exit code is 1 if any ask had no result.
@@ -144,7 +147,7 @@ class Conversation:
         if self._as_json:
             emit_json(outcome_json(outcome, self._setting.log, elapsed), is_line=True)
         elif outcome.is_ok and not streamed.endswith(outcome.text):
-            emit(outcome.text)
+            emit(wrapped(safe_text(outcome.text), terminal_width()) if sys.stdout.isatty() else outcome.text)
         said = "" if outcome.is_ok else f"{ending(outcome.kind, outcome.detail)}; "
         talk(f"[{said}{usage_text(outcome.usage)}, {duration(elapsed)}]")
 
@@ -252,7 +255,8 @@ class ChatView:
         self._out = sys.stdout
         self._is_streaming = is_streaming
         self._is_tree_shown = False
-        self._is_line_open = False
+        self._wrap = WordWrap()
+        self._quiet_looks = 0
         self._before_delegation: int | None = None
 
     def add(self, event: Event) -> None:
@@ -298,17 +302,26 @@ class ChatView:
             self._is_tree_shown, self._before_delegation = False, None
 
     def _show_text(self, upto: int | None = None) -> None:
-        """Write the text up to a position, if text is streamed."""
+        """Write the text up to a position, if text is streamed, broken at words."""
         text = self.transcript.take(upto) if self._is_streaming else ""
+        self._quiet_looks = 0 if text else self._quiet_looks + 1
+        width = terminal_width()
         if text:
-            click.echo(safe_text(text), nl=False, file=self._out)
-            self._is_line_open = not text.endswith("\n")
+            self._write(self._wrap.add(safe_text(text), width))
+        elif self._quiet_looks == _QUIET_LOOKS:
+            self._write(self._wrap.release(width))
 
     def _end_line(self) -> None:
-        """End the line on stdout if text stands on it."""
-        if self._is_line_open:
-            click.echo(file=self._out)
-            self._is_line_open = False
+        """Write the last word, and end the line on stdout if text stands on it."""
+        is_open = self._wrap.is_line_open
+        self._write(self._wrap.flush(terminal_width()))
+        if is_open:
+            self._write("\n")
+            self._wrap = WordWrap()
+
+    def _write(self, text: str) -> None:
+        if text:
+            click.echo(text, nl=False, file=self._out)
 
 
 @contextlib.asynccontextmanager

@@ -34,7 +34,7 @@ def _line(span: Span) -> Text:
     line.append(f"{safe_line(span.agent, 24):<10}  {what:<22}  ", style="not bold")
     line.append(f"{span.outcome or 'open':<10}", style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>6}  ", style="not bold dim")
-    line.append(summary_of(span.last.body if span.kind == "turn" else span.first.body), style="not bold")
+    line.append(summary_of(span.body), style="not bold")
     return line
 
 

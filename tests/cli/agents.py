@@ -75,6 +75,7 @@ peeking = Agent("peeking", tools=[peek], model=ScriptedModel(
 waiting = Agent("waiting", model=ScriptedModel([call("wait", seconds=60), say("done")]), tools=[wait])
 blocking = Agent("blocking", model=ScriptedModel([call("block", seconds=60), say("done")]), tools=[block])
 modelless = Agent("modelless")
+wordy = Agent("wordy", model=ScriptedModel(lambda asked: say("callboard pins up " * 20 + "全員集合。" * 20)))
 slow = Agent("slow", tools=[wait], model=ScriptedModel(
     lambda asked: say("Slowly done.") if asked.turn % 2 == 0 else call("wait", seconds=1)
 ))

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from rich.cells import cell_len
 
-from callboard.cli.chat_command import Transcript
+from callboard.cli.chat_command import ChatView, Transcript
 from tests.cli.agents import Terminal, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.test_run_command import needs_terminals
@@ -84,6 +85,23 @@ def test_on_a_terminal_text_streams_and_delegations_show_the_tree(folder: Path) 
         terminal.type("\x04")
         assert terminal.end() == 0
         assert "callboard show" in terminal.shown
+
+
+@pytest.mark.slow
+@needs_terminals
+@pytest.mark.parametrize("columns", [50, 80])
+def test_a_long_answer_breaks_at_words_and_between_wide_characters(folder: Path, columns: int) -> None:
+    with Terminal(folder, "chat", "survey:wordy", columns=columns) as terminal:
+        terminal.until("> ")
+        terminal.type("Go.\n")
+        shown = terminal.until("tokens (")
+        answer = shown[shown.index("callboard pins") : shown.rindex("\n[")].split("\n")
+        assert max(map(cell_len, answer)) <= columns
+        assert " ".join(answer).replace("\r", "").split()[:60] == ("callboard pins up " * 20).split()
+        assert min(map(cell_len, answer[:-1])) >= columns - len("callboard")
+        terminal.until("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
 
 
 @pytest.mark.slow
@@ -222,3 +240,18 @@ def test_text_can_be_held_back_from_a_position_on() -> None:
     transcript.add("Done.", 0)
     assert transcript.take(transcript.ended) == "Let me see.\n"
     assert transcript.take() == "Done."
+
+
+def test_a_word_that_stops_in_its_middle_is_shown_after_half_a_second(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = ChatView(is_streaming=True)
+    view.transcript.add("I will look at the fi", 0)
+    view.draw()
+    assert capsys.readouterr().out == "I will look at the"
+    for _ in range(12):
+        view.draw()
+    assert capsys.readouterr().out == " fi"
+    view.transcript.add("les.", 21)
+    view.close()
+    assert capsys.readouterr().out == "les.\n"

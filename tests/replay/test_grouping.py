@@ -1,3 +1,5 @@
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.replay.grouping import spans
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
@@ -21,6 +23,15 @@ def test_the_attempts_of_a_turn_are_one_span() -> None:
     assert (turn.attempts, turn.outcome) == (2, "ok")
     assert turn.first.kind == "TurnRequested"
     assert turn.last.kind == "ModelReplied"
+    assert isinstance(turn.body, ModelReplied)
+
+
+def test_a_span_holds_no_result_of_a_tool() -> None:
+    """The results of a log of 1 GB do not fit the memory."""
+    found = [span for span in spans(golden("everything")) if span.kind == "tool" and span.outcome]
+    assert {type(span.body) for span in found} == {CallTool}
+    assert {span.last.kind for span in found} == {"ToolReturned"}
+    assert not any(isinstance(one, Event) for span in found for one in vars(span).values())
 
 
 def test_a_report_has_its_judgement() -> None:

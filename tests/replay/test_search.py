@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import msgspec
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.json_values import leaves
+from callboard.replay.json_values import leaves, written
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query, search
 from callboard.runtime.log.memory import MemoryReader
@@ -67,6 +68,28 @@ def test_other_escapes_of_the_same_text_are_found() -> None:
 def test_values_compare_with_values_of_their_type(name: str, value: object, is_found: bool) -> None:
     query = Query(path="body.output.cents", tests=((name, value),))
     assert bool(list(search([row({"cents": 12})], query))) == is_found
+
+
+def test_a_message_without_a_field_of_the_path_is_not_decoded() -> None:
+    query = Query(path="body.output.cents")
+    assert not query.may_hold(row({"euros": 12}).body)
+    assert query.may_hold(row({"cents": 12}).body)
+    assert query.may_hold(row('{"cents": 12}').body)
+
+
+@pytest.mark.parametrize("name", ["cents", "naïve", "a.b", 'a"b', "0", "*", "two words"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_field_is_found_however_its_name_is_written(name: str, is_ascii: bool, is_text: bool) -> None:
+    found: object = {name: 7, "other": [8]}
+    output = json.dumps(found, ensure_ascii=is_ascii) if is_text else found
+    query = Query(path=f"body.output.{written(name)}", tests=(("eq", 7),))
+    assert [match.value for match in search([row(output)], query)] == [7]
+
+
+def test_a_field_is_found_whose_name_is_escaped_letter_by_letter() -> None:
+    (match,) = search([row(r'{"\u0063ents": 7}')], Query(path="body.output.cents"))
+    assert match.value == 7
 
 
 def test_null_and_lists_have_no_order() -> None:

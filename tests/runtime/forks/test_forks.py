@@ -15,9 +15,11 @@ from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.errors import MisuseError, SessionExists, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.fork_plan import call_at, calls_of
+from callboard.replay.billing import billing
 from callboard.replay.diff import diff
 from callboard.replay.recording import Recording
 from callboard.runtime import clock
@@ -176,6 +178,48 @@ def test_forks_of_forks_verify_and_share_their_events() -> None:
 
 
 # --- tools with an effect ----------------------------------------------------------
+
+
+def test_a_fork_of_a_fork_begins_once_and_counts_its_own_calls() -> None:
+    """The `Forked` of the origin is no input: a process that goes on would take it for the fork's own."""
+
+    async def main() -> tuple[list[Event], list[tuple[str, int]]]:
+        log = MemoryLog()
+        await recorded(log)
+        await forked(log, fork_id="middle", effects="live")  # it begins at the end of its origin
+        returned = first_result(events_of(log, "middle"))
+        _, asked = await forked(log, session_id="middle", fork_id="last", changes={returned.seq: "9 degrees"})
+        return events_of(log, "last"), asked
+
+    events, asked = asyncio.run(main())
+    (begin,) = (event.body for event in events if isinstance(event.body, Forked))
+    assert (begin.origin, begin.effects) == ("middle", "recorded")
+    assert billing(events).called == len(asked) > 0
+    assert [event.kind for event in events].count("Resumed") == 1  # which opened the closed session again
+
+
+def test_agents_of_the_origin_do_not_come_back_in_a_fork() -> None:
+    model = ScriptedModel(lambda request: say("Yes."))
+
+    async def main() -> list[Event]:
+        log = MemoryLog()
+        await recorded(log, lambda request: say("Yes."), Agent("host", instructions="First."))
+        async with Runtime(log, model=model, on_agents_changed="accept") as runtime, asyncio.timeout(20):
+            session = await runtime.reopen("origin", Agent("host", instructions="Later."))
+            await session.ask("And now?")
+            await session.close()
+            fork = await runtime.fork("origin", Agent("host", instructions="Today."), fork_id="last", at=1)
+            while fork.has_asks:
+                await fork.outcome
+        return events_of(log, "last")
+
+    begins = [bytes(event.body.profile) for event in asyncio.run(main()) if isinstance(event.body, Begin)]
+    assert [b"Today." in one for one in begins] == [True, True]
+
+
+def first_result(events: Sequence[Event]) -> Event:
+    """Return the first result of a tool."""
+    return next(event for event in events if isinstance(event.body, ToolReturned))
 
 
 def test_an_effect_without_a_recorded_result_ends_the_ask_and_names_the_call() -> None:
