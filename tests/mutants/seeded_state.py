@@ -75,8 +75,8 @@ CONTEXT: Final = (
         "context-for-every-racer",
         "Every racer begins with the context of the first profile.",
         "supervisor.delegating",
-        "contexts.get(name, NULL)",
-        "next(iter(contexts.values()), NULL)",
+        "contexts.get(name))",
+        "next(iter(contexts.values()), None))",
     ),
     Mutant(
         "context-not-handed-over",
