@@ -65,13 +65,13 @@ def handed_histories() -> Scenario:
         host=[calls(LOOK), calls(task("kid"), task("mute"), LOOK), calls(task("other"), SAVE), DONE],
         kid=[calls(LOOK, text="I look."), calls(task("other")), DONE],
         mute=[DONE],
-        other=[calls(LOOK, text="Looking."), DONE],
+        other=[calls(LOOK, text="Looking."), calls(task("kid")), DONE],
     )
     people = [
         profile("host", ["kid", "mute", "other"], ["look"], writes=["save"]),
         profile("kid", ["other"], ["look"], context="c"),
         profile("mute", context="c"),
-        replace(profile("other", [], ["look"], context="c"), model=ModelSpec("second", 100)),
+        replace(profile("other", ["kid"], ["look"], context="c"), model=ModelSpec("second", 100)),
     ]
     chosen = faults("crash", "detach", "unmade", "twice", "cancel", fault_mixes=15)
     return Scenario(people, policy, [ask(), ask(request_id="r2")], context=WholeHistory(), faults=chosen)

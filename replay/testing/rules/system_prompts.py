@@ -1,14 +1,14 @@
 """The rules of first requests: their system prompt, with the context put there, and their bound."""
 
-from callboard.actors.agent.handed_history import as_read
+from callboard.actors.agent.handed_history import FOREIGN
 from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS, prefix_for
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import blocks_of, is_by
-from callboard.actors.protocol.histories import origins_of
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.spoken_calls import has_calls, in_words
 from callboard.replay.testing.rules.facts import profile_of
 
 SYSTEM_RULES = {
@@ -25,17 +25,17 @@ def context_in_message(begin: Begin) -> Json:
 
 def handed_messages(begin: Begin) -> tuple[Json, ...]:
     """Return the messages that an agent is handed, as it reads them."""
-    return as_read(begin, prefix_for(begin)).messages if begin.history else ()
+    has_tools = not begin.history or bool(prefix_for(begin).tools)
+    return begin.history if has_tools or not has_calls(begin.history) else in_words(begin.history)
 
 
 def why_other_makers(request: ModelRequest, begin: Begin) -> str:
     """Return the first message of a first request whose maker is not the one that was handed over with it."""
-    if not begin.history:
-        return ""
-    found, given = maker_of(request.origins), maker_of(origins_of(as_read(begin, prefix_for(begin)).makers))
-    for place in range(len(begin.history)):
-        if is_by("assistant", request.message(place)) and found(place) != given(place):
-            return f"message {place} is by {found(place)}, and {given(place)} made it"
+    found = maker_of(request.origins)
+    for place, said in enumerate(begin.history):
+        given = next((maker for start, maker in reversed(begin.makers) if start <= place), None)
+        if is_by("assistant", said) and found(place) not in (given, FOREIGN):
+            return f"message {place} is by {found(place)}, and {given} made it"
     return ""
 
 

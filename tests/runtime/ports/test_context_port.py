@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -239,6 +240,13 @@ def looks_first(request: ModelRequest) -> Reply | Call:
     return plays.get(request.turn) or say("Done.")
 
 
+NOTE = "So far this is the conversation of host, which delegates to you. Your task now:"
+
+
+def contents(request: ModelRequest) -> list[Any]:
+    return [one["content"] for one in request.conversation]
+
+
 def test_a_sub_agent_goes_on_with_the_messages_of_its_parent_and_leaves_the_parents_alone(
     tmp_path: Path,
 ) -> None:
@@ -248,11 +256,10 @@ def test_a_sub_agent_goes_on_with_the_messages_of_its_parent_and_leaves_the_pare
     first, second = [one for one in requests if one.profile == "kid"]
     parents = [one for one in requests if one.profile == "host"]
     assert first.messages[:2] == parents[1].messages[:2]
-    results, *words = first.conversation[2]["content"]  # type: ignore[misc]  # a list of blocks
-    assert results == parents[1].conversation[2]["content"][0]  # type: ignore[index]  # the same
-    assert [one["text"] for one in words] == [
-        "So far this is the conversation of host, which delegates to you. Your task now:",
-        "Go on.",
+    assert contents(first)[2] == [
+        *contents(parents[1])[2],
+        {"type": "text", "text": NOTE},
+        {"type": "text", "text": "Go on."},
     ]
     assert second.messages[:3] == first.messages
     assert "seen b" not in str(parents[-1].conversation)
