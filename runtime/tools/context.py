@@ -139,10 +139,9 @@ class ToolContext(Generic[Deps]):
             profile=self.profile,
             session_id=self.session_id,
             key=self.idempotency_key,
-            rights=self.rights,
+            access=self.access,
             redactor=self._secrets.redactor,
             labels=lambda: self.labels_written,
-            read=lambda labels: self.label(*labels),
         )
 
     @property
