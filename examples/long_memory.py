@@ -34,9 +34,9 @@ async def main() -> None:
             await runtime.run(helper, "Note: Ann drinks her tea without milk.", memory=memory["ann"])
             await runtime.run(helper, "Note: 安在北京大学工作。", memory=memory["ann"])
             for user, question in (("ann", "Which tea?"), ("ann", "她在北京吗?"), ("bob", "Which tea?")):
-                outcome = await runtime.run(helper, question, memory=memory[user])
+                outcome = await runtime.run(helper, question, memory=memory[user], session_id=question + user)
                 print(f"{user}: {question} {outcome.text}")
-        with Recording.open(log, outcome.session_id) as recording:
+        with Recording.open(log, "Which tea?ann") as recording:
             recording.verify().raise_if_diverged()  # reads no memory: what was recalled is in the log
             print("verified without the memory")
 

@@ -73,12 +73,16 @@ def made_context(value: object, place: ContextPlace = "message", *, is_program: 
         raise InvalidPrompt(
             "messages can stand neither in a system prompt nor before a program's prompt; use Transcript()"
         )
-    if why := why_broken(value.messages):
-        raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
-    if sum(map(len, value.messages)) > HISTORY_BYTES_MAX:
-        raise InvalidPrompt(f"the messages of the context have more than {HISTORY_BYTES_MAX:,} bytes")
-    messages = tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in value.messages)
+    messages = _checked_messages(value.messages)
     return History(messages, value.makers, content_json(msgspec.json.decode(value.note)))
+
+
+def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:
+    if why := why_broken(given):
+        raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
+    if sum(map(len, given)) > HISTORY_BYTES_MAX:
+        raise InvalidPrompt(f"the messages of the context have more than {HISTORY_BYTES_MAX:,} bytes")
+    return tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in given)
 
 
 def content_json(value: object, place: ContextPlace = "message") -> Json:

@@ -20,7 +20,7 @@ from callboard.actors.protocol.conversation import (
 from callboard.actors.protocol.histories import History, history_of
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import maker_of
-from callboard.actors.protocol.media import Media, media_in
+from callboard.actors.protocol.media import NO_MEDIA, Media, media_in
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime.brief import LEFT_OUT, Transcript, check_tokens, tokens_of
@@ -57,23 +57,35 @@ class WholeHistory:
         """Return the messages, without the reply that delegates; None if nothing was said before."""
         if view.is_program:
             return Transcript(self.tokens)(view)
-        maker = maker_of(view.origins)
-        places = [at for at, said in enumerate(view.messages[:-1]) if not is_by("system", said)]
+        places = _places(view)
+        if not places:
+            return None
         note = _NOTE.format(view.parent)
-        left, room = self.tokens - tokens_of(note) - _LEFT, HISTORY_BYTES_MAX
-        kept: list[_Said] = []
-        for at in reversed(places):
-            said = _fitting(view.messages[at], left, room)
-            left, room = left - _tokens(said), room - len(said)
-            if left < 0 or room < 0:
-                break
-            kept.append((said, maker(at)))
-        kept.reverse()
+        kept = _newest(view, places, self.tokens - tokens_of(note) - _LEFT)
         left_out = len(places) - len(kept)
         whole = _opened(kept, left_out, view.messages[places[left_out - 1]] if left_out else NULL)
-        if places and not whole:
+        if not whole:
             note = f"{LEFT_OUT.format(len(places))}\n{note}"
-        return history_of(whole, text_json(note)) if places else None
+        return history_of(whole, text_json(note))
+
+
+def _places(view: ContextRequest) -> list[int]:
+    """Return the places of the messages of users and models before the reply that delegates."""
+    return [at for at, said in enumerate(view.messages[:-1]) if not is_by("system", said)]
+
+
+def _newest(view: ContextRequest, places: Sequence[int], tokens: int) -> list[_Said]:
+    """Return the newest of the messages at these places that fit, with their makers, oldest first."""
+    maker, room = maker_of(view.origins), HISTORY_BYTES_MAX
+    kept: list[_Said] = []
+    for at in reversed(places):
+        said = _fitting(view.messages[at], tokens, room)
+        tokens, room = tokens - _tokens(said), room - len(said)
+        if min(tokens, room) < 0:
+            break
+        kept.append((said, maker(at)))
+    kept.reverse()
+    return kept
 
 
 def _tokens(said: Json, media: Media | None = None) -> int:
@@ -85,7 +97,7 @@ def _tokens(said: Json, media: Media | None = None) -> int:
 def _fitting(said: Json, tokens: int, size: int) -> Json:
     """Return a message, or without its images and files if only then it has so few tokens and bytes."""
     media = media_in(said)
-    if not media.bytes or (_tokens(said, media) <= tokens and len(said) <= size):
+    if media == NO_MEDIA or max(_tokens(said, media) - tokens, len(said) - size) <= 0:
         return said
     blocks = as_list(_without_media(block) for block in blocks_of(content_of(said)))
     return message("user" if is_by("user", said) else "assistant", blocks)
@@ -98,8 +110,6 @@ def _without_media(block: Json) -> Json:
     if kind != "tool_result":
         return block
     inner = blocks_of(parts_of(block).get("content", NULL))
-    if not any(kind_of(one) in _MEDIA for one in inner):
-        return block
     return with_parts(block, {"content": as_list(_without_media(one) for one in inner)})
 
 

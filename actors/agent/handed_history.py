@@ -38,9 +38,11 @@ def as_read(begin: Begin, prefix: RequestPrefix) -> History:
     if not prefix.tools and has_calls(begin.history):
         return history_of((said, FOREIGN) for said in in_words(begin.history))
     said = with_makers(begin.history, begin.makers)
-    if prefix.profile.server_tools:
-        return history_of(said)
-    return history_of((one, FOREIGN if _uses_service(one) else maker) for one, maker in said)
+    return history_of(said if prefix.profile.server_tools else map(_without_service, said))
+
+
+def _without_service(said: tuple[Json, Origin | None]) -> tuple[Json, Origin | None]:
+    return (said[0], FOREIGN) if _uses_service(said[0]) else said
 
 
 def begin_history(

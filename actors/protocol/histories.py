@@ -36,7 +36,6 @@ NO_HISTORY: Final = History()
 
 
 class _Ids(msgspec.Struct, gc=False):
-    type: str
     id: str = ""
     tool_use_id: str = ""
 
@@ -73,14 +72,29 @@ def why_broken(messages: Iterable[Json]) -> str:
     """Return the reason for which services refuse a conversation that begins so; empty if they do not."""
     owed: list[str] = []
     for place, said in enumerate(messages, 1):
-        if not (is_by("user", said) or (is_by("assistant", said) and place > 1)):
-            return f"message {place} is neither a user's nor, behind one, an assistant's"
-        blocks = blocks_of(content_of(said))
-        if not blocks:
-            return f"message {place} is empty"
-        ids = [_IDS.decode(block) for block in blocks if kind_of(block) in ("tool_use", "tool_result")]
-        results = [one.tool_use_id for one in ids if one.type == "tool_result"]
-        if results != owed or any(kind_of(block) != "tool_result" for block in blocks[: len(results)]):
+        if why := _why_misplaced(said, place):
+            return f"message {place} {why}"
+        results, calls = _results_and_calls(said)
+        if results != owed:
             return f"message {place} has the results {results} for the calls {owed}"
-        owed = [one.id for one in ids if one.type == "tool_use"]
+        owed = calls
     return f"the calls {owed} have no results" if owed else ""
+
+
+def _why_misplaced(said: Json, place: int) -> str:
+    if not is_by("user", said) and (place == 1 or not is_by("assistant", said)):
+        return "is neither a user's nor, behind one, an assistant's"
+    return "" if blocks_of(content_of(said)) else "is empty"
+
+
+def _results_and_calls(said: Json) -> tuple[list[str], list[str]]:
+    """Return the ids of a message's results, with a word for one behind another block, and of its calls."""
+    blocks = blocks_of(content_of(said))
+    results = [one.tool_use_id for one in _ids_in(blocks, "tool_result")]
+    if len(_ids_in(blocks[: len(results)], "tool_result")) < len(results):
+        results.append("behind another block")
+    return results, [one.id for one in _ids_in(blocks, "tool_use")]
+
+
+def _ids_in(blocks: Iterable[Json], kind: str) -> list[_Ids]:
+    return [_IDS.decode(block) for block in blocks if kind_of(block) == kind]

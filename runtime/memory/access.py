@@ -126,9 +126,14 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     entries = list(found)
     if not all(isinstance(one, MemoryEntry) for one in entries):
         raise MemoryFailed("the memory returned something else than entries", "failed")
+    _check_labels(united(*(one.labels for one in entries)))
+    return entries
+
+
+def _check_labels(labels: Labels) -> None:
+    """Raise MemoryFailed for a label that is no name, which an agent cannot have."""
     try:
-        for label in united(*(one.labels for one in entries)):
+        for label in labels:
             name_entry(label)
     except (ValueError, AttributeError, TypeError):
         raise MemoryFailed("an entry of the memory has a label that is no name", "damaged") from None
-    return entries

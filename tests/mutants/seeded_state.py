@@ -152,8 +152,8 @@ CONTEXT: Final = (
         "last-context-only",
         "Of the contexts of a race only the last one is kept.",
         "supervisor.contexts",
-        "contexts = (*delegation.contexts, (made.profile, made.content))",
-        "contexts = ((made.profile, made.content),)",
+        "contexts = (*delegation.contexts, (made.profile, made))",
+        "contexts = ((made.profile, made),)",
     ),
     Mutant(
         "context-does-not-wait-for-the-schema",

@@ -277,10 +277,14 @@ def _why_unsendable(agent: _Agent, request: ModelRequest) -> str:
     if agent.read > len(conversation):  # it has forgotten its conversation
         agent.read, agent.owed = 0, []
     messages, agent.read = conversation[agent.read :], len(conversation)
-    if agent.last is None and not request.tools and has_calls(messages):
-        return "it has calls, and offers no tools"
     agent.owed, why = _owed_after(messages, agent.owed)
+    why = why or _why_without_tools(agent, request)
     return why or (f"the calls {agent.owed} have no results" if agent.owed else "")
+
+
+def _why_without_tools(agent: _Agent, request: ModelRequest) -> str:
+    is_first = agent.last is None and not request.tools
+    return "it has calls, and offers no tools" if is_first and has_calls(request.messages) else ""
 
 
 def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[object], str]:

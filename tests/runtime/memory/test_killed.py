@@ -59,7 +59,7 @@ def acknowledged(path: Path, name: str, counts: list[int]) -> list[str]:
 @pytest.mark.slow
 def test_no_acknowledged_entry_is_lost_when_writers_are_killed(tmp_path: Path) -> None:
     path, chance = tmp_path / "memory.db", random.Random(7)
-    memory, said = SQLiteMemory(path), list[str]()
+    memory, said, found = SQLiteMemory(path), list[str](), set[str]()
     for kill in range(effort(2, 60)):
         # The first ones are killed while they make the file.
         counts = [0, 0, 1] if kill == 0 else [chance.randrange(30) for _ in range(3)]
