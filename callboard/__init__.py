@@ -63,6 +63,7 @@ _HOMES = {
         "WrongKey",
     ),
     "actors.protocol.events": ("Event",),
+    "actors.protocol.histories": ("History",),
     "actors.protocol.limits": ("Limits",),
     "actors.protocol.origin": ("Origin",),
     "actors.protocol.profiles": ("ModelSpec", "PriceTier", "Prices"),
@@ -78,7 +79,7 @@ _HOMES = {
     "replay.verification": ("Verification",),
     "runtime.agent": ("Agent",),
     "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
-    "runtime.brief": ("Brief", "WholeHistory"),
+    "runtime.brief": ("Brief", "Transcript"),
     "runtime.capacity": ("CapacityReport",),
     "runtime.contexts": ("SystemContext",),
     "runtime.files.files": ("Files",),
@@ -156,6 +157,7 @@ _HOMES = {
     "runtime.tools.output": ("Blocks",),
     "runtime.tools.shared_state": ("SharedKey",),
     "runtime.tools.tool": ("Tool", "tool"),
+    "runtime.whole_history": ("WholeHistory",),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -55,6 +55,7 @@ from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
 from callboard.actors.protocol.events import Event as Event
+from callboard.actors.protocol.histories import History as History
 from callboard.actors.protocol.limits import Limits as Limits
 from callboard.actors.protocol.origin import Origin as Origin
 from callboard.actors.protocol.profiles import ModelSpec as ModelSpec
@@ -76,7 +77,7 @@ from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.brief import Brief as Brief
-from callboard.runtime.brief import WholeHistory as WholeHistory
+from callboard.runtime.brief import Transcript as Transcript
 from callboard.runtime.capacity import CapacityReport as CapacityReport
 from callboard.runtime.contexts import SystemContext as SystemContext
 from callboard.runtime.files.files import Files as Files
@@ -167,6 +168,7 @@ from callboard.runtime.tools.output import Blocks as Blocks
 from callboard.runtime.tools.shared_state import SharedKey as SharedKey
 from callboard.runtime.tools.tool import Tool as Tool
 from callboard.runtime.tools.tool import tool as tool
+from callboard.runtime.whole_history import WholeHistory as WholeHistory
 
 __version__: str
 
@@ -214,6 +216,7 @@ __all__ = [
     "HasForks",
     "Head",
     "HintRule",
+    "History",
     "Http",
     "HttpError",
     "InsideLoop",
@@ -322,6 +325,7 @@ __all__ = [
     "ToolOutput",
     "ToolProgress",
     "ToolUse",
+    "Transcript",
     "UnknownModel",
     "UnknownName",
     "Usage",

@@ -1,4 +1,4 @@
-"""Ready contexts for sub-agents: a brief of the parent's work, or its whole conversation.
+"""Ready contexts for sub-agents in text: a brief of the parent's work, or its whole conversation.
 
 Both are pure functions of the parent's view, so they give the same text whenever they are asked. Both are
 bounded in tokens: one for four characters of ASCII, and one for any other character.
@@ -21,7 +21,9 @@ MESSAGES_READ: Final = 100
 """Messages that a brief looks at, the last ones: so its time does not depend on the conversation's length."""
 
 _HEAD: Final = "From the work of {}, which delegates to you. It may be incomplete."
-_LEFT_OUT: Final = "[{:,} earlier messages are left out]"
+LEFT_OUT: Final = "[{:,} earlier messages are left out]"
+"""The text in the place of messages that do not fit."""
+
 _PATHS_TOLD: Final = 20
 _MEMORIES_TOLD: Final = 20
 
@@ -50,7 +52,7 @@ class Brief:
     results: int = 6
 
     def __post_init__(self) -> None:
-        _check_tokens(self.tokens)
+        check_tokens(self.tokens)
         if self.talk < 0 or self.results < 0:
             raise InvalidAgent("a brief has talk >= 0 and results >= 0")
 
@@ -70,33 +72,30 @@ class Brief:
 
 
 @dataclass(frozen=True)
-class WholeHistory:
+class Transcript:
     """A context with the parent's whole conversation, as text: words, calls and results, in order.
 
     tokens: that it may have. If they do not suffice, the earliest messages are left out, and the text says
-    so.
-
-    It is text, and no messages: services refuse calls of tools that the sub-agent does not have, and thoughts
-    that another model has signed. Raises InvalidAgent for fewer than 100 tokens.
+    so. Raises InvalidAgent for fewer than 100 tokens.
     """
 
     tokens: int = 50_000
 
     def __post_init__(self) -> None:
-        _check_tokens(self.tokens)
+        check_tokens(self.tokens)
 
     def __call__(self, view: ContextRequest) -> str:
         """Return the conversation, without the reply that delegates."""
         messages = view.messages[:-1]
         head = f"The conversation of {view.parent}, which delegates to you:"
-        left = self.tokens - tokens_of(head) - tokens_of(_LEFT_OUT.format(len(messages))) - 2
+        left = self.tokens - tokens_of(head) - tokens_of(LEFT_OUT.format(len(messages))) - 2
         lines: list[str] = []
         for number in range(len(messages), 0, -1):
             # Each message is read by itself: of a long conversation most is not needed.
             said = [_line(one) for one in told_in(messages[number - 1 : number], view.parent)]
             left -= sum(tokens_of(line) + 1 for line in said)
             if left < 0:
-                lines.append(_LEFT_OUT.format(number))
+                lines.append(LEFT_OUT.format(number))
                 break
             lines += reversed(said)
         return "\n".join((head, *reversed(lines))) if lines else ""
@@ -137,7 +136,8 @@ class _Room:
         return "\n".join((self._head, *lines)) if lines else ""
 
 
-def _check_tokens(tokens: int) -> None:
+def check_tokens(tokens: int) -> None:
+    """Refuse a bound that leaves no room for a context. Raises InvalidAgent."""
     if tokens < TOKENS_MIN:
         raise InvalidAgent(f"tokens={tokens}: a context has room for at least {TOKENS_MIN} tokens")
 

@@ -9,16 +9,20 @@ Agent("reader", context=SystemContext(Brief(tokens=1_000)))
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
+from callboard.actors.protocol.histories import History, why_broken
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ContextPlace
 from callboard.actors.session.contexts import ContextRequest
-from callboard.runtime.brief import Brief, WholeHistory
-from callboard.runtime.sanitize import to_json
+from callboard.runtime.brief import Brief, Transcript
+from callboard.runtime.sanitize import MAX_DEPTH, to_json
 from callboard.runtime.schemas.output_types import name_of
+from callboard.runtime.whole_history import HISTORY_BYTES_MAX, WholeHistory
 
-Content: TypeAlias = str | Sequence[Mapping[str, object]] | None
-"""A text, a list of content blocks, or None for no context."""
+Content: TypeAlias = str | Sequence[Mapping[str, object]] | History | None
+"""A text, a list of content blocks, the messages of `WholeHistory`, or None for no context."""
 
 ContextFunction: TypeAlias = Callable[[ContextRequest], Content | Awaitable[Content]]
 """Makes the context of a delegation from the view of the agent that delegates; plain or async."""
@@ -39,6 +43,10 @@ def checked_context(
     """Return the function, None for no context, and the place of its text. Raises InvalidAgent."""
     place: ContextPlace = "system" if isinstance(given, SystemContext) else "message"
     function = given.function if isinstance(given, SystemContext) else given
+    if place == "system" and isinstance(function, WholeHistory):
+        raise InvalidAgent(
+            f"agent {agent!r}: messages cannot stand in a system prompt; give SystemContext(Transcript())"
+        )
     if callable(function) or given is None:
         return function, place
     raise InvalidAgent(
@@ -49,9 +57,32 @@ def checked_context(
 
 def function_name(function: ContextFunction | None) -> str:
     """Return the name of a context function, as it stands in the log; empty for None."""
-    if isinstance(function, Brief | WholeHistory):
+    if isinstance(function, Brief | Transcript | WholeHistory):
         return repr(function)
     return name_of(function) if function is not None else ""
+
+
+def made_context(value: object, place: ContextPlace = "message", *, is_program: bool = False) -> History:
+    """Return a context for the log: a content as its note, or messages. Raises InvalidPrompt with the reason.
+
+    is_program: True for the context of a program, which is handed no messages.
+    """
+    if not isinstance(value, History):
+        return History(note=content_json(value, place))
+    if place == "system" or is_program:
+        raise InvalidPrompt(
+            "messages can stand neither in a system prompt nor before a program's prompt; use Transcript()"
+        )
+    messages = _checked_messages(value.messages)
+    return History(messages, value.makers, content_json(msgspec.json.decode(value.note)))
+
+
+def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:
+    if why := why_broken(given):
+        raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
+    if sum(map(len, given)) > HISTORY_BYTES_MAX:
+        raise InvalidPrompt(f"the messages of the context have more than {HISTORY_BYTES_MAX:,} bytes")
+    return tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in given)
 
 
 def content_json(value: object, place: ContextPlace = "message") -> Json:

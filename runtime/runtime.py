@@ -301,6 +301,7 @@ class Runtime(Operations, Forks):
         tags: Sequence[str] = (),
         metadata: Mapping[str, object] | None = None,
         files: FilesChoice = None,
+        memory: MemoryChoice = None,
         resume: bool = False,
         permissions: Bundle | None = None,
     ) -> Opening:
@@ -309,13 +310,13 @@ class Runtime(Operations, Forks):
         limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
         that is not closed, or returns the one that runs in this runtime.
         tags: up to 32 words by which `sessions` finds it. metadata: a small JSON object that it shows. Both
-        are logged, and neither is shown to a model. files: for its tools; None for the runtime's.
-        permissions: a bundle that bounds every agent of the session, beside that of the runtime.
+        are logged, and neither is shown to a model. files, memory: for its tools; None for the
+        runtime's. permissions: a bundle that bounds every agent of the session, beside that of the runtime.
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given; with `resume` also what
         `Runtime.resume` raises.
         """
-        new = NewSession(session_id or "", limits, title, resume, tags, metadata, files, permissions)
+        new = NewSession(session_id or "", limits, title, resume, tags, metadata, files, memory, permissions)
         return Opening(lambda: self._started().open(agent, new))
 
     def resume(
@@ -329,6 +330,7 @@ class Runtime(Operations, Forks):
         steal: bool = False,
         deps: object = None,
         files: FilesChoice = None,
+        memory: MemoryChoice = None,
         permissions: Bundle | None = None,
     ) -> Opening:
         """Resume a session that another process left: `await` it, or `async with` it.
@@ -341,9 +343,8 @@ class Runtime(Operations, Forks):
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
-        True takes a session over that runs in this process. deps, files: for its tools; None for those of
-        the runtime. permissions: a further bundle, for agents that begin from now on; the recorded ones hold
-        as well.
+        True takes a session over that runs in this process. deps, files, memory: for its tools; None for
+        the runtime's. permissions: one more bundle, beside those recorded, for agents that begin from now on.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
@@ -351,9 +352,7 @@ class Runtime(Operations, Forks):
         CorruptLog, Diverged if the code does not do what the log says, and SessionFailed if the supervisor's
         decider raises.
         """
-        how = Continuing(
-            limits, extend, accept_changes, steal, deps=deps, files=files, permissions=permissions
-        )
+        how = Continuing(limits, extend, accept_changes, steal, deps, files, memory, permissions)
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     def reopen(
@@ -365,12 +364,13 @@ class Runtime(Operations, Forks):
         accept_changes: bool = False,
         deps: object = None,
         files: FilesChoice = None,
+        memory: MemoryChoice = None,
     ) -> Opening:
         """Continue the conversation of a closed session: `await` it, or `async with` it.
 
         A session that is not closed is resumed. Parameters and errors are those of `resume`.
         """
-        how = Continuing(limits, accept_changes=accept_changes, reopens=True, deps=deps, files=files)
+        how = Continuing(limits, 0.0, accept_changes, False, deps, files, memory, reopens=True)
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     async def outcome(

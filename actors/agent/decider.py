@@ -44,6 +44,7 @@ from callboard.actors.agent.continued_calls import (
 from callboard.actors.agent.eager import EMPTY
 from callboard.actors.agent.failed_calls import UNUSABLE, take_failure, take_unusable
 from callboard.actors.agent.fallback import first_of
+from callboard.actors.agent.handed_history import begin_history, with_media
 from callboard.actors.agent.input_bound import after_reply, begin_bound
 from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.phases import AGENT, PROGRAM
@@ -101,8 +102,12 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     state = with_model(state, model)
     if fallback is not state.fallback:
         state = replace(state, fallback=fallback)
+    if begin.history:
+        state, carry = begin_history(state, begin, prefix)
     state = begin_with(state, prefix)
     state = begin_bound(before, state)
+    if begin.history:
+        state = with_media(state)
     state = replace(
         state,
         limits=begin.limits,

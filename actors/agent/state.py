@@ -100,6 +100,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         input for any of them; None if it is the only one, and its own counts bound the input.
     needs_effect: the call that a fork does not run, in words; empty without one.
     permissions: its rights, as of its `Begin`.
+    handed: the messages that it was handed, and the blocks of its first own message that it was handed.
     labels: of all that it has read. new_labels: those that no request of it has told.
     """
 
@@ -144,6 +145,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     eager: Eager | None = None
     next_tools: NextTools | None = None
     needs_effect: str = ""
+    handed: tuple[int, int] = (0, 0)
     permissions: Layers = ()
     labels: Labels = ()
     new_labels: Labels = ()
@@ -229,4 +231,5 @@ def request_of(state: AgentState) -> ModelRequest:
         digest=state.digest,
         origins=origins,
         is_lossy=prefix.profile.lossy,
+        handed=state.handed,
     )

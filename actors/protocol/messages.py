@@ -43,6 +43,7 @@ from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
 from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.origin import Makers
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CapacityGiven,
@@ -70,6 +71,7 @@ class Begin(RichMessage, frozen=True):
     permissions: the rights of the agent, one layer for each bundle above it and its own.
     labels: of what it is told.
     callees: the agents of the roster that it does not call as any other.
+    history, makers: the messages that its conversation begins with, and who made those of models.
     """
 
     profile: Json
@@ -83,6 +85,8 @@ class Begin(RichMessage, frozen=True):
     permissions: Layers = ()
     labels: Labels = ()
     callees: tuple[Callee, ...] = ()
+    history: tuple[Json, ...] = ()
+    makers: Makers = ()
 
 
 @final

@@ -5,6 +5,7 @@ So an agent keeps who made each assistant message (`makers.py`). That is ours, a
 """
 
 from functools import lru_cache
+from typing import TypeAlias
 
 from callboard.actors.protocol.immutable import Value
 
@@ -20,6 +21,10 @@ class Origin(Value, frozen=True):
     provider: str = ""
     endpoint: str = ""
     model: str = ""
+
+
+Makers: TypeAlias = tuple[tuple[int, Origin], ...]
+"""The makers of assistant messages in a message of the log: from a place on, in order of the places."""
 
 
 @lru_cache(maxsize=1_024)

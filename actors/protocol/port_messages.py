@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, final
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.labels import Labels
-from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.origin import Makers, Origin
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.telemetry import Telemetry
@@ -283,6 +283,7 @@ class ContextMade(RichMessage, frozen=True):
     """The one answer to a `MakeContext`.
 
     content: a text or a list of content blocks, null for none. detail: the reason why it is `failed`.
+    history, makers: the messages that stand before the content, and who made those of models.
     """
 
     parent: str
@@ -291,6 +292,8 @@ class ContextMade(RichMessage, frozen=True):
     status: Literal["ok", "failed"] = "ok"
     content: Json = NULL
     detail: str = ""
+    history: tuple[Json, ...] = ()
+    makers: Makers = ()
 
 
 @final

@@ -27,7 +27,8 @@ class ModelRequest:
     address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
     model allows that. origins: the makers of the assistant messages, in runs. is_lossy: a block that its
-    service cannot take is replaced by a text; else the call fails.
+    service cannot take is replaced by a text; else the call fails. handed: the messages that the agent was
+    handed, and the blocks of the next one: those are always replaced.
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
     object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. seq: of the event that granted
@@ -56,6 +57,7 @@ class ModelRequest:
         digest: str = "",
         origins: Origins = NO_ORIGINS,
         is_lossy: bool = False,
+        handed: tuple[int, int] = (0, 0),
     ) -> None:
         self.address = address
         self.profile = profile
@@ -68,6 +70,7 @@ class ModelRequest:
         self.digest = digest
         self.origins = origins
         self.is_lossy = is_lossy
+        self.handed = handed
         self._history = history
 
     @cached_property

@@ -93,15 +93,24 @@ class Reader:
     """Translates a conversation, message after message. read: the number of messages so far.
 
     can_send: None for an adapter that sends the blocks of users as they are. is_lossy: a block that cannot
-    be sent is replaced by a text. After Unsayable a reader is of no more use.
+    be sent is replaced by a text. handed: so are those of the messages, and of the blocks of the next one,
+    that the agent was handed by another. After Unsayable a reader is of no more use.
     """
 
-    def __init__(self, origin: Origin, can_send: CanSend | None = None, *, is_lossy: bool = False) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        can_send: CanSend | None = None,
+        *,
+        is_lossy: bool = False,
+        handed: tuple[int, int] = (0, 0),
+    ) -> None:
         self.read = 0
         self._sent: list[Json] = []
         self._origin = origin
         self._can_send = can_send
         self._is_lossy = is_lossy
+        self._handed = handed
         self._replies = 0
         self._last: Literal["heard", "own", "other"] = "heard"  # the message that was sent last
         self._ids: dict[str, deque[str]] = {}  # of the calls of the last message, if another made it
@@ -228,7 +237,7 @@ class Reader:
         return self._instead_of(at, f"{kind} with source {source}" if source else kind)
 
     def _instead_of(self, at: int, kind: str) -> Json:
-        if self._is_lossy:
+        if self._is_lossy or (self.read, at) < self._handed:
             return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
         raise Unsayable(self.read, at, kind)
 
@@ -237,7 +246,7 @@ def messages_for(request: ModelRequest, can_send: CanSend | None = None) -> tupl
     """Return the conversation of a request as its model reads it. Raises Unsayable."""
     if can_send is None and is_all_own(request):
         return request.messages
-    reader = Reader(request.model.made_by, can_send, is_lossy=request.is_lossy)
+    reader = Reader(request.model.made_by, can_send, is_lossy=request.is_lossy, handed=request.handed)
     read_on(reader, request)
     return reader.sent
 

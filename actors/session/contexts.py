@@ -14,6 +14,7 @@ from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.labels import NO_LABELS, Labels
 from callboard.actors.protocol.layers import Layers
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import MakeContext
 from callboard.actors.session.step import ActorState
@@ -26,7 +27,8 @@ class ContextRequest:
 
     parent: its address. parent_profile: its profile's name. profile: the name of the sub-agent's profile.
     system: its system prompt, as JSON. messages: its conversation up to the reply that delegates, as JSON.
-    labels, rights: of the parent when it delegated.
+    labels, rights: of the parent when it delegated. origins: the makers of its assistant messages, in runs.
+    is_program: True if it is a program, whose conversation no model can continue.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class ContextRequest:
         prompt: Json,
         labels: Labels = NO_LABELS,
         rights: Layers = (),
+        origins: Origins = NO_ORIGINS,
+        is_program: bool = False,
     ) -> None:
         self.parent = parent
         self.parent_profile = parent_profile
@@ -48,6 +52,8 @@ class ContextRequest:
         self.messages = messages
         self.labels = labels
         self.rights = rights
+        self.origins = origins
+        self.is_program = is_program
         self._prompt = prompt
 
     @property
@@ -82,6 +88,8 @@ def view_of(
         prompt=request.prompt,
         labels=request.labels,
         rights=parent.permissions,
+        origins=parent.origins,
+        is_program=parent.prefix.profile.is_eager,
     )
 
 

@@ -25,7 +25,7 @@ def on_context_made(work: UnitOfWork, made: ContextMade) -> None:
         why = f"{_lacking(work, made.profile)}: {made.detail or 'no reason was given'}"
         end_delegation(work, made.parent, delegation, "unavailable", detail=why)
         return
-    contexts = (*delegation.contexts, (made.profile, made.content))
+    contexts = (*delegation.contexts, (made.profile, made))
     begin_if_ready(work, made.parent, replace(delegation, contexts=contexts))
 
 

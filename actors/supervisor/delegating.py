@@ -29,7 +29,7 @@ from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
-from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
+from callboard.actors.protocol.port_messages import CheckSchema, ContextMade, MakeContext
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
@@ -335,8 +335,9 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         work.add(child)
         roster, callees = roster_of(work.state, profile, child.depth, child.limits)
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
-        given = (contexts.get(name, NULL), child.permissions, request.labels, callees)
-        work.post(child.address, Begin(raw, request.prompt, *told, *given))
+        given = (NULL, child.permissions, request.labels, callees)
+        first = Begin(raw, request.prompt, *told, *given)
+        work.post(child.address, _with_context(first, contexts.get(name)))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
         work.post(parent, Delegated(delegation.turn, delegation.call, address))
@@ -344,6 +345,12 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     begun = replace(delegation, request=None, is_checking=False, contexts=(), running=running)
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))
+
+
+def _with_context(first: Begin, made: ContextMade | None) -> Begin:
+    if made is None:
+        return first
+    return replace(first, context=made.content, history=made.history, makers=made.makers)
 
 
 def _child(

@@ -20,6 +20,7 @@ from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.layers import Layers, own_layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import Delegate, TurnRequested
+from callboard.actors.protocol.port_messages import ContextMade
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason
@@ -82,7 +83,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     running: int = 0
     is_checking: bool = False
     waits: int = 0
-    contexts: tuple[tuple[str, Json], ...] = ()
+    contexts: tuple[tuple[str, ContextMade], ...] = ()
     reports: int = 0
     pending: IntMap[Pending] = IntMap()
     reasons: IntMap[Reason] = IntMap()

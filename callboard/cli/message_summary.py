@@ -101,7 +101,10 @@ def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
 
 
 def _context(body: p.ContextMade) -> str:
-    return f"{body.status}, for {body.profile}: {body.detail or prompt_text(body.content, _CHARS_MAX)}"
+    messages = f"{len(body.history)} messages, " if body.history else ""
+    return (
+        f"{body.status}, for {body.profile}: {messages}{body.detail or prompt_text(body.content, _CHARS_MAX)}"
+    )
 
 
 def _tool_names(tools: tuple[ToolSpec, ...]) -> str:

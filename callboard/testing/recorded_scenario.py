@@ -7,7 +7,6 @@ from time (a deadline) or from a cancel of the client is not made again.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,7 +16,9 @@ from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell, 
 from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import Message
+from callboard.actors.protocol.histories import History
+from callboard.actors.protocol.immutable import Json, Message
+from callboard.actors.protocol.origin import Makers
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
@@ -157,13 +158,14 @@ class _Answers:
             )
         return replace(same[0], turn=request.turn, call=request.call, permission=0)
 
-    def context(self, view: ContextRequest) -> str | list[dict[str, object]] | None:
+    def context(self, view: ContextRequest) -> History:
         """Return the recorded context of a delegation. Raises LookupError without one."""
         found = self._contexts.get((view.parent, view.profile, encoded(view.prompt)))
         if found is None or found["status"] != "ok":
             raise LookupError("no context of this delegation was recorded")
-        content: str | list[dict[str, object]] | None = copy(found["content"])
-        return content
+        messages = tuple(Json(encoded(one)) for one in found.get("history", ()))
+        makers = msgspec.convert(found.get("makers", ()), Makers)
+        return History(messages, makers, Json(encoded(found["content"])))
 
 
 def encoded(value: object) -> bytes:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
+from callboard.actors.protocol.histories import History
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.port_messages import (
@@ -40,7 +41,7 @@ from callboard.replay.testing.sessions.scenario import Context as PureContext
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
-from callboard.runtime.contexts import content_json
+from callboard.runtime.contexts import made_context
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model, ModelAnswer
@@ -188,15 +189,14 @@ def _wants_a_loop(error: BaseException | None) -> bool:
 def context_of(agents: Mapping[str, Agent]) -> PureContext:
     """Return a function that makes the contexts of these agents, by their own functions."""
 
-    def made(view: ContextRequest) -> str | list[dict[str, object]] | None:
+    def made(view: ContextRequest) -> History:
         agent = agents[view.profile]
         assert agent.context is not None  # its profile names a function
         given = _at_once(agent.context(view), "a context function", _ANSWER)
         try:
-            content = content_json(given, agent.context_in)
+            return made_context(given, agent.context_in)
         except InvalidPrompt as error:  # as at the live port: it ends the delegation, not the simulation
             raise ValueError(str(error)) from None
-        return msgspec.json.decode(content, type=str | list[dict[str, object]] | None)
 
     return made
 

@@ -129,7 +129,11 @@ class _Reader:
             asked = self._asked[event.cause]
             prompt = self._delegations.get(asked.request)
             found = {"parent": asked.parent, "profile": asked.profile, "prompt": prompt}
-            self._contexts.append({**found, "status": body.status, "content": _decode(body.content)})
+            made = {"status": body.status, "content": _decode(body.content)}
+            if body.history:
+                made["history"] = [_decode(said) for said in body.history]
+                made["makers"] = _decode(encode(body.makers))
+            self._contexts.append({**found, **made})
 
     def found(self) -> RecordedParts:
         """Return the parts. Raises MisuseError for a session without an ask."""

@@ -34,8 +34,7 @@ from callboard.runtime.sessions.resuming import (
 )
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents
-from callboard.runtime.sessions.session_deps import SessionDeps, labels_of
-from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_deps import Given, SessionDeps, labels_of
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.sources import Scope
 
@@ -63,7 +62,7 @@ class ForkStarter(ABC):
 
     @abstractmethod
     def _objects(
-        self, session_id: str, labels: tuple[Sequence[str], object], deps: object, files: FilesChoice
+        self, session_id: str, labels: tuple[Sequence[str], object], given: Given
     ) -> SessionDeps: ...
 
     @abstractmethod
@@ -99,7 +98,7 @@ class ForkStarter(ABC):
         probed = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
         found = self._agents_of(agent, wish.limits, probed)
         refuse_missing_programs(session_id, shared.events, found.models)
-        deps = self._objects(session_id, labels_of(shared.opened), wish.deps, wish.files)
+        deps = self._objects(session_id, labels_of(shared.opened), wish.given)
         scope.deps = deps.now
         resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
         assert isinstance(resumed, Resumed)  # a fork shares at least the first event

@@ -10,6 +10,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.forks.starting import Forking, checked_effects, result_json
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_memory import MemoryChoice
 from callboard.runtime.sessions.starting import SessionStarter
 
 
@@ -32,6 +33,7 @@ class Forks(ABC):
         until: int | None = None,
         deps: object = None,
         files: FilesChoice = None,
+        memory: MemoryChoice = None,
     ) -> Opening:
         """Fork a session: a new one continues from one of its events, and pays only for the difference.
 
@@ -48,12 +50,13 @@ class Forks(ABC):
         effects: for a `write` or `idempotent` tool without a recorded result: "recorded" ends the ask as
         `needs_effect`, "ask" shows the call where approvals are shown, "live" runs it. It holds in every
         process that goes on with the fork. fork_id: of the new session. until: the last event whose input by
-        the client is posted again. deps, files: for its tools; None for the runtime's.
+        the client is posted again. deps, files, memory: for its tools; None for the runtime's.
 
         A session that runs can be forked too: at the events that its log has by then. Raises SessionNotFound,
         SessionExists for a `fork_id` that is taken, UnknownName and MisuseError for changes that cannot be
         made, MissingProgram, CorruptLog, Diverged.
         """
         given = {call: result_json(value) for call, value in (changes or {}).items()}
-        wish = Forking(at, given, limits, checked_effects(effects), fork_id or "", until, deps, files)
+        about = (at, given, limits, checked_effects(effects), fork_id or "", until)
+        wish = Forking(*about, deps, files, memory)
         return Opening(lambda: self._started().fork(session_id, agent, wish))

@@ -19,7 +19,9 @@ from callboard.runtime.forks.virtual_clock import VirtualClock
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_deps import Given
 from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_memory import MemoryChoice
 
 _REUSED: Final = (MODEL, TOOLS, APPROVALS, SCHEMA, CONTEXT)
 
@@ -35,6 +37,12 @@ class Forking(NamedTuple):
     until: int | None = None
     deps: object = None
     files: FilesChoice = None
+    memory: MemoryChoice = None
+
+    @property
+    def given(self) -> Given:
+        """Return the objects for its tools."""
+        return Given(self.deps, self.files, self.memory)
 
     def place_in(self, session_id: str, events: Sequence[Event]) -> int | None:
         """Return the seq of the last shared event. Raises UnknownName for a checkpoint that is not there."""

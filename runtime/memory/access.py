@@ -1,7 +1,8 @@
 """The access of one tool call to long-term memories: `ctx.memory`.
 
 Rules
-  - The names are bounded by the `memory` entry of the agent's bundles.
+  - The names are bounded by the `memory` entry of the agent's bundles, and a rule for a label of the agent or
+    of this call can deny the capability. Each use is recorded, as those of files and hosts are.
   - `own` is the memory of the agent's profile, `agent:NAME` in bundles and commands. No agent reaches that of
     another profile.
   - An entry has the labels of its writer, and an agent that reads it has them then.
@@ -12,11 +13,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX
+from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX, name_entry
 from callboard.actors.protocol.errors import MemoryFailed, MisuseError, ToolError
-from callboard.actors.protocol.labels import Labels
-from callboard.actors.protocol.layers import Layers, refused_by
-from callboard.actors.protocol.refusals import denied
+from callboard.actors.protocol.labels import Labels, united
 from callboard.runtime.clock import now_ms
 from callboard.runtime.memory.protocol import (
     HITS_MAX,
@@ -28,6 +27,7 @@ from callboard.runtime.memory.protocol import (
 )
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.tools.access import Access
 
 OWN: Final = "own"
 """The name by which an agent calls the memory of its profile."""
@@ -44,8 +44,7 @@ class MemoryAccess:
     """The memories that one call may use.
 
     store: of the runtime, None for none. profile, session_id, key: of the call; the key is its idempotency
-    key. rights: of the agent. labels: returns those of an entry that is written now. read: takes those of
-    entries that were read.
+    key. access: the uses and labels of the call. labels: returns those of an entry that is written now.
     """
 
     def __init__(
@@ -55,14 +54,13 @@ class MemoryAccess:
         profile: str,
         session_id: str,
         key: str,
-        rights: Layers,
+        access: Access,
         redactor: Redactor,
         labels: Callable[[], Labels],
-        read: Callable[[Labels], object],
     ) -> None:
         self._store, self._profile, self._session_id = store, profile, session_id
-        self._key, self._rights, self._redactor = key, rights, redactor
-        self._labels, self._read = labels, read
+        self._key, self._access, self._redactor = key, access, redactor
+        self._labels = labels
         self._count = 0
 
     def remember(self, text: str, *, memory: str = SHARED) -> str:
@@ -94,8 +92,7 @@ class MemoryAccess:
                 f"a query has up to {QUERY_CHARS_MAX:,} characters, and limit is 1 to {HITS_MAX}", "too_large"
             )
         entries = _checked(store.recall(name, clean_text(query), limit))[:limit]
-        for entry in entries:
-            self._read(entry.labels)
+        self._access.read("memory", name, united(*(entry.labels for entry in entries)))
         return entries
 
     def forget(self, entry_id: str, *, memory: str = SHARED) -> bool:
@@ -120,8 +117,7 @@ class MemoryAccess:
             raise ToolError(f"{memory[:80]!r} is no name of a memory; there are {SHARED!r} and {OWN!r}")
         if name.startswith(_AGENT) and name != memory_of_agent(self._profile):
             raise ToolError(f"memory {name!r} is that of another agent")
-        if by := refused_by(self._rights, "memory", name):
-            raise ToolError(denied("memory", name, by))
+        self._access.use("memory", name)
         return self._store, name
 
 
@@ -130,4 +126,14 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     entries = list(found)
     if not all(isinstance(one, MemoryEntry) for one in entries):
         raise MemoryFailed("the memory returned something else than entries", "failed")
+    _check_labels(united(*(one.labels for one in entries)))
     return entries
+
+
+def _check_labels(labels: Labels) -> None:
+    """Raise MemoryFailed for a label that is no name, which an agent cannot have."""
+    try:
+        for label in labels:
+            name_entry(label)
+    except (ValueError, AttributeError, TypeError):
+        raise MemoryFailed("an entry of the memory has a label that is no name", "damaged") from None

@@ -65,8 +65,9 @@ class Translator:
         kept = self._kept.pop(key, None)
         if kept is None or not kept.is_beginning_of(request):
             origin = request.model.made_by
-            reader = Reader(origin, self._can_send, is_lossy=request.is_lossy)
-            kept = _Kept(reader, origin, request.is_lossy)
+            is_lossy, handed = request.is_lossy, request.handed
+            reader = Reader(origin, self._can_send, is_lossy=is_lossy, handed=handed)
+            kept = _Kept(reader, origin, is_lossy)
         messages = kept.read_on(request)
         self._kept[key] = kept
         while len(self._kept) > self._most:

@@ -11,17 +11,17 @@ import contextvars
 import inspect
 import types
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.histories import NO_HISTORY, History
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.session.contexts import ContextRequest, delegate_of, view_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
-from callboard.runtime.contexts import ContextFunction, content_json
+from callboard.runtime.contexts import ContextFunction, made_context
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.instances import Instances
@@ -150,8 +150,8 @@ class ContextPort:
         try:
             if isinstance(value, Exception):
                 raise value
-            place = self._agents[wanted.profile].context_in
-            self._answer(request, wanted, content=content_json(value, place))
+            agent = self._agents[wanted.profile]
+            self._answer(request, wanted, made=made_context(value, agent.context_in))
         except Exception as error:
             self._answer(request, wanted, describe(error, self._board.secrets.redactor))
 
@@ -160,11 +160,12 @@ class ContextPort:
         if request is not None and isinstance(request.body, MakeContext):
             self._answer(request, request.body, f"it ended with {type(error).__name__}")
 
-    def _answer(self, request: Event, wanted: MakeContext, why: str = "", content: Json = NULL) -> None:
+    def _answer(self, request: Event, wanted: MakeContext, why: str = "", made: History = NO_HISTORY) -> None:
         """Answer a request. why: the reason of a failure."""
         for_whom = (wanted.parent, wanted.delegation, wanted.profile)
-        made = ContextMade(*for_whom, "failed" if why else "ok", content, why)
-        self._board.answer(request, Post(SUPERVISOR, made))
+        status: Literal["ok", "failed"] = "failed" if why else "ok"
+        answer = ContextMade(*for_whom, status, made.note, why, made.messages, made.makers)
+        self._board.answer(request, Post(SUPERVISOR, answer))
 
 
 def _ignoring_view(make: Callable[[], Agent]) -> Callable[[ContextRequest], object]:

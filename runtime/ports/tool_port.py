@@ -174,23 +174,29 @@ class ToolPort:
         outcome = await work
         if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
             self._board.end_with_loop()
-        else:
-            self._answer(request, outcome, ctx.made)
+            return
+        self._answer(request, outcome, ctx.made, ctx.goes_on)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CallTool):
             self._answer(request, failed(f"{request.body.tool} ended with {type(error).__name__}"))
 
-    def _answer(self, request: Event, outcome: ToolOutcome, ctx: ToolContext | None = None) -> None:
+    def _answer(
+        self,
+        request: Event,
+        outcome: ToolOutcome,
+        ctx: ToolContext | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> None:
         call = request.body
         assert isinstance(call, CallTool)
+        if goes_on is not None and call.effect != "read":
+            self._fresh.add(goes_on)
         status, output = outcome.status, outcome.output
         returned = ToolReturned(call.turn, call.call, status, output, outcome.trace, asked=outcome.asked)
         if ctx is not None and ctx.is_used:
             returned = _with_use(returned, ctx)
-        if ctx is not None and ctx.goes_on is not None and call.effect != "read":
-            self._fresh.add(ctx.goes_on)
         if outcome.telemetry is not None or call.cache is not None:
             told = completed(outcome.telemetry, self._board, request, self._version(request))
             returned = replace(returned, telemetry=told)

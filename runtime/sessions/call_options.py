@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_memory import MemoryChoice
 
 OnCancel: TypeAlias = Literal["cancel", "detach"]
 """The effect on an ask when its caller is cancelled: `cancel` ends it too, `detach` lets it go on."""
@@ -28,6 +29,7 @@ class OpenOptions(TypedDict, total=False):
     session_id: str | None
     tags: Sequence[str]
     files: FilesChoice
+    memory: MemoryChoice
     metadata: Mapping[str, object] | None
     permissions: Bundle | None
 

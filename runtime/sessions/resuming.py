@@ -40,8 +40,9 @@ from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
-from callboard.runtime.sessions.session_deps import labels_of, refuse_without_deps
+from callboard.runtime.sessions.session_deps import Given, labels_of, refuse_without_deps
 from callboard.runtime.sessions.session_files import FilesChoice, files_of, refuse_without_files
+from callboard.runtime.sessions.session_memory import MemoryChoice
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
@@ -122,10 +123,16 @@ class Continuing(NamedTuple):
     extend: float = 0.0
     accept_changes: bool = False
     steal: bool = False
-    reopens: bool = False
     deps: object = None
     files: FilesChoice = None
+    memory: MemoryChoice = None
     permissions: Bundle | None = None
+    reopens: bool = False
+
+    @property
+    def given(self) -> Given:
+        """Return the objects for its tools."""
+        return Given(self.deps, self.files, self.memory)
 
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:

@@ -5,6 +5,7 @@ without them. It never has the objects.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +15,16 @@ from callboard.actors.protocol.errors import MissingDeps
 from callboard.runtime.files.files import Files
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
 from callboard.runtime.memory.protocol import Memory
+from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_memory import MemoryChoice
+
+
+class Given(NamedTuple):
+    """The objects that one session is given in place of the runtime's; None for those of the runtime."""
+
+    deps: object = None
+    files: FilesChoice = None
+    memory: MemoryChoice = None
 
 
 class SessionDeps:

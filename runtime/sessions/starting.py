@@ -71,7 +71,7 @@ from callboard.runtime.sessions.resuming import (
 )
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
-from callboard.runtime.sessions.session_deps import SessionDeps, deps_of, labels_of
+from callboard.runtime.sessions.session_deps import Given, SessionDeps, deps_of, labels_of
 from callboard.runtime.sessions.session_files import FilesChoice, files_of
 from callboard.runtime.sessions.session_memory import MemoryChoice, memory_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
@@ -100,6 +100,7 @@ class NewSession(NamedTuple):
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] | None = None
     files: FilesChoice = None
+    memory: MemoryChoice = None
     permissions: Bundle | None = None
 
 
@@ -162,7 +163,8 @@ class SessionStarter(ForkStarter):
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
-                    how = Continuing(new.limits, permissions=new.permissions)
+                    about = (None, new.files, new.memory, new.permissions)
+                    how = Continuing(new.limits, 0.0, False, False, *about)
                     return await self._resume(name, agent, how)
             return await self._create(name, agent, new)
 
@@ -181,7 +183,8 @@ class SessionStarter(ForkStarter):
     async def _create(self, name: str, agent: Agent, new: NewSession) -> Session:
         async with self._scope(name) as scope:
             tags = checked_tags(new.tags, self.secrets)
-            deps = self._objects(name, (tags, new.metadata), None, new.files)
+            given = Given(files=new.files, memory=new.memory)
+            deps = self._objects(name, (tags, new.metadata), given)
             scope.deps = deps.now
             probed = await probe(agent, self.sources, scope)
             found = self._agents_of(agent, new.limits, probed, new.permissions)
@@ -231,7 +234,7 @@ class SessionStarter(ForkStarter):
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
         recorded = taken.recorded
-        deps = self._objects(session_id, labels_of(recorded.opened), how.deps, files)
+        deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
         past = await past_fork(self.log, recorded)
         if past is None and not settings.counts_downtime:
@@ -258,7 +261,7 @@ class SessionStarter(ForkStarter):
             return NOT_PROBED
         recorded = await read_session(self.log, session_id)
         if takes_new:  # else no source is asked
-            scope.deps = self._objects(session_id, labels_of(recorded.opened), given, None).now
+            scope.deps = self._objects(session_id, labels_of(recorded.opened), Given(given)).now
         profiles = (msgspec.json.decode(raw, type=Profile) for raw in recorded.profiles)
         known = {profile.name: profile for profile in profiles}
         return await probe(agent, self.sources, scope, known, takes_new=takes_new)
@@ -306,15 +309,13 @@ class SessionStarter(ForkStarter):
             errors += await closed([held.aclose])
         return errors
 
-    def _objects(
-        self, session_id: str, labels: tuple[Sequence[str], object], deps: object, files: FilesChoice
-    ) -> SessionDeps:
-        """Return the objects for the tools of a session. deps, files: its own, or None for the runtime's."""
-        settings = self.settings
-        own = deps if deps is not None else deps_of(settings.deps, session_id, *labels)
-        found = files_of(settings.files if files is None else files, session_id, *labels)
-        memory = memory_of(settings.memory, session_id, *labels)
-        return SessionDeps(own, found, settings.http, memory)
+    def _objects(self, session_id: str, labels: tuple[Sequence[str], object], given: Given) -> SessionDeps:
+        """Return the objects for the tools of a session: those given, or else the runtime's."""
+        whole = self.settings
+        own = given.deps if given.deps is not None else deps_of(whole.deps, session_id, *labels)
+        files = files_of(whole.files if given.files is None else given.files, session_id, *labels)
+        memory = memory_of(whole.memory if given.memory is None else given.memory, session_id, *labels)
+        return SessionDeps(own, files, whole.http, memory)
 
     def _agents_of(
         self,

@@ -110,7 +110,6 @@ class ToolContext(Generic[Deps]):
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     access: Access = field(init=False)
-    goes_on: Callable[[], bool] | None = field(default=None, init=False)
     tools_change: ToolsChange | None = field(default=None, init=False)
     checkpoints: tuple[str, ...] = field(default=(), init=False)
     _is_cancelled: bool = field(default=False, init=False)
@@ -140,10 +139,9 @@ class ToolContext(Generic[Deps]):
             profile=self.profile,
             session_id=self.session_id,
             key=self.idempotency_key,
-            rights=self.rights,
+            access=self.access,
             redactor=self._secrets.redactor,
             labels=lambda: self.labels_written,
-            read=lambda labels: self.label(*labels),
         )
 
     @property
@@ -299,10 +297,6 @@ class ToolContext(Generic[Deps]):
     def cancel(self) -> None:
         """Mark the result as no longer wanted."""
         self._is_cancelled = True
-
-    def leave(self, goes_on: Callable[[], bool]) -> None:
-        """Note that the function may run on behind its answer. goes_on: returns False once it has ended."""
-        self.goes_on = goes_on
 
     def end(self) -> None:
         """End the call. Later progress, from a thread that still runs, is dropped."""

@@ -181,7 +181,7 @@ class _Call(NamedTuple):
     def _given_up(self, threads: Threads, job: Job) -> ToolOutcome:
         self.ctx.cancel()
         if threads.give_up(job):
-            self.ctx.leave(lambda: not job.is_done)
+            self.ctx.goes_on = lambda: not job.is_done
             return self.raised(self._timed_out())
         why = f"no thread was free for {self.timeout_s:g} s; try again later"
         return failed(f"{self.tool.name} was not started: {why}", self.max_chars)
@@ -199,7 +199,7 @@ class _Call(NamedTuple):
         if answered.done():
             return answered.result()
         threads.give_up(job)
-        self.ctx.leave(lambda: not job.is_done)
+        self.ctx.goes_on = lambda: not job.is_done
         return self.stopped()
 
     # --- outcomes -----------------------------------------------------------------

@@ -10,14 +10,16 @@ class LateContext:
     """The life of one call, and its context.
 
     made: the context if there is one by now. is_cancelled: True once the result is no longer wanted.
-    make: makes the context, at most once.
+    make: makes the context, at most once. goes_on: of a function that may run on behind its answer; False
+    once the function has ended.
     """
 
-    __slots__ = ("_loop", "_make", "_timeout_s", "is_cancelled", "made")
+    __slots__ = ("_loop", "_make", "_timeout_s", "goes_on", "is_cancelled", "made")
 
     def __init__(self, make: Callable[[], ToolContext]) -> None:
         self.made: ToolContext | None = None
         self.is_cancelled = False
+        self.goes_on: Callable[[], bool] | None = None
         self._make = make
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timeout_s = 0.0

@@ -18,6 +18,7 @@ from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
+from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
 from tests.mutants.seeded_origins import MAKERS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
@@ -72,6 +73,7 @@ CORE: Final = Part(
         "Going on": REOPENING,
         "Shared state": STATE,
         "Contexts": CONTEXT,
+        "Histories that are handed over": HISTORY,
         "Tools that change": TOOLS,
         "Rooms for results": ROOMS,
         "Turns taken back": TAKING_BACK,

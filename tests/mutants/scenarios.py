@@ -24,7 +24,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         small.rooms, small.taken_back, small.to_the_token, small.inner_budgets, small.spent_by_the_reply,
         small.approvals,
         small.one_crash_after_the_other, small.polite_ends, small.answers_of_people,
-        state.shared_states, state.contexts, state.changing_tools, state.other_tools,
+        state.shared_states, state.contexts, state.handed_histories, state.changing_tools, state.other_tools,
         small.reopened, small.closed, small.resumed_with_limits, small.resumed_with_small_limits,
         small.resumed_with_wide_limits, small.resumed_with_time,
     )

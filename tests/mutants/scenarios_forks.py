@@ -69,7 +69,10 @@ def approved() -> Scenario:
         steps = [calls(LOOK, PAY), calls(pay, LOOK), DONE]
         return steps[request.turn - 1]
 
-    return Scenario([profile("host", [], ["look"], asks=["pay"])], policy, [ask()])
+    def labelled(address: str, call: CallTool) -> ToolReturned:
+        return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"), labels=("untrusted",))
+
+    return Scenario([profile("host", [], ["look"], asks=["pay"])], policy, [ask()], tool=labelled)
 
 
 def sharing() -> Scenario:

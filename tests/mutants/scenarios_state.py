@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
-from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
+from callboard.runtime.whole_history import WholeHistory
 from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, by_place, race, script
 
 KEYS: Final = (
@@ -55,6 +57,24 @@ def last_words(view: ContextRequest) -> str:
     if view.profile == "odd" and len(view.messages) > 2:
         raise ValueError("no context for it")
     return f"{len(view.messages)} {view.prompt} {bytes(view.messages[-1])[-200:].decode()}"
+
+
+def handed_histories() -> Scenario:
+    """Build delegations that are handed the parent's conversation, by agents of several models."""
+    policy = script(
+        host=[calls(LOOK), calls(task("kid"), task("mute"), LOOK), calls(task("other"), SAVE), DONE],
+        kid=[calls(LOOK, text="I look."), calls(task("other")), DONE],
+        mute=[DONE],
+        other=[calls(LOOK, text="Looking."), calls(task("kid")), DONE],
+    )
+    people = [
+        profile("host", ["kid", "mute", "other"], ["look"], writes=["save"]),
+        profile("kid", ["other"], ["look"], context="c"),
+        profile("mute", context="c"),
+        replace(profile("other", ["kid"], ["look"], context="c"), model=ModelSpec("second", 100)),
+    ]
+    chosen = faults("crash", "detach", "unmade", "twice", "cancel", fault_mixes=15)
+    return Scenario(people, policy, [ask(), ask(request_id="r2")], context=WholeHistory(), faults=chosen)
 
 
 def contexts() -> Scenario:

@@ -23,8 +23,15 @@ LOOK_UP: Final = (
         "change-forgotten",
         "A changed result is not given in place of the recorded one.",
         "session.recorded_answers",
-        '            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq)\n',
+        '            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq, labels=body.labels)\n',
         "            return replace(body, reused=event.seq)\n",
+    ),
+    Mutant(
+        "changed-result-without-labels",
+        "A changed result loses the labels of the recorded one.",
+        "session.recorded_answers",
+        "value, reused=event.seq, labels=body.labels)",
+        "value, reused=event.seq)",
     ),
     Mutant(
         "billed-again",

@@ -75,8 +75,8 @@ CONTEXT: Final = (
         "context-for-every-racer",
         "Every racer begins with the context of the first profile.",
         "supervisor.delegating",
-        "contexts.get(name, NULL)",
-        "next(iter(contexts.values()), NULL)",
+        "contexts.get(name))",
+        "next(iter(contexts.values()), None))",
     ),
     Mutant(
         "context-not-handed-over",
@@ -152,8 +152,8 @@ CONTEXT: Final = (
         "last-context-only",
         "Of the contexts of a race only the last one is kept.",
         "supervisor.contexts",
-        "contexts = (*delegation.contexts, (made.profile, made.content))",
-        "contexts = ((made.profile, made.content),)",
+        "contexts = (*delegation.contexts, (made.profile, made))",
+        "contexts = ((made.profile, made),)",
     ),
     Mutant(
         "context-does-not-wait-for-the-schema",

@@ -8,6 +8,7 @@ from callboard import ContextRequest
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.layers import Layers
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins
 
 TASK = {"type": "tool_use", "id": "last", "name": "task", "input": {"prompt": "Read it."}}
 
@@ -27,17 +28,25 @@ def gave(number: int, output: object) -> dict[str, object]:
 
 
 def view(
-    messages: Sequence[dict[str, object]], labels: tuple[str, ...] = (), rights: Layers = ()
+    messages: Sequence[dict[str, object]],
+    labels: tuple[str, ...] = (),
+    rights: Layers = (),
+    origins: Origins = NO_ORIGINS,
+    *,
+    is_program: bool = False,
+    every: tuple[Json, ...] = (),
 ) -> ContextRequest:
-    """Return the view of a host that has had these messages, and delegates now."""
-    every = [*messages, said("assistant", [TASK])]
+    """Return the view of a host that has had these messages, and delegates now. every: all, as JSON."""
+    told = [*messages, said("assistant", [TASK])]
     return ContextRequest(
         parent="host",
         parent_profile="host",
         profile="kid",
         system=NULL,
-        messages=tuple(Json(msgspec.json.encode(one)) for one in every),
+        messages=every or tuple(Json(msgspec.json.encode(one)) for one in told),
         prompt=text_json("Read it."),
         labels=labels,
         rights=rights,
+        origins=origins,
+        is_program=is_program,
     )

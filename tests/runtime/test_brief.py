@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Brief, Bundle, Denied, InvalidAgent, LabelRule, WholeHistory
+from callboard import Brief, Bundle, Denied, InvalidAgent, LabelRule, Transcript
 from callboard.actors.protocol.layers import added
 from callboard.runtime.brief import MESSAGES_READ, tokens_of
 from tests.effort import effort
@@ -50,7 +50,7 @@ def test_a_brief_has_talk_results_memories_files_and_safety_flags() -> None:
 
 
 def test_a_brief_of_nothing_is_no_context() -> None:
-    assert Brief()(view([])) == WholeHistory()(view([])) == ""
+    assert Brief()(view([])) == Transcript()(view([])) == ""
     assert Brief(talk=0, results=0)(view([said("user", "Go.")])) == ""
 
 
@@ -72,7 +72,7 @@ def test_a_long_text_is_cut_so_that_others_have_room() -> None:
 
 
 def test_the_whole_history_has_every_word_call_and_result_in_order() -> None:
-    assert WholeHistory()(view(WORK[:3])).splitlines() == [
+    assert Transcript()(view(WORK[:3])).splitlines() == [
         "The conversation of host, which delegates to you:",
         "user: Find the  testing",
         "framework.",
@@ -83,7 +83,7 @@ def test_the_whole_history_has_every_word_call_and_result_in_order() -> None:
 
 def test_a_history_that_does_not_fit_says_how_much_is_left_out() -> None:
     talk = [said("user", f"word {number} {'x' * 100}") for number in range(50)]
-    lines = WholeHistory(tokens=200)(view(talk)).splitlines()
+    lines = Transcript(tokens=200)(view(talk)).splitlines()
     assert lines[-1].startswith("user: word 49")
     assert lines[1] == f"[{50 - (len(lines) - 2)} earlier messages are left out]"
     assert len(lines) > 3
@@ -94,7 +94,7 @@ def test_bounds_that_cannot_work_are_refused(bounds: dict[str, int]) -> None:
     with pytest.raises(InvalidAgent):
         Brief(**bounds)
     with pytest.raises(InvalidAgent, match="at least 100 tokens"):
-        WholeHistory(tokens=0)
+        Transcript(tokens=0)
 
 
 TEXTS = st.text(alphabet=st.sampled_from("a b\n长🦆-"), max_size=400)
@@ -116,7 +116,7 @@ def test_a_context_never_has_more_tokens_than_its_bound(
     messages: list[dict[str, object]], tokens: int, labels: list[str]
 ) -> None:
     seen = view(messages, tuple(labels))
-    for ready in (Brief(tokens=tokens), WholeHistory(tokens=tokens)):
+    for ready in (Brief(tokens=tokens), Transcript(tokens=tokens)):
         text = ready(seen)
         assert tokens_of(text) <= tokens
         assert text == ready(view(messages, tuple(labels)))

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from callboard.actors.protocol.addresses import HOST, place_of
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.histories import why_broken
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
@@ -19,7 +20,10 @@ class Contexts(Invariant):
     """The contexts of delegations."""
 
     name = "contexts"
-    rule = "An agent begins with the context that was made for its delegation, once all of those are made."
+    rule = (
+        "An agent begins with the context that was made for its delegation, once all of those are made; "
+        "messages in it have each call with its result."
+    )
     _delegates: dict[int, tuple[str, Delegate]] = {}
     _racers: dict[_Place, _Place] = {}  # each racer's place: the delegation that waits for contexts
     _made: dict[_Place, dict[str, ContextMade | None]] = {}
@@ -56,8 +60,11 @@ class Contexts(Invariant):
         if any(one is None or one.status != "ok" for one in made.values()):
             self.broken(event.seq, f"{who} begins before every context of its delegation is made")
         own = made.get(profile.name)
-        if bytes(begin.context) != bytes(own.content if own else NULL):
+        given = (own.content, own.history, own.makers) if own else (NULL, (), ())
+        if (begin.context, begin.history, begin.makers) != given:
             self.broken(event.seq, f"{who} begins with another context than was made for it")
+        elif why := why_broken(begin.history):
+            self.broken(event.seq, f"{who} is handed a conversation that no service takes: {why}")
         elif _is_prepared(profile) and who != HOST and own is None:
             self.broken(event.seq, f"{who} begins without the context that its profile wants")
 

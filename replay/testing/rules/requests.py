@@ -31,6 +31,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.refusals import NOT_CALLED
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.spoken_calls import has_calls
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.facts import profile_of
@@ -43,6 +44,8 @@ from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
 from callboard.replay.testing.rules.system_prompts import (
     SYSTEM_RULES,
     context_in_message,
+    handed_messages,
+    why_other_makers,
     why_other_system,
     why_small_need,
 )
@@ -212,6 +215,8 @@ class _Checker:
             self._broken("system", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.last is None and wish.attempt == 1 and (why := why_small_need(request, wish)):
             self._broken("bound", seq, f"{who}, turn {wish.turn}: {why}")
+        if agent.last is None and agent.begin is not None and (why := why_other_makers(request, agent.begin)):
+            self._broken("makers", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_sources(seq, agent, request)
         agent.last = request
 
@@ -273,7 +278,13 @@ def _why_unsendable(agent: _Agent, request: ModelRequest) -> str:
         agent.read, agent.owed = 0, []
     messages, agent.read = conversation[agent.read :], len(conversation)
     agent.owed, why = _owed_after(messages, agent.owed)
+    why = why or _why_without_tools(agent, request)
     return why or (f"the calls {agent.owed} have no results" if agent.owed else "")
+
+
+def _why_without_tools(agent: _Agent, request: ModelRequest) -> str:
+    is_first = agent.last is None and not request.tools
+    return "it has calls, and offers no tools" if is_first and has_calls(request.messages) else ""
 
 
 def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[object], str]:
@@ -299,10 +310,13 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 
 PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     Begin: lambda body: [
-        ("user", part)
-        for given in (context_in_message(body), body.prompt)
-        if given != NULL
-        for part in _split(bytes(given))
+        *(part for said in handed_messages(body) for part in _parts_in(said)),
+        *(
+            ("user", part)
+            for given in (context_in_message(body), body.prompt)
+            if given != NULL
+            for part in _split(bytes(given))
+        ),
     ],
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],

@@ -5,13 +5,12 @@ from typing import Final
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import is_decider
-from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DeciderFailed, Delegate
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.session.contexts import ContextRequest, view_of
 from callboard.actors.session.core import SessionCore
-from callboard.replay.testing.sessions.ports import has_context
+from callboard.replay.testing.sessions.ports import context_of, has_context
 from callboard.replay.testing.sessions.scenario import Scenario
 
 FROM_LOG: Final = "A context is made of the parent's state as of its `Delegate`, whenever the port acts."
@@ -26,14 +25,9 @@ def other_context(scenario: Scenario, log: list[Event]) -> str:
         assert isinstance(wanted, MakeContext)
         if not has_context(scenario, wanted.profile):
             continue  # a factory made an instance, of which the log holds nothing
-        if _content(event) != encode(scenario.context(_view(log, parents, wanted))):
+        if event.body != context_of(wanted, scenario.context(_view(log, parents, wanted))):
             return f"event {event.seq} is not made of the state at event {wanted.request}"
     return ""
-
-
-def _content(made: Event) -> bytes:
-    assert isinstance(made.body, ContextMade)
-    return bytes(made.body.content)
 
 
 def _view(

@@ -141,6 +141,14 @@ def _other_content(world: ForkWorld) -> Iterator[str]:
             yield f"event {event.seq} is not what event {reply.reused} of the recording says"
 
 
+def _lost_labels(world: ForkWorld) -> Iterator[str]:
+    """Yield the recorded results, as they were or changed, that lack a label of the recorded one."""
+    for event, body in _results(world):
+        was = world.fork.origin[body.reused - 1].body
+        if body.reused and isinstance(was, ToolReturned) and (lost := {*was.labels} - {*body.labels}):
+            yield f"event {event.seq} has lost the labels {sorted(lost)} of event {body.reused}"
+
+
 def _other_request(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded answers that were given to another request."""
     origin = world.fork.origin
@@ -256,6 +264,7 @@ FORK_RULES: Final = (
     ForkMonitor("inputs-once", "An input of the client is posted again once.", _inputs_again),
     ForkMonitor("clock", "The clock of a fork never goes back.", _back_in_time),
     ForkMonitor("recorded-content", "A reused answer is the recorded one, or its change.", _other_content),
+    ForkMonitor("kept-labels", "A reused result keeps its labels, with a change too.", _lost_labels),
     ForkMonitor("same-request", "A recorded answer is given to the same request only.", _other_request),
     ForkMonitor("steps-run", "A step of a program is never taken from the recording.", _reused_steps),
     ForkMonitor("approvals", "An approval is given again only with the result of its call.", _approved_alone),

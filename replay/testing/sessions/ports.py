@@ -16,6 +16,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.histories import History
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.layers import Layers
@@ -169,12 +170,18 @@ def context_made(
     def made(view: ContextRequest) -> ContextMade:
         if not has_context(scenario, wanted.profile):  # a factory has made it, and that is all
             return ContextMade(wanted.parent, wanted.delegation, wanted.profile)
-        content = Json(encode(scenario.context(view)))
-        return ContextMade(wanted.parent, wanted.delegation, wanted.profile, content=content)
+        return context_of(wanted, scenario.context(view))
 
     if view is None or fault == "unmade":
         return Post(SUPERVISOR, failed(prompts.CONTEXT_UNWANTED if view is None else "a fault"))
     return Post(SUPERVISOR, _attempt(lambda: made(view), failed))
+
+
+def context_of(wanted: MakeContext, made: str | list[dict[str, object]] | History | None) -> ContextMade:
+    """Return the answer with a context that a script has made."""
+    given = made if isinstance(made, History) else History(note=Json(encode(made)))
+    about = (wanted.parent, wanted.delegation, wanted.profile)
+    return ContextMade(*about, content=given.note, history=given.messages, makers=given.makers)
 
 
 def has_context(scenario: Scenario, name: str) -> bool:

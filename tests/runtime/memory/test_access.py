@@ -3,19 +3,31 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from callboard import (
+    Agent,
     Allowed,
     Bundle,
     Denied,
+    LabelRule,
     MemoryEntry,
     MemoryFailed,
     MisuseError,
+    Recording,
+    Runtime,
+    ScriptedModel,
     SQLiteMemory,
     ToolContext,
     ToolError,
+    call,
+    say,
+    tool,
 )
 from callboard.actors.protocol.layers import Layers, added
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.uses import Use
+from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.memory.protocol import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
 from tests.runtime.memory.plain import PlainMemory
 
@@ -141,3 +153,79 @@ def test_a_store_that_returns_too_much_is_cut_and_one_that_returns_junk_is_refus
     junk.append("no entry")  # type: ignore[arg-type]  # a store of a user may return anything
     with pytest.raises(MemoryFailed, match="something else than entries"):
         context(store).memory.recall()
+
+
+def test_every_use_is_recorded_with_the_labels_that_it_brought() -> None:
+    store = PlainMemory()
+    context(store, labels=("untrusted",)).memory.remember("the tea is hot")
+    ctx = context(store)
+    ctx.memory.recall("coffee")
+    ctx.memory.recall("tea", memory="shared")
+    ctx.memory.forget("none", memory="own")
+    assert ctx.access.uses == (
+        Use("memory", "shared"),
+        Use("memory", "shared", "", ("untrusted",)),
+        Use("memory", "agent:reader"),
+    )
+    assert ctx.is_used
+
+
+def test_a_rule_for_a_label_that_the_call_itself_has_read_denies_further_uses() -> None:
+    store = PlainMemory()
+    context(store, labels=("secret",)).memory.remember("the key is 7")
+    bound = layers(Bundle(when=(LabelRule("secret", "memory"),)))
+    ctx = context(store, rights=bound)
+    assert len(ctx.memory.recall("key")) == 1
+    with pytest.raises(ToolError, match="secret"):
+        ctx.memory.remember("the key is 7", memory="own")
+    assert [*store.entries] == ["shared"]
+
+
+def test_a_bundle_without_the_capability_denies_a_tool_that_does_not_declare_it() -> None:
+    store = PlainMemory()
+    ctx = context(store, rights=layers(Bundle(deny=Denied(capabilities=("memory",)))))
+    with pytest.raises(ToolError, match="memory"):
+        ctx.memory.remember("text")
+    assert (store.entries, ctx.access.uses) == ({}, ())
+
+
+def test_a_call_that_has_ended_reaches_no_memory() -> None:
+    store = PlainMemory()
+    ctx = context(store)
+    ctx.end()
+    with pytest.raises(ToolError, match="has its answer already"):
+        ctx.memory.remember("late")
+    assert store.entries == {}
+
+
+@pytest.mark.parametrize("label", ["", "a*b", "x\ny", " ", 7])
+def test_a_label_that_is_no_name_is_a_damaged_entry(label: object) -> None:
+    store = PlainMemory()
+    store.entries["shared"] = [MemoryEntry("id", "text", (label,))]  # type: ignore[arg-type]  # a wrong one
+    with pytest.raises(MemoryFailed, match="a label that is no name") as found:
+        context(store).memory.recall()
+    assert found.value.reason == "damaged"
+
+
+@tool(effect="read")
+def look_up(ctx: ToolContext) -> str:
+    """Look it up, in the memory."""
+    return str(len(ctx.memory.recall()))
+
+
+def test_the_log_names_the_memories_that_a_tool_used_and_the_kit_checks_them(tmp_path: Path) -> None:
+    store = PlainMemory()
+    store.remember("shared", MemoryEntry("id", "text", ("untrusted",)))
+    host = Agent("host", tools=[look_up], permissions=Bundle(do=Allowed(memory=("shared",))))
+    model = ScriptedModel([call("look_up"), say("Done.")])
+    Runtime(tmp_path / "log.db", model=model, memory=store).run_sync(host, "go")
+    events = [*Recording.open(tmp_path / "log.db").events]
+    (answer,) = [one for one in events if isinstance(one.body, ToolReturned)]
+    assert isinstance(answer.body, ToolReturned)
+    shared = Use("memory", "shared")
+    assert answer.body.uses == (shared, replace(shared, labels=("untrusted",)))
+    assert answer.body.labels == ("untrusted",)
+    assert check_log(events) == []
+    other = replace(answer, body=replace(answer.body, uses=(Use("memory", "agent:other"),)))
+    found = check_log([other if one is answer else one for one in events])
+    assert "permissions" in {one.name for one in found}

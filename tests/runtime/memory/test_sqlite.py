@@ -75,6 +75,23 @@ def test_words_of_two_chinese_characters_are_found_and_single_ones(memory: SQLit
     assert found(memory, "京北") == []
 
 
+HAN = st.text(alphabet="长城很高我们北京a ", min_size=1, max_size=12)
+
+
+@settings(max_examples=effort(4, 300), deadline=None)
+@given(st.lists(HAN, min_size=1, max_size=3), st.data())
+def test_a_pair_of_chinese_characters_finds_the_texts_that_have_it_and_no_other(
+    texts: list[str], data: st.DataObject
+) -> None:
+    pair = data.draw(st.text(alphabet="长城很高我们北京", min_size=2, max_size=2))
+    with tempfile.TemporaryDirectory() as folder:
+        store = SQLiteMemory(Path(folder) / "m.db")
+        for number, text in enumerate(texts):
+            store.remember("shared", entry(number, text))
+        assert {*found(store, pair)} == {text for text in texts if pair in text}
+        assert {*found(store, pair[0])} == {text for text in texts if pair[0] in text}
+
+
 def test_a_rare_word_counts_more_and_the_newer_of_equal_entries_is_first(memory: SQLiteMemory) -> None:
     for number, text in enumerate(["tea is hot", "ink is blue", "ink is red", *["it is so"] * 5]):
         memory.remember("shared", entry(number, text))

@@ -50,3 +50,34 @@ def test_every_term_of_a_text_finds_a_word_of_it(text: str) -> None:
     words = words_of(text)
     for term in terms_of(text):
         assert any(word.startswith(term.word) if term.is_prefix else word == term.word for word in words)
+
+
+HAN = st.text(alphabet="长城很高我们去了北京大学猫", min_size=2, max_size=20)
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(HAN)
+def test_chinese_is_found_by_any_two_characters_that_stand_together_and_by_each_one(text: str) -> None:
+    words = words_of(text)
+    assert len(words) == len(text)
+    for place in range(len(text) - 1):
+        assert terms_of(text[place : place + 2]) == [Term(text[place : place + 2])]
+        assert text[place : place + 2] in words
+    for char in text:
+        (term,) = terms_of(char)
+        assert term.is_prefix
+        assert any(word.startswith(char) for word in words)
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(HAN, st.text(alphabet="abc 1", max_size=6), HAN)
+def test_no_pair_reaches_over_a_word_of_another_script_or_a_gap(one: str, between: str, other: str) -> None:
+    between = f" {between} "
+    words = {word for word in words_of(one + between + other) if len(word) == 2 and not word.isascii()}
+    assert words == {word for word in (*words_of(one), *words_of(other)) if len(word) == 2}
+
+
+@given(HAN, HAN)
+def test_a_pair_finds_exactly_the_texts_that_have_it(text: str, query: str) -> None:
+    pair = query[:2]
+    assert (pair in words_of(text)) == (pair in text)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,12 +24,14 @@ from callboard import (
     Runtime,
     ScriptedModel,
     SystemContext,
+    Transcript,
     WholeHistory,
     call,
     say,
     tool,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply
 
@@ -209,14 +212,80 @@ def test_a_context_of_the_system_prompt_that_is_no_text_ends_the_delegation() ->
     assert "a context in the system prompt is text" in str(last.conversation[-1])
 
 
-@pytest.mark.parametrize("place", [Brief(), SystemContext(Brief(tokens=500)), WholeHistory()], ids=str)
+READY = [Brief(), SystemContext(Brief(tokens=500)), Transcript(), SystemContext(Transcript()), WholeHistory()]
+
+
+@pytest.mark.parametrize("place", READY, ids=str)
 def test_a_ready_context_is_handed_over_and_its_log_verifies_without_it(
-    place: Brief | SystemContext | WholeHistory, tmp_path: Path
+    place: Brief | SystemContext | Transcript | WholeHistory, tmp_path: Path
 ) -> None:
     log = tmp_path / "log.db"
     kid = of_kid(requests_of(Agent("host", agents=[Agent("kid", context=place)]), policy, str(log)))
-    assert "user: go" in str(kid.conversation[0]) + bytes(kid.system).decode()
+    given = str(kid.conversation[0]) + bytes(kid.system).decode()
+    assert "user: go" in given or "{'type': 'text', 'text': 'go'}" in given
     Recording.open(log).verify().raise_if_diverged()
+
+
+@tool(effect="read")
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"seen {path}"
+
+
+def looks_first(request: ModelRequest) -> Reply | Call:
+    """Look, delegate, and let the sub-agent look too."""
+    if request.profile == "kid":
+        return call("look", path="b") if request.turn == 1 else say("Both.")
+    plays: dict[int, Call] = {1: call("look", path="a"), 2: call("task", agent="kid", prompt="Go on.")}
+    return plays.get(request.turn) or say("Done.")
+
+
+NOTE = "So far this is the conversation of host, which delegates to you. Your task now:"
+
+
+def contents(request: ModelRequest) -> list[Any]:
+    return [one["content"] for one in request.conversation]
+
+
+def test_a_sub_agent_goes_on_with_the_messages_of_its_parent_and_leaves_the_parents_alone(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log.db"
+    kid = Agent("kid", tools=[look], context=WholeHistory())
+    requests = requests_of(Agent("host", tools=[look], agents=[kid]), looks_first, str(log))
+    first, second = [one for one in requests if one.profile == "kid"]
+    parents = [one for one in requests if one.profile == "host"]
+    assert first.messages[:2] == parents[1].messages[:2]
+    assert contents(first)[2] == [
+        *contents(parents[1])[2],
+        {"type": "text", "text": NOTE},
+        {"type": "text", "text": "Go on."},
+    ]
+    assert second.messages[:3] == first.messages
+    assert "seen b" not in str(parents[-1].conversation)
+    assert parents[-1].messages[:3] == parents[1].messages
+    recording = Recording.open(log)
+    recording.verify().raise_if_diverged()
+    assert check_log([*recording.events]) == []
+
+
+def test_a_history_is_counted_in_the_budget_of_the_sub_agent() -> None:
+    def policy(request: ModelRequest) -> Reply | Call:
+        return call("task", agent="kid", prompt="Go.") if request.turn == 1 else say(said_last(request))
+
+    kid = Agent("kid", context=WholeHistory(), limits=Limits(tokens=20_000))
+    host = Agent("host", agents=[kid])
+    model = ScriptedModel(policy)
+
+    async def inside() -> str:
+        async with Runtime(":memory:", model=model) as runtime:
+            return (await runtime.run(host, "x" * 30_000)).text
+
+    assert "failed (budget)" in asyncio.run(asyncio.wait_for(inside(), 20))
+
+
+def said_last(request: ModelRequest) -> str:
+    return str(request.conversation[-1]["content"])
 
 
 def test_the_child_and_the_function_write_nothing_to_the_parents_conversation() -> None:

@@ -196,3 +196,14 @@ def test_a_session_that_was_asleep_has_its_files(folder: Path) -> None:
             return (await session.ask("go")).text
 
     assert "the text of a" in asyncio.run(main())
+
+
+def test_a_session_that_is_opened_again_gets_the_files_of_that_call(folder: Path) -> None:
+    async def main() -> str:
+        async with Runtime(":memory:", model=script(call("look", path="a"))) as runtime:
+            session = await runtime.open(HOST, session_id="s", files=Files(folder))
+            await session.detach()
+            again = await runtime.open(HOST, session_id="s", resume=True, files=Files(folder))
+            return (await again.ask("go")).text
+
+    assert "the text of a" in asyncio.run(asyncio.wait_for(main(), 20))

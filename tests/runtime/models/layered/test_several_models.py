@@ -9,14 +9,20 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from callboard import History, WholeHistory
+from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.origin import Origin
+from callboard.replay.testing.sessions.scenario import profile
 from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.layer import Layer
 from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAIModel
 from tests import bedrock_rules, gemini_rules, openai_rules
+from tests.actors.harness import AgentHarness
+from tests.runtime.conversations import view
 from tests.several_models import (
     CLAUDE,
     Said,
@@ -107,6 +113,28 @@ def test_a_service_takes_every_conversation(layers: dict[str, Layer], api: str, 
     target = TARGETS[api]
     said = as_layer_says(data.draw(conversations(MAKERS, (CLAUDE, target))), target)
     assert problem_of(api, sent(layers[api], api, said)) == ""
+
+
+@pytest.mark.parametrize("api", MODELS)
+@given(data=st.data())
+def test_a_service_takes_every_conversation_that_is_handed_over(
+    layers: dict[str, Layer], api: str, data: st.DataObject
+) -> None:
+    target, has_tools = TARGETS[api], data.draw(st.booleans())
+    said = as_layer_says(data.draw(conversations(MAKERS, (CLAUDE, target))), target)
+    parent = request_to(target, [*said, says(CLAUDE, use("last", "task"))])
+    seen = view([], every=parent.messages, origins=parent.origins)
+    found = WholeHistory(data.draw(st.integers(100, 3_000)))(seen)
+    assert isinstance(found, History)
+    who = replace(profile("kid", [], ["look"] if has_tools else []), model=MODELS[api].spec, lossy=True)
+    agent = AgentHarness("host.1")
+    agent.hears(
+        replace(agent.begin(who=who), history=found.messages, makers=found.makers, context=found.note)
+    )
+    request = request_of(agent.state)
+    messages = MODELS[api]._translator.messages_for(request)
+    body = json.loads(layers[api]._written_on_thread(request, messages, "body").body)
+    assert problem_of(api, body) == ""
 
 
 def test_a_signature_goes_back_to_its_maker_and_to_no_other(layers: dict[str, Layer]) -> None:
