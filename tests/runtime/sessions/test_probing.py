@@ -14,6 +14,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.profiles import Profile, ToolOrigin, ToolSpec
 from callboard.replay import Recording
+from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.sessions.probing import needs_probe, without_model
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
@@ -83,6 +84,7 @@ def events_of(log: MemoryLog, session_id: str = "s") -> list[Event]:
     """Return the events of a session that passes verification."""
     recording = Recording.open(MemoryReader(log), session_id)
     recording.verify().raise_if_diverged()
+    assert check_log(recording.events) == []
     return list(recording.events)
 
 
