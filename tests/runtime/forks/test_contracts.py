@@ -1,11 +1,13 @@
 """Forks of sessions whose agents have contracts, presets, factories, contexts, or are unavailable."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from callboard.actors.protocol.bundles import Allowed, Bundle
 from callboard.actors.protocol.client_messages import AskEnded, Forked, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
@@ -15,9 +17,12 @@ from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.diff import diff
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
+from callboard.runtime.files.files import Files
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.models.scripted import call, calls, say
+from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
+from callboard.tools.files import FILE_TOOLS
 from tests.effort import effort
 from tests.runtime.forks.kit import bodies, events_of, forked, is_quiet, recorded, rows_of, said
 
@@ -202,3 +207,34 @@ def test_a_fork_with_another_contract_checks_inputs_by_it(log: MemoryLog) -> Non
     events = checked(log, "narrow")
     assert dict(ends(events))["host.1"] == "denied"
     assert dict(ends(events))["host.6"] == "answered"
+
+
+@pytest.mark.parametrize(
+    ("write", "effects", "kind"),
+    [(".", "recorded", "answered"), ("b", "recorded", "needs_effect"), ("b", "live", "answered")],
+)
+def test_a_fork_with_a_narrower_bundle_reuses_no_result_that_used_more(
+    tmp_path: Path, write: str, effects: Any, kind: str
+) -> None:
+    def writing(request: ModelRequest) -> Any:
+        if request.turn == 1:
+            return call("write_file", path="a", content="1")
+        return say(results(request)[0])
+
+    def bounded(*prefixes: str) -> Agent:
+        return Agent("host", tools=FILE_TOOLS, permissions=Bundle(do=Allowed(write=prefixes)))
+
+    async def main() -> tuple[str, str, list[Event]]:
+        log, files = MemoryLog(), Files(tmp_path, write=["."])
+        async with Runtime(log, model=ScriptedModel(writing), files=files) as runtime:
+            await runtime.run(bounded("."), "go", session_id="origin")
+            fork = await runtime.fork("origin", bounded(write), at=1, fork_id="f", effects=effects)
+            outcome = await fork.outcome
+            await fork.close()
+        return outcome.kind, outcome.text or "", checked(log, "f")
+
+    found, text, events = asyncio.run(main())
+    assert found == kind
+    assert ("writing 'a' is denied by agent host" in text) == (effects == "live")
+    reused = [one.body.reused for one in events if isinstance(one.body, ToolReturned) and one.body.uses]
+    assert bool(reused) == (write == ".")
