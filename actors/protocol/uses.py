@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from callboard.actors.protocol.immutable import Part
-from callboard.actors.protocol.labels import NO_LABELS, Labels
+from callboard.actors.protocol.labels import NO_LABELS, Labels, united
 from callboard.actors.protocol.layers import Layers, refusal_of, refused_by
 from callboard.actors.protocol.refusals import denied
 
@@ -58,9 +58,9 @@ def refusal_among(layers: Layers, uses: Iterable[Use], labels: Labels) -> str:
 
     uses: of one call, in order: a label that one brings counts from the next one on. labels: of the call.
     """
-    read = {*labels}
+    read = labels
     for use in uses:
-        if refusal := use_refusal(layers, use.entry, use.name, (*read,)):
+        if refusal := use_refusal(layers, use.entry, use.name, read):
             return refusal
-        read.update(use.labels)
+        read = united(read, use.labels)
     return ""
