@@ -11,8 +11,10 @@ from typing import Any, Final
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import (
     AnyMessage,
+    Begin,
     DeciderFailed,
     Finished,
     Stop,
@@ -29,6 +31,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
 from callboard.actors.session.shared_state import NO_STATE
@@ -53,6 +56,7 @@ class OpenRequests:
         self._failed = ("", 0)
         self._permissions = Permissions()
         self._shared = NO_STATE
+        self._rights: dict[str, Layers] = {}  # of the agents that are bounded
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -79,10 +83,20 @@ class OpenRequests:
             return f"an answer repeats {' and '.join(names)} of its request"
         if type(body) is ApprovalGiven and not self._is_permitted(request, body):
             return "an approval by permission names one that holds for this call"
-        if type(body) is ToolReturned and body.state_update and self._shared.why_refused(body.state_update):
-            return "a tool updates keys that the session declares, with values of their types"
+        if type(body) is ToolReturned and (rule := self._broken_by_result(request, body)):
+            return rule
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"
+
+    def _broken_by_result(self, request: Event, returned: ToolReturned) -> str:
+        """Return the rule that the result of a tool breaks, or nothing. request: its call."""
+        if self._shared.why_refused(returned.state_update):
+            return "a tool updates keys that the session declares, with values of their types"
+        call = request.body
+        if not returned.uses or returned.reused or not isinstance(call, CallTool):
+            return ""  # a fork does not use again what the tools of its origin have used
+        refusal = refusal_among(self._rights.get(request.sender, ()), returned.uses, call.labels)
+        return f"a tool uses what its agent may use: {refusal}" if refusal else ""
 
     def _is_permitted(self, request: Event, given: ApprovalGiven) -> bool:
         """Return whether a permission that an approval names covers its call."""
@@ -117,6 +131,12 @@ class OpenRequests:
         if body.state_update:
             self._shared = self._shared.after(event)
 
+    def _begun(self, event: Event, body: Begin) -> None:
+        if body.permissions:
+            self._rights[event.recipient] = body.permissions
+        else:
+            self._rights.pop(event.recipient, None)
+
     def _declare(self, event: Event, body: AnyMessage) -> None:
         self._shared = self._shared.after(event)
 
@@ -149,6 +169,7 @@ _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
     DeciderFailed: OpenRequests._decider_failed,
     **dict.fromkeys((Finished, Stopped), OpenRequests._turn_ended),
     SetTimer: OpenRequests._timer,
+    Begin: OpenRequests._begun,
     TurnRequested: lambda requests, event, body: requests._turns.update({event.sender: event}),
 }
 

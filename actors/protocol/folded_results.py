@@ -17,14 +17,17 @@ from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.value_types import Response
 
 WRONG_INPUT: Final = "the input does not match; correct it and call again"
+FOLDED: Final[tuple[Response, ...]] = ("invalid_input", "unavailable")
 _PROBLEMS_TOLD: Final = 10
 
 
-def response_of(end: DelegationEnded) -> Response:
-    """Return the form in which a model reads the end of an agent tool."""
+def response_of(end: DelegationEnded, *, is_folded: bool) -> Response:
+    """Return the form in which a model reads the end of a delegation. is_folded: to an agent tool."""
     if STATUS[end.kind] == "ok":
         return "ok"
-    return "invalid_input" if end.problems else "unavailable"
+    if not is_folded:
+        return "error"
+    return _status(end)
 
 
 def folded(end: DelegationEnded) -> str:
@@ -39,12 +42,16 @@ def folded(end: DelegationEnded) -> str:
 
 
 def _written(end: DelegationEnded, detail: str, text: str) -> str:
-    fields: dict[str, object] = {"status": response_of(end), "reason": end.kind, "detail": detail}
+    fields: dict[str, object] = {"status": _status(end), "reason": end.kind, "detail": detail}
     if end.problems:
         fields["problems"] = [str(one) for one in end.problems[:_PROBLEMS_TOLD]]
     if text:
         fields["text"] = text
     return encode(fields).decode()
+
+
+def _status(end: DelegationEnded) -> Response:
+    return "invalid_input" if end.problems else "unavailable"
 
 
 def _size(text: str) -> int:

@@ -140,7 +140,7 @@ class DelegationEnded(RichMessage, frozen=True):
     reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
     answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
     labels: of the agents whose work it tells of. problems: the reasons why its input does not match.
-    metadata: of an agent that is called as a tool, or that a factory makes; for programs and people only.
+    metadata: of the call, for programs and people only; None for a question to a model.
     """
 
     turn: int

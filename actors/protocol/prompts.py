@@ -13,7 +13,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
-from callboard.actors.protocol.folded_results import folded
+from callboard.actors.protocol.folded_results import FOLDED, folded
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
@@ -291,7 +291,7 @@ def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
     """
     if end.kind == "reported":
         return bytes(end.value).decode(), False
-    if end.metadata is not None and STATUS[end.kind] != "ok":
+    if end.metadata is not None and end.metadata.response in FOLDED:
         return folded(end), True
     text, is_error = (end.text, False) if end.kind == "answered" else (_failed_delegation(end), True)
     return (_cut(text, end.room) if end.room else text), is_error

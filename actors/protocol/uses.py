@@ -7,12 +7,12 @@ Rules
   - A `ToolReturned` names every write, host, secret and memory, and each read that brought labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from callboard.actors.protocol.immutable import Part
-from callboard.actors.protocol.labels import NO_LABELS, Labels
+from callboard.actors.protocol.labels import NO_LABELS, Labels, united
 from callboard.actors.protocol.layers import Layers, refusal_of, refused_by
 from callboard.actors.protocol.refusals import denied
 
@@ -51,3 +51,16 @@ def capability_refusal(layers: Layers, entry: str, labels: Labels) -> str:
     capability = CAPABILITY[entry]
     found = refusal_of(layers, capability, labels)
     return denied("capabilities", capability, found.by, found.label) if found else ""
+
+
+def refusal_among(layers: Layers, uses: Iterable[Use], labels: Labels) -> str:
+    """Return the words of a refusal of the first of these uses that is not permitted; empty if all are.
+
+    uses: of one call, in order: a label that one brings counts from the next one on. labels: of the call.
+    """
+    read = labels
+    for use in uses:
+        if refusal := use_refusal(layers, use.entry, use.name, read):
+            return refusal
+        read = united(read, use.labels)
+    return ""

@@ -45,15 +45,16 @@ class SchemaProblem(Value, frozen=True):
         return f"{self.path or '/'}: {self.message}"
 
 
-Response: TypeAlias = Literal["ok", "invalid_input", "unavailable"]
-"""The result of a call of an agent, as its caller's model reads it."""
+Response: TypeAlias = Literal["ok", "invalid_input", "unavailable", "error"]
+"""The result of a call of an agent, as its caller's model reads it. `error` is a text, by `task`."""
 
 
 class CallMetadata(Value, frozen=True):
     """Facts about one call of an agent, which no model reads.
 
-    subagent, supervisor: the profiles of the agent and of the one that called it. response: the form of the
-    result. delegation_context: the name of the function that made its context, empty for none.
+    subagent, supervisor: the profiles of the agent, of a race the first, and of the one that called it.
+    response: the form of the result. delegation_context: the name of the function that made its context,
+    empty for none.
     """
 
     subagent: str

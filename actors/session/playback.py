@@ -22,6 +22,7 @@ Rules
   - An input that came while no ask ran, as each `Ask` did, waits for the end of the ask before.
   - An answer behind the recorded reply of a program's step waits until that step has replied here.
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
+  - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
 """
 
@@ -33,7 +34,10 @@ from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.layers import Layers
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
+from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
@@ -141,6 +145,7 @@ class Playback:
         self.inputs = recorded.inputs[::-1]
         self._keys: dict[int, Key] = {}
         self._reader = RequestKeys()
+        self._rights: dict[str, Layers] = {}
         self._timers: dict[int, _Timer] = {}
 
     # --- events -------------------------------------------------------------------
@@ -148,6 +153,8 @@ class Playback:
     def note(self, events: Sequence[Event]) -> None:
         """Note the keys of posted requests, until they have their answers."""
         for event in events:
+            if isinstance(event.body, Begin):
+                self._rights[event.recipient] = event.body.permissions
             key = self._reader.take(event)
             if key is not None:
                 self._keys[event.seq] = key
@@ -223,8 +230,13 @@ class Playback:
         return self.recorded.has(key, _shared(request, gate))
 
     def _is_whole(self, request: Event, found: Reusable) -> bool:
-        """Return False for an answer of a person after which a call goes on that has no recorded result."""
+        """Return False for an answer of a person after which a call goes on that has no recorded result.
+
+        Also for a result of a tool that used more than its agent may use in this fork.
+        """
         given = found.body
+        if isinstance(given, ToolReturned) and isinstance(request.body, CallTool) and given.uses:
+            return not refusal_among(self._rights.get(request.sender, ()), given.uses, request.body.labels)
         if not isinstance(given, ApprovalGiven) or not given.goes_on:
             return True
         return self.recorded.has_result(request, given, self._reader)

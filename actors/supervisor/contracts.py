@@ -3,7 +3,7 @@
 Rules
   - A caller is told the contracts of the agents that it may call, and no model is told their presets.
   - An agent that was found broken is `unavailable`: no call of it begins.
-  - The end of a call of such an agent has metadata, which no model reads.
+  - The end of each delegation to a known agent has metadata, which no model reads.
 """
 
 from msgspec.structs import replace
@@ -54,19 +54,20 @@ def _why_wrong_form(profile: Profile, request: Delegate) -> str:
 
 
 def callee_of(state: SupervisorState, request: Delegate) -> str:
-    """Return the agent whose calls end with metadata; empty for a delegation like any other."""
+    """Return the agent that the end of a delegation names; empty for a question to a model."""
     known = state.profiles.get(request.profiles[0]) if request.implicit == NULL else None
-    return known[0].name if known is not None and known[0].is_folded else ""
+    return known[0].name if known is not None else ""
 
 
 def described_end(
     state: SupervisorState, end: DelegationEnded, supervisor: str, callee: str
 ) -> DelegationEnded:
-    """Add the metadata to the end of a call.
+    """Add the metadata to the end of a delegation.
 
     supervisor: the profile of its caller. callee: as `callee_of` has it.
     """
     if not callee or callee not in state.profiles:
         return end
-    context = state.profiles[callee][0].context
-    return replace(end, metadata=CallMetadata(callee, supervisor, response_of(end), context))
+    profile = state.profiles[callee][0]
+    response = response_of(end, is_folded=profile.is_folded)
+    return replace(end, metadata=CallMetadata(callee, supervisor, response, profile.context))

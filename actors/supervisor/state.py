@@ -71,7 +71,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
     labels: of the racers that have ended.
-    callee: the profile of its agents, if they have a contract or come from a factory; else empty.
+    callee: the profile of its first agent; empty for a question to a model.
     """
 
     key: int

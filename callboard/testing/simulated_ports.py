@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
+from callboard.actors.protocol.errors import InvalidPrompt, InvalidState, MisuseError
 from callboard.actors.protocol.histories import History
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import DEFAULTS
@@ -36,9 +36,8 @@ from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
-from callboard.replay.testing.sessions.scenario import Check, Scenario
+from callboard.replay.testing.sessions.scenario import Check, Scenario, StatefulTool
 from callboard.replay.testing.sessions.scenario import Context as PureContext
-from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.contexts import made_context
@@ -48,6 +47,7 @@ from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
+from callboard.runtime.ports.tool_port import with_use
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
@@ -56,6 +56,7 @@ from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.input_forms import InputNeeded, checked_values
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.tool import Tool
 from callboard.runtime.tools.traces import trace_of
 
@@ -91,7 +92,8 @@ def scenario_of(
     return Scenario(
         [agent.profile() for agent in agents.values()],
         policy_of([*models_of(model), *(own for agent in agents.values() for own in agent.all_models)]),
-        tool=tool_of(agents, tools or {}),
+        stateful=tool_of(agents, tools or {}),
+        state=declared({name: agent.state for name, agent in agents.items()}),
         check=checker(types),
         approve=approve_of(approve),
         context=context_of(agents),
@@ -204,7 +206,7 @@ def context_of(agents: Mapping[str, Agent]) -> PureContext:
 # --- tools --------------------------------------------------------------------------
 
 
-def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
+def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> StatefulTool:
     """Return a function that answers for the tools of a session. Raises MisuseError for a wrong fake."""
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
@@ -213,13 +215,23 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
         if not callable(fake):
             raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")
 
-    def answers(address: str, call: CallTool) -> ToolReturned:
+    def answers(address: str, call: CallTool, state: Mapping[str, object]) -> ToolReturned:
         tool = tools.get(call.tool)
         if tool is None:
             return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
-        outcome = _used(tool, fakes.get(call.tool), address, call)
+        key = f"simulated/{address}/{call.turn}/{call.call}"
+        context = ToolContext(
+            address=address,
+            tool=call.tool,
+            call_id=call.id,
+            idempotency_key=key,
+            given=call.given,
+            shared=state,
+        )
+        outcome = _used(tool, fakes.get(call.tool), context, call)
         result = (outcome.status, outcome.output, outcome.trace)
-        return ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
+        returned = ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
+        return with_use(returned, context) if context.is_used else returned
 
     return answers
 
@@ -228,11 +240,9 @@ def _fake_for(name: str) -> str:
     return f"give a fake, tools={{{name!r}: a function of the call's arguments that answers at once}}"
 
 
-def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: CallTool) -> ToolOutcome:
-    key = f"simulated/{address}/{call.turn}/{call.call}"
-    context = ToolContext(
-        address=address, tool=call.tool, call_id=call.id, idempotency_key=key, given=call.given
-    )
+def _used(
+    tool: Tool, fake: Callable[..., object] | None, context: ToolContext, call: CallTool
+) -> ToolOutcome:
     most = DEFAULTS.max_tool_output_chars or 0
     try:
         bound = tool.bind(call.arguments, context)
@@ -246,7 +256,9 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
         if isinstance(found, ToolOutput):
             return replace(unified_outcome(found, context, most, tool.output), telemetry=None)
         return returned(found, most)
-    except MisuseError:
+    except MisuseError as error:
+        if isinstance(error, InvalidState):  # as at the live port: the model reads it
+            return failed(describe(error), most)
         raise
     except InputNeeded as needed:
         return ToolOutcome("input_required", text_json(str(needed)), asked=needed.asked)

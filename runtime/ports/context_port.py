@@ -59,14 +59,13 @@ class ContextPort:
         assert isinstance(supervisor, SupervisorState)
         delegate = delegate_of(supervisor, wanted)
         view = view_of(states.get(wanted.parent), delegate, wanted)
-        make = self._instances.factory(wanted.profile)
         if view is None or delegate is None:
             self._answer(request, wanted, prompts.CONTEXT_UNWANTED)
-        elif function is None and make is None:
+        elif function is None and (agent is None or agent.make is None):
             self._answer(request, wanted, "this program has no context function for it")
         else:
             ordinal = wanted.delegation + delegate.profiles.index(wanted.profile)
-            work = self._prepared(child_of(wanted.parent, ordinal), make, function, view)
+            work = self._prepared(child_of(wanted.parent, ordinal), function, view)
             self._tasks.spawn(request.seq, self._wait(request, wanted, work), work)
 
     def abort(self, request: Event) -> bool:
@@ -89,16 +88,20 @@ class ContextPort:
     async def _prepared(
         self,
         address: str,
-        make: Callable[[], Agent] | None,
         function: ContextFunction | None,
         view: ContextRequest,
     ) -> object:
         """Make the instance for an address, then the context. Return that, or an exception as a value."""
+        try:
+            make = self._instances.factory(address, view.profile)
+        except Exception as error:  # of a factory above it
+            return error
         if make is not None:
             made = await self._made(_ignoring_view(make), view)
             if not isinstance(made, Agent):
                 return made
             self._instances.keep(address, made)
+            function = made.context if function is not None else None
         return None if function is None else await self._made(function, view)
 
     async def _made(self, function: Callable[[ContextRequest], object], view: ContextRequest) -> object:

@@ -196,14 +196,14 @@ class ToolPort:
         status, output = outcome.status, outcome.output
         returned = ToolReturned(call.turn, call.call, status, output, outcome.trace, asked=outcome.asked)
         if ctx is not None and ctx.is_used:
-            returned = _with_use(returned, ctx)
+            returned = with_use(returned, ctx)
         if outcome.telemetry is not None or call.cache is not None:
             told = completed(outcome.telemetry, self._board, request, self._version(request))
             returned = replace(returned, telemetry=told)
         self._board.answer(request, Post(request.sender, returned))
 
 
-def _with_use(returned: ToolReturned, ctx: ToolContext) -> ToolReturned:
+def with_use(returned: ToolReturned, ctx: ToolContext) -> ToolReturned:
     """Return an answer with what the call did by its context."""
     updates, read = ctx.state_used
     uses = ctx.access.uses

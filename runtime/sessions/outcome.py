@@ -50,10 +50,11 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
 
     @property
     def metadata(self) -> dict[str, str] | None:
-        """Return the reserved facts of a call of an agent tool; None for any other delegation.
+        """Return the reserved facts of the call; None for a question of a program to a model.
 
         subagent, supervisor: the names of the agent and of its caller. delegation_context: the function that
-        made its context, empty for none. response: "ok", "invalid_input" or "unavailable".
+        made its context, empty for none. response: "ok"; "invalid_input" or "unavailable" of an
+        agent tool that failed; "error" of any other agent.
         """
         return None if self._metadata is None else msgspec.structs.asdict(self._metadata)
 

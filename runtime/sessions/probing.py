@@ -14,7 +14,6 @@ from typing import NamedTuple
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.failure_text import failure_text
 from callboard.runtime.tools.sources import LiveSources, Scope, ToolSource
 from callboard.runtime.tools.tool import Tool
 
@@ -53,7 +52,7 @@ async def probe(
         try:
             return await listed([name])
         except InvalidAgent as error:
-            broken[name] = f"its tools could not be had: {failure_text(error)}"
+            broken[name] = f"its tools could not be had: {error}"
             return {}
 
     needed, optional = _parted(agents, broken)

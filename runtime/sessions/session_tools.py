@@ -49,7 +49,7 @@ class SessionTools:
 
     def _own_tool(self, agent: Agent, address: str, name: str) -> Tool | None:
         """Return a tool of an agent's definition, or of its own instance if a factory makes those."""
-        own = agent if agent.make is None else self.instances.of(address, agent.name) or agent
+        own = self.instances.of(address, agent.name) or agent
         return own.tools.get(name) or own.later_tools.get(name) or agent.tools.get(name)
 
     def _as_listed(self, agent: Agent, spec: ToolSpec, label: str, found: Tool | None) -> Tool | None:

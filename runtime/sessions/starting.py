@@ -54,6 +54,7 @@ from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.detaching import ProcessLife, closed_before
+from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions
@@ -373,7 +374,8 @@ class SessionStarter(ForkStarter):
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         instances = session.tools.instances
         board.ports[CONTEXT] = ContextPort(board, found.agents, instances)
-        if any(agent.make for agent in found.agents.values()):
+        if instances.has_factories:
+            instances.profile_of = lambda address: profile_at(board.core.states, address)
             board.on_agent_end.append(instances.ended)
         board.clock = ClockPort(board)
         scope.tell = ListedTools(session, board, found).tell

@@ -75,15 +75,17 @@ class Access:
 
     def use(self, entry: str, name: str, digest: str = "", labels: Labels = NO_LABELS) -> None:
         """Check a use and record it. Parameters are those of `Use`. Raises ToolError."""
-        if refusal := self.refusal(entry, name):
-            raise ToolError(refusal)
-        self._record(Use(entry, name, digest, labels))
+        with _LOCK:  # no thread of the call reads a label between the check and the record
+            if refusal := self.refusal(entry, name):
+                raise ToolError(refusal)
+            self._record(Use(entry, name, digest, labels))
 
     def read(self, entry: str, name: str, labels: Labels, digest: str = "") -> None:
         """Record that a use brought labels."""
         if labels:
-            self.took(labels)
-            self._record(Use(entry, name, digest, labels))
+            with _LOCK:
+                self.took(labels)
+                self._record(Use(entry, name, digest, labels))
 
     def end(self) -> None:
         """End the access: the call has its answer."""
@@ -91,11 +93,9 @@ class Access:
             self._is_over = True
 
     def _record(self, use: Use) -> None:
-        with _LOCK:
-            if self._is_over:
-                raise ToolError(_OVER)
-            if use not in self._uses and len(self._uses) >= USES_MAX:
-                raise ToolError(
-                    f"one call may use at most {USES_MAX:,} names; make another call for the rest"
-                )
-            self._uses[use] = None
+        """Record a use, under the lock."""
+        if self._is_over:
+            raise ToolError(_OVER)
+        if use not in self._uses and len(self._uses) >= USES_MAX:
+            raise ToolError(f"one call may use at most {USES_MAX:,} names; make another call for the rest")
+        self._uses[use] = None

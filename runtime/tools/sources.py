@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.errors import CallboardError, InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.tools.tool import Tool
 
 
@@ -115,7 +116,13 @@ class LiveSources:
             return live.recorded(specs, scope)
         if specs is not None and source.is_optional and not takes_new:
             return ()  # it was left out when the session was opened
-        return await live.listed(scope)
+        try:
+            return await live.listed(scope)
+        except CallboardError:
+            raise
+        except Exception as error:  # of the source's own code
+            why = f"the tools of {source.label!r} could not be listed: {failure_text(error)}"
+            raise InvalidAgent(f"{why}; correct the source, or leave it out") from error
 
     def tool(self, source: ToolSource, spec: ToolSpec, scope: Scope) -> Tool | None:
         """Return the tool of a source as it was recorded, or None."""

@@ -14,6 +14,7 @@ from callboard.replay.testing.sessions.programs import Asked, delegate
 from callboard.replay.testing.sessions.replies import Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
 from tests.mutants.scenarios_programs import Running, cast, everything
+from tests.mutants.scenarios_state import KEYS, counting
 from tests.mutants.scripts import DONE, LOOK, SCHEMA, by_place, script
 
 FIELDS: Final = Json(
@@ -71,7 +72,8 @@ def inputs() -> Scenario:
     )
     chosen = faults("crash", "detach", "unmade", "unchecked", "twice", "cancel", "crashes", fault_mixes=15)
     people = _people(profile("host", _NAMES, ["look"]))
-    return Scenario(people, policy, [ask(), ask(request_id="r2")], context=_context, faults=chosen)
+    asks = [ask(), ask(request_id="r2")]
+    return Scenario(people, policy, asks, context=_context, state=KEYS, stateful=counting, faults=chosen)
 
 
 def small_rooms() -> Scenario:

@@ -8,10 +8,15 @@ from callboard.actors.protocol.port_messages import (
     ModelReplied,
     SetTimer,
     TimerFired,
+    ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.uses import Use
 from callboard.replay.open_requests import ANSWERS, OpenRequests
+from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.verify import Verifier
 from tests import golden
+from tests.mutants.scenarios_rights import used_rights
 
 
 def opened(*events: Event) -> OpenRequests:
@@ -65,3 +70,31 @@ def test_a_cancelled_timer_costs_no_memory_and_does_not_fire() -> None:
     assert requests.broken_rule(fired) == "an answer needs a request that has no answer yet"
     assert requests._open == {}
     assert opened(armed, fired)._open == {}
+
+
+USED = list(SessionWorld(used_rights()).run().log)
+"""A session whose tools use files, hosts, secrets and memories within their bundles."""
+
+
+def test_uses_within_the_bundles_break_no_rule() -> None:
+    assert sum(bool(one.body.uses) for one in USED if isinstance(one.body, ToolReturned)) > 5
+    assert Verifier(USED).run() is None
+
+
+@pytest.mark.parametrize(
+    ("use", "refusal"),
+    [
+        (Use("hosts", "https://evil.test:443"), "host 'https://evil.test:443' is denied"),
+        (Use("write", "etc/passwd"), "writing 'etc/passwd' is denied"),
+        (Use("secrets", "OTHER"), "secret 'OTHER' is denied"),
+        (Use("memory", "shared"), "is denied"),
+    ],
+)
+def test_verify_finds_a_use_that_the_bundles_do_not_cover(use: Use, refusal: str) -> None:
+    at = next(place for place, one in enumerate(USED) if isinstance(one.body, ToolReturned))
+    log = [*USED]
+    log[at] = replace(log[at], body=replace(log[at].body, uses=(use,)))
+    found = Verifier(log).run()
+    assert found is not None
+    assert (found.seq, found.kind) == (at + 1, "unexpected")
+    assert refusal in str(found.expected)

@@ -103,10 +103,10 @@ def _has_presets(prompt: Json, presets: Json) -> bool:
 
 
 class Folded(Invariant):
-    """The metadata of calls of agent tools."""
+    """The metadata of calls of agents."""
 
     name = "folded"
-    rule = "The end of a call of an agent tool names the agent, its caller and the form of the result."
+    rule = "The end of a delegation names the agent, its caller and the form of the result."
 
     def on_DelegationEnded(self, event: Event, end: DelegationEnded) -> None:
         """Compare the metadata of an end with the call."""
@@ -119,12 +119,15 @@ class Folded(Invariant):
 
     def _metadata(self, delegate: Delegate, end: DelegationEnded, supervisor: str) -> CallMetadata | None:
         known = self.facts.profiles.get(delegate.profiles[0]) if delegate.profiles else None
-        if known is None or delegate.implicit != NULL or not known[0].is_folded:
+        if known is None or delegate.implicit != NULL:
             return None
-        return CallMetadata(known[0].name, supervisor, _response(end), known[0].context)
+        response = _response(end, is_folded=known[0].is_folded)
+        return CallMetadata(known[0].name, supervisor, response, known[0].context)
 
 
-def _response(end: DelegationEnded) -> Response:
+def _response(end: DelegationEnded, *, is_folded: bool) -> Response:
     if STATUS[end.kind] == "ok":
         return "ok"
+    if not is_folded:
+        return "error"
     return "invalid_input" if end.problems else "unavailable"

@@ -19,10 +19,11 @@ from callboard.actors.protocol.client_messages import (
     SessionClosed,
     SessionOpened,
     ToolsChanged,
+    resumed_in,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
@@ -105,6 +106,7 @@ class Facts(msgspec.Struct, eq=False):
     tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
     rights: RightsInForce = msgspec.field(default_factory=RightsInForce)
     host_tools: tuple[ToolSpec, ...] | None = None  # those of the host alone, from its next Begin on
+    _later: tuple[Resumed, ...] = ()  # changes of agents that do not hold yet
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
     _waiting: dict[int, Call] = {}  # delegations that may begin later: a check runs, or they stand in line
     _looked_at: dict[int, bytes] = {}
@@ -200,7 +202,28 @@ class Facts(msgspec.Struct, eq=False):
             life = self.lives.get(event.sender)
             if event.sender == CLIENT or (life is not None and not life.ended_by):
                 self._set_tools(body.change)
+        elif (resumed := resumed_in(body)) is not None:
+            self._set_agents(event, resumed)
         return event
+
+    def _set_agents(self, event: Event, resumed: Resumed) -> None:
+        """Record the agents of a process that goes on: of the running ask, or of the next one."""
+        if not (resumed.profiles or resumed.model):
+            return
+        self._later = (*self._later, resumed)
+        running = self.running
+        if not (resumed.from_next_ask and running is not None and running[0].seq < event.seq):
+            self._take_agents()
+
+    def _take_agents(self) -> None:
+        """Let the recorded agents hold."""
+        for resumed in self._later:
+            if self.opened is not None and resumed.model:
+                self.opened = msgspec.structs.replace(self.opened, model=resumed.model)
+            if self.opened is not None and resumed.profiles:
+                self.opened = msgspec.structs.replace(self.opened, host=resumed.host)
+                self.profiles, self.host_tools = _by_name(resumed.profiles), None
+        self._later = ()
 
     def _set_tools(self, change: ToolsChange) -> None:
         """Record the tools that later agents begin with."""
@@ -281,14 +304,14 @@ class Facts(msgspec.Struct, eq=False):
     def _on_SessionOpened(self, event: Event, body: SessionOpened) -> None:
         if self.opened is None:
             self.opened = body
-            read = ((profile_of(bytes(raw)), bytes(raw)) for raw in body.profiles)
-            self.profiles = {profile.name: (profile, raw) for profile, raw in read}
+            self.profiles = _by_name(body.profiles)
 
     def _on_Ask(self, event: Event, body: Ask) -> None:
         self.asks.setdefault(body.request_id, (event, body))
 
     def _on_AskEnded(self, event: Event, body: AskEnded) -> None:
         self.asks.pop(body.request_id, None)
+        self._take_agents()
 
     def _on_Delegate(self, event: Event, body: Delegate) -> None:
         self.delegates[event.sender, body.turn, body.call] = body
@@ -327,6 +350,11 @@ class Facts(msgspec.Struct, eq=False):
 
     def _on_DeciderFailed(self, event: Event, body: DeciderFailed) -> None:
         self.failed[event.sender] = event.cause
+
+
+def _by_name(profiles: Iterable[Json]) -> dict[str, tuple[Profile, bytes]]:
+    read = ((profile_of(bytes(raw)), bytes(raw)) for raw in profiles)
+    return {profile.name: (profile, raw) for profile, raw in read}
 
 
 _TOLD: Final[Mapping[type, Callable[..., None]]] = {

@@ -40,7 +40,7 @@ def test_wrong_input_is_told_apart_with_its_problems() -> None:
 
 def test_a_result_is_told_as_it_is_and_metadata_never() -> None:
     end = DelegationEnded(1, 0, "answered", text="Paris", metadata=CallMetadata("finder", "host", "ok"))
-    assert (delegation_result(end), response_of(end)) == (("Paris", False), "ok")
+    assert (delegation_result(end), response_of(end, is_folded=True)) == (("Paris", False), "ok")
     failed = DelegationEnded(1, 0, "deadline", metadata=ABOUT)
     assert not {"finder", "host", "metadata"} & set(msgspec.json.decode(folded(failed)).values())
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.bundle_entries import KINDS
 from callboard.actors.protocol.bundles import Allowed, Denied, LabelRule, Rights
 from callboard.actors.protocol.layers import Layer, Layers, effective
-from callboard.actors.protocol.uses import CAPABILITY, Use, use_refusal
+from callboard.actors.protocol.uses import CAPABILITY, Use, refusal_among, use_refusal
 
 NAMES = {
     "read": ["docs/a", "docs", "src/b", "."],
@@ -55,3 +55,13 @@ def test_a_rule_holds_for_a_label_that_the_call_has_read(labels: Sequence[str], 
     held = (Layer("agent host", Rights(rules=(LabelRule("secret", "network"),))),)
     said = use_refusal(held, "hosts", "https://a.example:443", tuple(labels))
     assert said == "capability 'network' is denied by agent host once the label 'secret' was read" * is_denied
+
+
+def test_a_label_that_one_use_brings_counts_from_the_next_one_on() -> None:
+    held = (Layer("agent host", Rights(rules=(LabelRule("secret", "network"),))),)
+    read, sent = Use("read", "note", labels=("secret",)), Use("hosts", "https://a.example:443")
+    refusal = "capability 'network' is denied by agent host once the label 'secret' was read"
+    assert refusal_among(held, (sent, read), ()) == ""
+    assert refusal_among(held, (read, sent), ()) == refusal
+    assert refusal_among(held, (sent,), ("secret",)) == refusal
+    assert refusal_among((), (read, sent), ()) == ""

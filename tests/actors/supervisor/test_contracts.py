@@ -59,11 +59,15 @@ def test_a_call_of_the_right_form_begins(request_: Delegate) -> None:
     assert why_unfit(STATE, request_) is None
 
 
-def test_the_end_of_an_agent_tool_has_metadata_and_another_has_none() -> None:
+def test_the_end_of_each_delegation_has_metadata_and_a_question_has_none() -> None:
     end = DelegationEnded(1, 0, "denied", problems=(SchemaProblem("/q", "is missing"),))
+    answer = DelegationEnded(1, 0, "answered")
     assert described_end(STATE, end, "host", "tool").metadata == CallMetadata(
         "tool", "host", "invalid_input", "words"
     )
+    plain = described_end(STATE, end, "host", "plain"), described_end(STATE, answer, "host", "plain")
+    assert [one.metadata and one.metadata.response for one in plain] == ["error", "ok"]
     assert described_end(STATE, end, "host", "").metadata is None
     names = [callee_of(STATE, wish(name)) for name in ("tool", "made", "gone", "plain", "absent")]
-    assert names == ["tool", "made", "gone", "", ""]
+    assert names == ["tool", "made", "gone", "plain", ""]
+    assert callee_of(STATE, replace(wish("plain"), implicit=Json(b"{}"))) == ""

@@ -27,7 +27,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, TimerFired
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.protocol.value_types import Reason, Settled
+from callboard.actors.protocol.value_types import CallMetadata, Reason, Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
@@ -95,6 +95,7 @@ def test_an_agents_own_end_is_its_delegations_end(kind: OutcomeKind, detail: str
         detail,
         Usage(9, calls=1),
         by=head.seq,
+        metadata=CallMetadata("kid", "host", "error"),
     )
     assert head.status("host.1") == "gone"
 

@@ -9,6 +9,7 @@ import pytest
 
 from callboard import (
     Agent,
+    Brief,
     Limits,
     ModelFailure,
     ProgramContext,
@@ -110,6 +111,28 @@ def test_a_failure_is_folded_for_the_model_and_true_elsewhere() -> None:
         "delegation_context": "",
     }
     assert "supervisor" not in heard[0], "no model reads the metadata"
+
+
+@pytest.mark.parametrize("is_capped", [False, True])
+def test_a_task_call_ends_with_metadata_that_no_model_reads(is_capped: bool) -> None:
+    seen: list[str] = []
+
+    def policy(request: Any) -> Any:
+        seen.append(repr((request.system, *request.messages)))
+        if request.profile == "kid":
+            return call("nothing") if is_capped else say("found")
+        return call("task", agent="kid", prompt="p") if request.turn == 1 else say(results(request)[0])
+
+    kid = Agent("kid", limits=Limits(max_iterations=1), context=Brief())
+    outcome = run(Agent("host", agents=[kid]), policy)
+    assert outcome.delegations[0].metadata == {
+        "subagent": "kid",
+        "supervisor": "host",
+        "response": "error" if is_capped else "ok",
+        "delegation_context": repr(Brief()),
+    }
+    assert outcome.text == "found" or "status" not in outcome.text, "a failure by `task` stays a text"
+    assert not any("supervisor" in request or "Brief(" in request for request in seen)
 
 
 def test_a_validator_refuses_an_input_with_its_own_words() -> None:
