@@ -23,7 +23,7 @@ from callboard.replay.search import Match, Query, search
 from callboard.replay.verification import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
-from callboard.runtime.log.reading import open_reader
+from callboard.runtime.log.reading import given_log, open_reader
 from callboard.runtime.log.session_rows import SessionRow
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Recording(AbstractContextManager["Recording"]):
         Raises SessionNotFound, UnknownName, CorruptLog, StoreError.
         """
         is_file = isinstance(log, str | Path)
-        reader = open_reader(log, key, encryption_key) if isinstance(log, str | Path) else log
+        reader = open_reader(log, key, encryption_key) if isinstance(log, str | Path) else given_log(log)
         try:
             name = session_id or _newest(reader)
             end = reader.head(name)

@@ -278,7 +278,7 @@ def _is_factory(one: object) -> bool:
 def roster(host: Agent) -> dict[str, Agent]:
     """Return the host and every agent that it can reach, by name. Raises InvalidAgent, MisuseError."""
     if not isinstance(host, Agent):
-        raise MisuseError(f"{host!r} is no Agent")
+        raise MisuseError(f'{host!r:.80} is no Agent; make one, as in Agent("host", instructions=...)')
     found: dict[str, Agent] = {}
     tools: list[Tool] = []
     ahead = [host]

@@ -18,7 +18,7 @@ from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
 from callboard.runtime.http.settings import Http, checked_http
-from callboard.runtime.log.opening import open_log
+from callboard.runtime.log.opening import log_of
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice, model_or_name
@@ -107,7 +107,7 @@ class Runtime(Operations, Forks):
         http: Http | None = None,
         memory: MemoryChoice = None,
     ) -> None:
-        super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
+        super().__init__(log_of(log, durability))
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._settings = Settings(
             model_or_name(model),

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.processes import running
+
 CHROMIUM: Final = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), ""
 )
@@ -140,11 +142,6 @@ def browser() -> Iterator[Browser]:
             "--no-first-run",
         ]
         quiet = ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}"]
-        process = subprocess.Popen(
-            ["sh", "-c", _SHELL, CHROMIUM, *flags, *quiet], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        try:
+        command = ["sh", "-c", _SHELL, CHROMIUM, *flags, *quiet]
+        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             yield Browser(process)
-        finally:
-            process.kill()
-            process.communicate()

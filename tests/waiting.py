@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 STEP_S = 0.002
 
 

@@ -49,9 +49,11 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     if request.labels:
         record = ancestry[-1] = replace(record, labels=united(record.labels, request.labels))
         work.put_record(record)
-    has_rooms = record.turn_children or record.budget.closing is not NOTHING
+    # An end that crossed the parent's last request is heard by this one, and only its room is left by now.
+    has_rooms = record.turn_children or record.ended.size or record.budget.closing is not NOTHING
     if has_rooms and request.attempt == 1 and not record.profile.is_eager:
-        record = ancestry[-1] = at_new_turn(record, request)
+        ancestry = _with_room(work, ancestry, at_new_turn(record, request))
+        record = ancestry[-1]
     if request.is_unbounded and budgets.is_limited(ancestry):
         _refuse_unbounded(work, record, request)
     elif request.after_ms:
@@ -60,6 +62,19 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         work.put_record(record)
     else:
         _grant_or_enqueue(work, ancestry, request, work.seq)
+
+
+def _with_room(work: UnitOfWork, ancestry: list[Record], record: Record) -> list[Record]:
+    """Keep the record of an agent that has begun a turn. Return its ancestry after that.
+
+    Its delegations in the background may have to leave less than before: those that wait are looked at again.
+    """
+    ancestry[-1] = record
+    if not record.background or not is_waited_for(ancestry):
+        return ancestry
+    work.put_record(record)
+    wake_along(work, ancestry)
+    return work.ancestry(record.address) or ancestry
 
 
 def keep_closing(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:

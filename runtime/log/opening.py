@@ -4,7 +4,7 @@ from pathlib import Path
 
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.reading import file_of, given_log, is_memory
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import Durability
 
@@ -28,3 +28,8 @@ def open_log(
     if is_memory(address):
         return MemoryLog(key)
     return SQLiteLog(file_of(address), durability, key, force=force, encryption_key=encryption_key)
+
+
+def log_of(given: str | Path | EventLog, durability: Durability = "full") -> EventLog:
+    """Return a log that is given, or the one at an address. Raises MisuseError for any other object."""
+    return open_log(given, durability) if isinstance(given, str | Path) else given_log(given)

@@ -6,12 +6,13 @@ An address is a path, `":memory:"`, or a URL such as `sqlite:///callboard.db`.
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
+T = TypeVar("T")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
@@ -35,6 +36,13 @@ def file_of(address: str | Path) -> Path:
             f"{address} names no file: write sqlite:///callboard.db or sqlite:////absolute/path.db"
         )
     return Path(url[2][1:])
+
+
+def given_log(log: T) -> T:
+    """Return a log, or a reader, that a user has given instead of an address. Raises MisuseError."""
+    if not hasattr(log, "sessions"):
+        raise MisuseError(f'{log!r:.80} is no log; give a path, such as "callboard.db", or ":memory:"')
+    return log
 
 
 def open_reader(

@@ -44,6 +44,7 @@ from callboard.runtime.models.scripted import Policy, Step
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.tools.execution import ToolRunner
 from tests.poison import poison_supervisor
+from tests.processes import ENDS_WITHIN_S, running
 from tests.waiting import block_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -407,17 +408,10 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     prompt = ["Go."] if verb == "run" else []
     command = [sys.executable, "-m", "callboard", verb, "holding:host", *prompt, "--log", "log.db"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
-    try:
+    pipe = subprocess.PIPE
+    with running(command, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
         process.stdin.write(b"Go.\n")
         process.stdin.flush()
         block_until(lambda: (tmp_path / "started").exists())
@@ -426,10 +420,7 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
             if b"leaving, the work under way" in line:
                 break
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
-    finally:
-        process.kill()
-        process.communicate()
+        assert process.wait(ENDS_WITHIN_S) == 130
     (tmp_path / "held").unlink()
     script = (
         "import asyncio, holding\n"

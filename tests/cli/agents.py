@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.processes import ENDS_WITHIN_S, running
+
 ROOT = Path(__file__).parent.parent.parent
 
 SURVEY = '''
@@ -104,24 +106,14 @@ def command(*arguments: str) -> list[str]:
 @contextlib.contextmanager
 def waiting_run(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """Run an agent that waits, in a process of its own, from its first shown line on. End it afterwards."""
-    process = subprocess.Popen(
-        command("run", "survey:waiting", "Wait."),
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    try:
+    words = command("run", "survey:waiting", "Wait.")
+    with running(words, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
         # A shown line is durable. readline() gives "" once the process has ended.
         while (line := process.stderr.readline()) and "start" not in line:
             pass
         assert "start" in line
         yield process
-    finally:
-        process.kill()
-        process.wait(timeout=15)
-        process.stderr.close()
 
 
 def piped(folder: Path, *arguments: str, text: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
@@ -133,7 +125,7 @@ def piped(folder: Path, *arguments: str, text: str = "", **more: str) -> "subpro
         input=text,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=ENDS_WITHIN_S,
         check=False,
     )
 
@@ -160,7 +152,7 @@ class Terminal:
         self.shown = ""
         self._seen = 0
 
-    def until(self, words: str, timeout_s: float = 15) -> str:
+    def until(self, words: str, timeout_s: float = ENDS_WITHIN_S) -> str:
         """Wait until these words are shown, after those waited for before; returns all up to them."""
         ends_at = time.monotonic() + timeout_s
         while words not in self.shown[self._seen :]:
@@ -199,7 +191,7 @@ class Terminal:
         with contextlib.suppress(OSError):
             os.close(self._ours)
 
-    def end(self, timeout_s: float = 15) -> int:
+    def end(self, timeout_s: float = ENDS_WITHIN_S) -> int:
         """Wait for the end; returns the exit code."""
         ends_at = time.monotonic() + timeout_s
         while self._read(ends_at - time.monotonic()):

@@ -11,6 +11,7 @@ from callboard.cli import errors
 from callboard.cli.main import Commands, cli
 from tests.cli.agents import command, environment, piped
 from tests.cli.conftest import Callboard
+from tests.processes import ENDS_WITHIN_S, running
 
 COMMANDS = cli.list_commands(click.Context(cli)) if isinstance(cli, Commands) else []
 
@@ -133,20 +134,14 @@ def test_as_a_process_it_ends_with_the_same_codes(recorded: Path, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_to_talk_about(recorded: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("replay", "20250101", "--json"),
-        cwd=tmp_path,
-        env=environment(CALLBOARD_LOG=str(recorded), PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    said = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(timeout=15) == errors.BROKEN_PIPE
-    assert said == b""
+    words, pipe = command("replay", "20250101", "--json"), subprocess.PIPE
+    variables = environment(CALLBOARD_LOG=str(recorded), PYTHONUNBUFFERED="1")
+    with running(words, cwd=tmp_path, env=variables, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=ENDS_WITHIN_S) == errors.BROKEN_PIPE
 
 
 @pytest.mark.slow

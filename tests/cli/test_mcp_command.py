@@ -30,6 +30,7 @@ from callboard.cli.main import cli
 from callboard.cli.mcp_recordings import PAGE_BYTES, page
 from callboard.runtime.models.protocol import model_named
 from tests.cli.conftest import Callboard
+from tests.processes import running
 from tests.runtime.mcp.kit import asking
 from tests.waiting import until
 
@@ -419,7 +420,7 @@ def test_pages_are_cut_between_characters() -> None:
 def test_http_wants_the_token_and_the_host_and_origin_of_loopback(place: Path) -> None:
     words = [sys.executable, "-m", "callboard", "mcp", "served:host", "--http", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(words, cwd=place, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with running(words, cwd=place, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr
         lines = iter(process.stderr.readline, "")
         url = next(line.strip() for line in lines if line.startswith("http://"))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 
 from tests.browser import Browser, browser, needs_browser
 from tests.pages import ROOT
+from tests.processes import running
 
 pytest.importorskip("uvicorn")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -70,19 +71,9 @@ class Writer:
         self._line()
 
 
-@contextmanager
-def started(*command: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
+def started(*command: str, **options: Any) -> AbstractContextManager["subprocess.Popen[str]"]:
     """Start a process and end it afterwards."""
-    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, cwd=ROOT, **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        if process.stdin and not process.stdin.closed:
-            process.stdin.close()
-        process.wait()
-        for stream in filter(None, (process.stdout, process.stderr)):
-            stream.close()
+    return running(command, text=True, stdout=subprocess.PIPE, cwd=ROOT, **options)
 
 
 @contextmanager

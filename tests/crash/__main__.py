@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ import msgspec
 from tests.crash.broken import BREAKS
 from tests.crash.campaign import PATIENCE_S, Plan, Result, run
 from tests.crash.points import POINTS
+from tests.processes import running
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
@@ -69,7 +71,7 @@ def _arguments() -> argparse.Namespace:
 
 def side_by_side(folder: Path, plan: Plan, workers: int) -> Result:
     """Run the campaign in several processes, each with rounds of its own, and sum their results."""
-    running = []
+    commands = []
     for number in range(workers):
         kills = plan.kills // workers + (number < plan.kills % workers)
         command = [sys.executable, "-m", "tests.crash", "--worker", "--folder", str(folder)]
@@ -78,14 +80,16 @@ def side_by_side(folder: Path, plan: Plan, workers: int) -> Result:
         command += ["--only", plan.only] if plan.only else []
         command += ["--break", plan.break_] if plan.break_ else []
         command += ["--served"] * plan.is_served
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT))
+        commands.append(command)
     total = Result({})
-    for process in running:
-        said, _ = process.communicate()
-        if process.returncode:
-            total.wrong.append(f"a worker ended with {process.returncode}")
-        else:
-            total.add(msgspec.json.decode(said, type=Result))
+    with ExitStack() as stack:
+        pipe = subprocess.PIPE
+        for process in [stack.enter_context(running(one, stdout=pipe, cwd=ROOT)) for one in commands]:
+            said, _ = process.communicate()
+            if process.returncode:
+                total.wrong.append(f"a worker ended with {process.returncode}")
+            else:
+                total.add(msgspec.json.decode(said, type=Result))
     return total
 
 

@@ -1,7 +1,5 @@
 """The examples of programs and of background work, each in processes of its own."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +10,8 @@ import pytest
 from callboard import Recording
 from callboard.actors.protocol.port_messages import ToolReturned
 from tests.pages import ROOT
+from tests.processes import running
+from tests.waiting import block_until
 
 pytestmark = pytest.mark.slow
 
@@ -68,13 +68,9 @@ def test_the_researcher_hears_a_word_while_three_readers_read(tmp_path: Path) ->
 
 def test_the_nightly_job_that_is_killed_in_its_sleep_sleeps_for_the_rest_only(tmp_path: Path) -> None:
     job = ("nightly.py", "3", "+1")
-    process = subprocess.Popen(command(*job), cwd=tmp_path, stdout=subprocess.PIPE)
     done = tmp_path / "nights.txt"
-    until = time.monotonic() + 30
-    while not done.exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    with running(command(*job), cwd=tmp_path, stdout=subprocess.PIPE):  # and kill it
+        block_until(done.exists)
     assert len(done.read_text().split()) == 1
     time.sleep(1.2)  # the second night passes while no process runs
     assert says(tmp_path, *job) == ["3 nights are done"]

@@ -7,16 +7,18 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from callboard import Recording
 from tests.pages import ROOT
+from tests.processes import ENDS_WITHIN_S, running
 
 pytestmark = pytest.mark.slow
 SCRIPT = ROOT / "examples" / "queue_worker.py"
-PROMPTS = [f"Say hello to number {number}" for number in range(16)]
+PROMPTS = [f"Say hello to number {number}" for number in range(10)]
 
 
 def rows(folder: Path, query: str) -> list[tuple[str, ...]]:
@@ -27,10 +29,14 @@ def rows(folder: Path, query: str) -> list[tuple[str, ...]]:
         database.close()
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), *arguments], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+def started(folder: Path, *arguments: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return running(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def add(folder: Path, prompts: list[str]) -> None:
+    with started(folder, "add", *prompts) as process:
+        assert process.communicate(timeout=ENDS_WITHIN_S)[1] == ""
 
 
 def done(folder: Path) -> int:
@@ -43,16 +49,16 @@ def letters(folder: Path) -> int:
 
 def test_no_job_is_lost_or_done_twice_however_the_worker_ends(tmp_path: Path) -> None:
     chance = random.Random(1)
-    start(tmp_path, "add", *PROMPTS).communicate(timeout=30)
+    add(tmp_path, PROMPTS)
     for how in itertools.cycle([signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT]):
         before = letters(tmp_path)
-        worker = start(tmp_path, "work")
-        while letters(tmp_path) < before + 2 and done(tmp_path) < len(PROMPTS):
-            assert worker.poll() is None, worker.communicate()[1]
-            time.sleep(0.01)
-        time.sleep(chance.random() / 5)  # so that the end comes at any moment of the next jobs
-        worker.send_signal(how)
-        errors = worker.communicate(timeout=30)[1]
+        with started(tmp_path, "work") as worker:
+            while letters(tmp_path) < before + 2 and done(tmp_path) < len(PROMPTS):
+                assert worker.poll() is None, worker.communicate()[1]
+                time.sleep(0.02)
+            time.sleep(chance.random() / 5)  # so that the end comes at any moment of the next jobs
+            worker.send_signal(how)
+            errors = worker.communicate(timeout=ENDS_WITHIN_S)[1]
         assert how is not signal.SIGTERM or (worker.returncode, errors) == (0, "")
         if done(tmp_path) == len(PROMPTS):
             break
@@ -69,17 +75,14 @@ def test_no_job_is_lost_or_done_twice_however_the_worker_ends(tmp_path: Path) ->
 
 def test_a_second_worker_is_refused(tmp_path: Path) -> None:
     # So many that the first worker is not done before the second one has started, on a busy machine too.
-    start(tmp_path, "add", *PROMPTS * 8).communicate(timeout=30)
-    first = start(tmp_path, "work")
-    try:
+    add(tmp_path, PROMPTS * 20)
+    with started(tmp_path, "work") as first:
         while not letters(tmp_path):
-            time.sleep(0.01)
-        second = start(tmp_path, "work")
-        errors = second.communicate(timeout=30)[1]
+            assert first.poll() is None, first.communicate()[1]
+            time.sleep(0.02)
+        with started(tmp_path, "work") as second:
+            errors = second.communicate(timeout=ENDS_WITHIN_S)[1]
         assert second.returncode == 1
         assert f"process {first.pid}" in errors
         assert "Traceback" not in errors
         assert rows(tmp_path, "select id from jobs where state = 'taken'")
-    finally:
-        first.kill()
-        first.communicate()

@@ -2,21 +2,22 @@
 
 import http.client
 import json
+import re
 import signal
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 
 from callboard import Recording
 from tests.pages import ROOT
+from tests.processes import ENDS_WITHIN_S, running
+from tests.waiting import block_until
 
 pytestmark = pytest.mark.slow
 SECRET_WORD = "callboard"
@@ -36,41 +37,47 @@ class Service:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self._processes = ExitStack()
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._processes.__enter__()
         self.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._processes.__exit__(*error)
 
     def start(self) -> None:
+        """Start a process that serves on any free port, and wait until it does."""
         folder = str(ROOT / "examples" / "service")
-        options = ["--app-dir", folder, "--port", str(self.port), "--timeout-graceful-shutdown", "0"]
-        with (self.folder / "server.txt").open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "uvicorn", "app:app", *options],
-                cwd=self.folder,
-                stdout=output,
-                stderr=output,
-            )
-        for _ in range(600):
-            if self.process.poll() is not None:
-                break
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError(self.output())
+        options = ["--app-dir", folder, "--port", "0", "--timeout-graceful-shutdown", "0"]
+        command = [sys.executable, "-m", "uvicorn", "app:app", *options]
+        path = self.folder / "server.txt"
+        with path.open("ab") as output:
+            begun = output.tell()
+            process = running(command, cwd=self.folder, stdout=output, stderr=output)
+            self.process = self._processes.enter_context(process)
+
+        def said() -> re.Match[bytes] | None:
+            assert self.process.poll() is None, self.output()
+            return re.search(rb"running on http://127.0.0.1:(\d+)", path.read_bytes()[begun:])
+
+        block_until(said)
+        found = said()
+        assert found
+        self.port = int(found[1])
 
     def stop(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(ENDS_WITHIN_S)
 
     def output(self) -> str:
         return (self.folder / "server.txt").read_text()
 
     def send(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Send a request. Return the status and the JSON of the answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as client:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=ENDS_WITHIN_S)) as client:
             headers = {"Content-Type": "application/json"}
             client.request(method, path, None if body is None else json.dumps(body), headers)
             answer = client.getresponse()
@@ -83,7 +90,7 @@ class Service:
 
     def stream(self, session: str, after: int | None = None) -> Iterator[Item]:
         """Read the stream of a session, until the reader leaves or the server ends."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as client:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=ENDS_WITHIN_S)) as client:
             headers = {} if after is None else {"Last-Event-ID": str(after)}
             client.request("GET", f"/sessions/{session}/stream", headers=headers)
             answer = client.getresponse()
@@ -104,10 +111,8 @@ class Service:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    service = Service(tmp_path)
-    yield service
-    service.process.kill()
-    service.process.wait()
+    with Service(tmp_path) as service:
+        yield service
 
 
 def read_until_text(stream: Iterator[Item]) -> list[Item]:
@@ -131,7 +136,8 @@ def read_to_the_answer(stream: Iterator[Item]) -> list[Item]:
 
 def wait_for_approval(service: Service) -> Any:
     """Return the one call that waits for a person."""
-    for _ in range(400):
+    ends_at = time.monotonic() + ENDS_WITHIN_S
+    while time.monotonic() < ends_at:
         if found := service.get("/sessions/one/approvals"):
             assert len(found) == 1
             return found[0]

@@ -88,10 +88,15 @@ class FirstCome(Invariant):
         """Check after a decision that the first agent in the queue was granted if its call fits."""
         if not self._line or self.ledger.in_flight >= self.facts.parallel_calls_max:
             return
+        kept: set[str] = set()
         for who, waiting, exhausted, behind in self._in_order([]):
-            if waiting.order < _LAST and not exhausted | behind:
+            above = {scope.address for scope in self.ledger.above(who)}
+            if waiting.order < _LAST and not exhausted | behind | above & kept:
                 self.in_doubt = self.in_doubt or (event.seq, f"{who} waits, and nothing is in its way")
                 return
+            # It will end, for delegations of an agent above have taken its room since; but its place is kept
+            # until it is looked at: an end of theirs may give the room back.
+            kept |= above if who in exhausted else set()
 
     def _in_order(self, not_yet: list[str]) -> Iterator[tuple[str, _Waiting, set[str], set[str]]]:
         """Yield the waiting agents in order, and the scopes they wait at: for room, and behind others."""

@@ -5,8 +5,17 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportBack, TurnRequested
+from callboard.actors.protocol.messages import (
+    Begin,
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    TurnRequested,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
@@ -15,7 +24,7 @@ from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.harness import SessionHarness, raw
+from tests.actors.harness import SessionHarness, raw, said
 
 PROMPT = text_json("help")
 
@@ -191,6 +200,39 @@ def test_a_denial_counts_as_it_is() -> None:
     head.hears("host", Delegate(1, 1, ("nobody",), PROMPT, closing=Need(10), room=8_000, delegations=2))
     told = "The delegation failed (denied): there is no agent 'nobody' to delegate to."
     assert reserve(head) == (10 + 8_000 + len(told), 8_000 + len(told))
+
+
+def in_background(head: SessionHarness, turn: int = 1, call: int = 0) -> None:
+    wanted = Delegate(turn, call, ("kid",), PROMPT, closing=Need(10), room=8_000, mode="background")
+    head.hears("host", wanted)
+
+
+def test_the_room_of_an_end_that_crossed_a_request_is_given_back_once_the_end_is_heard() -> None:
+    head = session(Limits(tokens=100_000))
+    in_background(head)
+    head.ends("host.1")
+    asks_for_turn(head, 2)  # before the end came, so its room is still kept
+    assert reserve(head)[1] > 8_000
+    asks_for_turn(head, 3, ends=1)
+    assert reserve(head) == (0, 0)
+
+
+def asks_for_turn(head: SessionHarness, turn: int, ends: int = 0, need: int = 100) -> list[Post]:
+    used = Settled(Usage(0))
+    return head.hears("host", TurnRequested(turn, 1, Need(need), "d", ends=ends, settled=used))
+
+
+def test_a_call_that_waits_is_granted_when_its_parent_has_heard_an_end_and_needs_less_room() -> None:
+    head = session(Limits(tokens=40_000))
+    for call in (0, 1, 2):
+        in_background(head, call=call)
+    asks_for_turn(head, 2)
+    head.hears("host", TurnSettled(Usage(0), closing=Need(10)))
+    assert "model:CallModel" in said(head.wants("host.1", 15_000))  # the call that makes others wait
+    assert said(head.wants("host.2", 2_000)) == []
+    head.ends("host.3")
+    posts = asks_for_turn(head, 3, ends=1)
+    assert next(one.body for one in posts if isinstance(one.body, CallModel)).agent == "host.2"
 
 
 # --- whole sessions -------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from callboard import Recording, Runtime
 from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
 from callboard.cli.main import cli
 from callboard.runtime.log.memory import MemoryLog
@@ -51,6 +53,13 @@ def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
         for scheme in ("postgresql", "postgresql+psycopg", "memory"):
             with pytest.raises(MisuseError, match=re.escape(scheme) + r":// is not a store .* sqlite://"):
                 opens(f"{scheme}://localhost/log")
+
+
+@pytest.mark.parametrize("given", [5, None, b"callboard.db", ["callboard.db"]])
+def test_an_object_that_is_neither_an_address_nor_a_log_is_refused(given: Any) -> None:
+    for opens in (Runtime, Recording.open):
+        with pytest.raises(MisuseError, match=re.escape(f'{given!r} is no log; give a path, such as "')):
+            opens(given)
 
 
 @pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}"])

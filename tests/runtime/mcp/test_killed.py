@@ -1,18 +1,19 @@
 """A process that is killed in the middle of a call, and the next one, which resumes its session."""
 
 import asyncio
-import subprocess
+import contextlib
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from callboard import Agent, MCPServer, Recording, Runtime
+from callboard import Agent, CallboardError, MCPServer, Recording, Runtime
 from callboard.actors.protocol.port_messages import ToolReturned
 from tests.pages import ROOT
+from tests.processes import running
 from tests.runtime.mcp.kit import NAME, RAW, asking, calls_of
+from tests.waiting import block_until
 
 SCRIPT = """
 import asyncio, sys
@@ -31,13 +32,21 @@ asyncio.run(main())
 def killed_in_the_call(log: Path, notes: Path, effect: str) -> None:
     """Run a session in a process of its own, and kill that once the server has the call."""
     command = [sys.executable, "-c", SCRIPT, str(log), str(notes), effect]
-    with subprocess.Popen(command, cwd=ROOT) as process:
-        limit = time.monotonic() + 30
-        while calls_of(notes) != ["slow"]:
-            assert time.monotonic() < limit
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
+    with running(command, cwd=ROOT) as process:
+        # A read is sent before its request is durable: without that, the next process has nothing to resume.
+        block_until(
+            lambda: (
+                (calls_of(notes) == ["slow"] and "CallTool" in kinds_in(log)) or process.poll() is not None
+            )
+        )
+        assert process.poll() is None
+
+
+def kinds_in(log: Path) -> set[str]:
+    """Return the kinds of the durable events of the session, which need not be there yet."""
+    with contextlib.suppress(CallboardError):
+        return {event.kind for event in Recording.open(log, NAME).events}
+    return set()
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 
 from callboard import Agent, InvalidAgent, Limits, MCPServer, MemoryLog, Runtime
 from callboard.runtime.mcp import connection
+from tests.processes import running
 from tests.runtime.mcp.kit import (
     NAME,
     RAW,
@@ -176,7 +177,7 @@ async def main():
         await asyncio.sleep(60)
 asyncio.run(main())
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+    with running([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "open\n"
         pid = int(notes.with_suffix(".pid").read_text())

@@ -40,6 +40,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.programs.program import Program
+from tests.processes import running
 from tests.runtime.programs.test_program import live
 from tests.waiting import until
 
@@ -149,13 +150,9 @@ def waits_in(log: Path) -> int:
 def test_parked_programs_of_a_killed_process_are_stolen_and_pay_once(tmp_path: Path) -> None:
     (tmp_path / "victim.py").write_text(VICTIM)
     command = [sys.executable, "victim.py"]
-    killed = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "KILL": "1"})
-    try:
+    with running(command, cwd=tmp_path, env={**os.environ, "KILL": "1"}) as killed:
         while waits_in(tmp_path / "log.db") < 3:  # the payments before are durable, too
             assert killed.poll() is None
-    finally:
-        killed.kill()
-        killed.wait(timeout=15)
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ)
     )

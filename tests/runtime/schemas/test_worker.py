@@ -3,8 +3,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import worker
 from callboard.runtime.schemas.checker import _BOOT
 from callboard.runtime.schemas.worker import serve
+from tests.processes import ENDS_WITHIN_S, running
 from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, chain_of, report_request
 
 
@@ -36,14 +36,9 @@ def command(code: str = _BOOT) -> list[str]:
     return [sys.executable, "-I", "-c", code, json.dumps([each for each in sys.path if each])]
 
 
-@contextmanager
-def started() -> Iterator[subprocess.Popen[bytes]]:
+def started() -> AbstractContextManager["subprocess.Popen[bytes]"]:
     pipe = subprocess.PIPE
-    with subprocess.Popen(command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return running(command(), stdin=pipe, stdout=pipe, stderr=pipe, env={})
 
 
 def test_a_worker_says_hello_and_answers_in_order() -> None:
@@ -63,7 +58,9 @@ def test_a_worker_without_requests_ends() -> None:
 @pytest.mark.slow
 def test_a_worker_ends_with_its_parent_and_leaves_nothing_on_stderr() -> None:
     with started() as process:
-        out, err = process.communicate(worker.message_frame(accept_request({"type": "object"})), timeout=30)
+        out, err = process.communicate(
+            worker.message_frame(accept_request({"type": "object"})), timeout=ENDS_WITHIN_S
+        )
     assert process.returncode == 0
     assert [worker.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok"]
     assert err == b""
@@ -72,7 +69,9 @@ def test_a_worker_ends_with_its_parent_and_leaves_nothing_on_stderr() -> None:
 @pytest.mark.slow
 def test_a_worker_in_the_middle_of_a_check_ends_when_its_time_is_over_even_without_a_parent() -> None:
     with started() as process:
-        out, _ = process.communicate(worker.message_frame(report_request(DOUBLING, ENDLESS, 100)), timeout=30)
+        out, _ = process.communicate(
+            worker.message_frame(report_request(DOUBLING, ENDLESS, 100)), timeout=ENDS_WITHIN_S
+        )
     assert process.returncode not in (None, 0)
     assert bodies(out) == [worker.HELLO]
 
@@ -84,7 +83,7 @@ def test_the_deepest_value_under_the_longest_chain_fits_on_the_workers_stack() -
     schema = {"$ref": "#/$defs/0", "$defs": {**chain, "14": last}}
     with started() as process:
         requests = [report_request(schema, chain_of(63, innermost)) for innermost in (None, 1)]
-        out, _ = process.communicate(b"".join(map(worker.message_frame, requests)), timeout=30)
+        out, _ = process.communicate(b"".join(map(worker.message_frame, requests)), timeout=ENDS_WITHIN_S)
     assert [worker.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok", "invalid"]
 
 

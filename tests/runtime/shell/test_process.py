@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from callboard.runtime.shell import process
 from callboard.runtime.shell.process import Command, Finished, run
+from tests.processes import running
 from tests.waiting import block_until, until
 
 
@@ -125,10 +125,10 @@ asyncio.run(run(Command(["/bin/sh", "-c", text], os.open("/", 0), {"PATH": os.en
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int) -> None:
     mark = unique_seconds(tmp_path)
-    owner = subprocess.Popen([sys.executable, "-c", SLEEPER, mark])
-    block_until(lambda: is_running(f"sleep\0{mark}"))
-    owner.send_signal(number)
-    assert owner.wait() == -number
+    with running([sys.executable, "-c", SLEEPER, mark]) as owner:
+        block_until(lambda: is_running(f"sleep\0{mark}"))
+        owner.send_signal(number)
+        assert owner.wait() == -number
     block_until(lambda: not is_running(f"sleep\0{mark}"))
     assert not is_running(f"sleep\0{mark}")
 

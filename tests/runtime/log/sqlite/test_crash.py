@@ -14,6 +14,7 @@ from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.processes import running
 from tests.runtime.log.kit import ROOT, added, event, events, run
 
 WRITER = """
@@ -48,7 +49,7 @@ asyncio.run(main())
 def killed_after(path: Path, durability: str, seconds: float) -> dict[str, Head]:
     """Return the last heads that a writer printed before it was killed."""
     command = [sys.executable, "-c", WRITER, str(path), durability]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
+    with running(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
         assert writer.stdout is not None
         lines = [writer.stdout.readline()]
         time.sleep(seconds)
