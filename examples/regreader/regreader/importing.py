@@ -1,26 +1,22 @@
 """The import of a folder. It finds the regulations and their encodings, and lists the files left out."""
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from regreader.blocks import Regulation
-from regreader.html_reader import read_html
-from regreader.lines import read_lines
-from regreader.pages import mark_pages, paged
+from regreader.blocks import Item, Regulation
+from regreader.html_reader import TooDeep, read_html
+from regreader.lines import blocks_of, lines_of, style_of
+from regreader.pages import paged
 from regreader.structure import regulation_of
 
 SUFFIXES: Final = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "text",
-    ".text": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-}
+    ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text", ".html": "html",
+    ".htm": "html", ".xhtml": "html",
+}  # fmt: skip
 FILE_BYTES_MAX: Final = 10_000_000
 FOLDER_BYTES_MAX: Final = 50_000_000
 _BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
@@ -66,17 +62,23 @@ def read_file(path: Path, reg_id: str, name: str = "") -> Regulation | Skipped:
     if not text.strip():
         return Skipped(name or path.name, "empty")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    form = SUFFIXES[path.suffix.lower()]
+    try:
+        title, items = _read(text, SUFFIXES[path.suffix.lower()])
+    except TooDeep as error:
+        return Skipped(name or path.name, str(error))
+    style = style_of(items, SUFFIXES[path.suffix.lower()] == "markdown")
+    pages = [(number, blocks_of(part, style)) for number, part in paged(items)]
+    return regulation_of(reg_id, title or reg_id, name or path.name, pages)
+
+
+def _read(text: str, form: str) -> tuple[str, list[Item]]:
+    """Return the title that a file gives itself, and its items."""
     if form == "html":
-        blocks = read_html(text)
         found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        title = " ".join(found[1].split()) if found else reg_id
-    else:
-        matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
-        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
-        title = found[1] if found else reg_id
-        blocks = read_lines(mark_pages(text[matter.end() :] if matter else text), form == "markdown")
-    return regulation_of(reg_id, title, name or path.name, paged(blocks))
+        return html.unescape(" ".join(found[1].split())) if found else "", [*read_html(text)]
+    matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
+    found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
+    return found[1] if found else "", lines_of(text[matter.end() :] if matter else text.strip("\f\n "))
 
 
 def decoded(data: bytes) -> str | None:

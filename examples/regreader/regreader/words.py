@@ -14,6 +14,7 @@ _DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
 _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
 STOP: Final = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
     "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
@@ -31,6 +32,23 @@ def half_width(text: str) -> str:
     """Return a text with full-width digits and letters, and points and dashes between them, as ASCII."""
     text = text.translate(_FULL).replace("\u00a0", " ").replace("\u3000", " ")
     return _DASH.sub("-", _POINT.sub(".", text))
+
+
+def joined(lines: list[str]) -> str:
+    """Return the lines of a paragraph as one, without blanks between Chinese characters."""
+    text = lines[0]
+    for line in lines[1:]:
+        is_chinese = has_han(text[-1:]) or text[-1:] in "，。；：、）" or has_han(line[:1])
+        text += line if is_chinese else f" {line}"
+    return text
+
+
+def plain(text: str) -> str:
+    """Return a text of Markdown without emphasis, links and escapes; superscripts as in html_reader.py."""
+    text = _EMPHASIS.sub(r"\2", text)
+    text = re.sub(r"\[([^\]^]+)\]\((?!#fn)[^)\s]*\)", r"\1", text)
+    text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
+    return re.sub(r"</?(?:b|i|em|strong|u|span|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
 
 
 def has_han(text: str) -> bool:
