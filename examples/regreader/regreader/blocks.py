@@ -63,6 +63,11 @@ class Note:
     section: str = ""
     mark: str = ""
 
+    @property
+    def id(self) -> str:
+        """Return the name of the note."""
+        return f"{f'table {self.table}' if self.table else self.section} note {self.label}"
+
 
 @dataclass
 class Table:

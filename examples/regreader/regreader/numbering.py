@@ -102,19 +102,25 @@ def _is_titled(word: str, title: str) -> bool:
     return not is_sentence or _KINDS[word.lower()] in ("article", "section")
 
 
-def caption_of(text: str) -> tuple[str, str, bool] | None:
-    """Return number, title and "is continued" of a caption; None for other text."""
+@dataclass(frozen=True)
+class Caption:
+    """The number and title over a table."""
+
+    number: str
+    title: str
+    is_continued: bool = False
+
+
+def caption_of(text: str) -> Caption | None:
+    """Return the caption in a paragraph; None for other text."""
     found = _CAPTION.fullmatch(text)
     if found is None or len(found["rest"]) > 160:
         return None
     rest = found["rest"].strip()
-    has_mark = _CONTINUED.search(rest) if len(rest) < 200 else None
-    is_continued = bool(found["cont"]) or bool(
-        has_mark and (has_mark.start() == 0 or has_mark.end() == len(rest))
-    )
-    if is_continued:
-        rest = _CONTINUED.sub("", rest)
-    return table_id(found["number"]), without_unit(rest).strip(" :：.—–-"), is_continued
+    mark = _CONTINUED.search(rest)
+    is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
+    title = without_unit(_CONTINUED.sub("", rest) if is_continued else rest)
+    return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
 
 
 def without_unit(text: str) -> str:
@@ -128,9 +134,11 @@ def table_id(text: str) -> str:
     return found.group().replace("–", "-") if found else text.strip()
 
 
-def same_number(text: str) -> str:
-    """Return the form in which numbers of tables are compared: 6-2 and 6.2 are one table."""
-    return table_id(text).replace("-", ".").upper()
+def table_numbers(text: str) -> list[str]:
+    """Return the forms that the number of a table can have, that of the text first: 6-2 and 6.2 are one."""
+    number = text if text.startswith("unnumbered") else table_id(text)
+    forms = (number, number.replace("-", "."), re.sub(r"(?<=\d)\.", "-", number))
+    return list(dict.fromkeys([*forms, *(form.upper() for form in forms)]))
 
 
 def label_of(text: str) -> str:
@@ -193,6 +201,13 @@ class Target:
         name = self.number if self.kind == "section" else f"{self.kind} {self.number}"
         return f"{name} note {self.note}" if self.note else name
 
+    @property
+    def names(self) -> list[str]:
+        """Return the names that the target can have: laws say section for article, and 3 for chapter 3."""
+        others = {"section": ("article", "chapter"), "article": ("section",), "chapter": ("section",)}
+        kinds = others.get(self.kind, ()) if "." not in self.number else ()
+        return [self.id, *(Target(kind, self.number).id for kind in kinds)]
+
 
 _N: Final = r"\d+(?:\.\d+)*"
 _REFERENCES: Final = [
@@ -244,3 +259,16 @@ def _target(match: re.Match[str], kind: str) -> Target:
     if kind == "annex" and "." in number:
         return Target("section", number)
     return Target(kind, numeral(number, kind == "annex"))
+
+
+def target_of(text: str) -> Target | None:
+    """Return the target that a text names first, such as "see 6.2", "表6-2注1" or a plain number."""
+    if found := references_in(text):
+        return found[0][1]
+    number = half_width(text).strip().removeprefix("§").strip()
+    if re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)*", number):
+        return Target("section", number)
+    if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
+        return Target("table", number)
+    heading = heading_of(f"{number} x", 1)
+    return Target(heading.kind, heading.number) if heading else None

@@ -15,6 +15,8 @@ _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
+SUPER: Final = re.compile(r"\ue000([^\ue001]*)\ue001")
 STOP: Final = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
     "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
@@ -49,6 +51,11 @@ def plain(text: str) -> str:
     text = re.sub(r"\[([^\]^]+)\]\((?!#fn)[^)\s]*\)", r"\1", text)
     text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
     return re.sub(r"</?(?:b|i|em|strong|u|span|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
+
+
+def shown(text: str) -> str:
+    """Return a text as people read it, without the signs for links and superscripts."""
+    return SUPER.sub(r"\1", LINK.sub(lambda found: f"[{found[2] or found[1]}]", text)).strip()
 
 
 def has_han(text: str) -> bool:
