@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from regreader.lines import blocks_of, lines_of, style_of
 from regreader.pages import paged
 from regreader.structure import regulation_of
 
-SUFFIXES: Final = {
+_FORMS: Final = {
     ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text", ".html": "html",
     ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
@@ -30,45 +30,46 @@ class Skipped:
     reason: str
 
 
-def read_folder(folder: Path) -> Iterator[Regulation | Skipped]:
-    """Read the regulations of a folder, one file each, in the order of their names."""
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder and those below it, but no hidden ones, in the order of their names."""
+    return sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith("."))
+
+
+def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Skipped]:
+    """Read files of a folder, each as one regulation."""
     total = 0
     taken: set[str] = set()
-    for path in sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith(".")):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix.lower() not in SUFFIXES:
+    for path in files:
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        if path.suffix.lower() not in _FORMS:
             yield Skipped(name, "not a Markdown, text or HTML file")
-            continue
-        size = path.stat().st_size
-        if size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
-            yield Skipped(
-                name, f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
-            )
-            continue
-        total += size
-        found = read_file(path, _free_id(path.stem, taken), name)
-        taken.add(found.id if isinstance(found, Regulation) else "")
-        yield found
+        elif size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
+            bounds = f"files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
+            yield Skipped(name, f"too large: {bounds}")
+        else:
+            total += size
+            found = read_file(path, _free_id(path.stem, taken), name)
+            taken.add(found.id if isinstance(found, Regulation) else "")
+            yield found
 
 
-def read_file(path: Path, reg_id: str, name: str = "") -> Regulation | Skipped:
-    """Read one regulation."""
+def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
+    """Read one regulation. name: the name that it is told by."""
+    form = _FORMS[path.suffix.lower()]
     try:
         text = decoded(path.read_bytes())
+        if text is None:
+            return Skipped(name, "binary, or in an unknown encoding: save it as UTF-8")
+        if not text.strip():
+            return Skipped(name, "empty")
+        title, items = _read(text.replace("\r\n", "\n").replace("\r", "\n"), form)
     except OSError as error:
-        return Skipped(name or path.name, f"unreadable: {error.strerror}")
-    if text is None:
-        return Skipped(name or path.name, "binary, or in an unknown encoding: save it as UTF-8")
-    if not text.strip():
-        return Skipped(name or path.name, "empty")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    try:
-        title, items = _read(text, SUFFIXES[path.suffix.lower()])
+        return Skipped(name, f"unreadable: {error.strerror}")
     except TooDeep as error:
-        return Skipped(name or path.name, str(error))
-    style = style_of(items, SUFFIXES[path.suffix.lower()] == "markdown")
+        return Skipped(name, str(error))
+    style = style_of(items, form == "markdown")
     pages = [(number, blocks_of(part, style)) for number, part in paged(items)]
-    return regulation_of(reg_id, title or reg_id, name or path.name, pages)
+    return regulation_of(reg_id, title or reg_id, name, pages)
 
 
 def _read(text: str, form: str) -> tuple[str, list[Item]]:
@@ -86,19 +87,15 @@ def decoded(data: bytes) -> str | None:
 
     A few broken characters become U+FFFD.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return data.decode("utf-16")
-        except UnicodeDecodeError:
-            return None
-    if b"\x00" in data[:8192]:
+    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\x00" in data[:8192] and not is_wide:
         return None
-    text = data.decode("utf-8-sig", errors="replace")
-    if text.count("\ufffd") > _BROKEN_MAX * len(text):
-        try:
+    try:
+        text = data.decode("utf-16") if is_wide else data.decode("utf-8-sig", errors="replace")
+        if text.count("\ufffd") > _BROKEN_MAX * len(text):
             text = data.decode("gb18030")
-        except UnicodeDecodeError:
-            return None
+    except UnicodeDecodeError:
+        return None
     controls = sum(char < " " and char not in "\n\r\t\f" for char in text[:8192])
     return text if controls * 20 <= min(len(text), 8192) else None
 

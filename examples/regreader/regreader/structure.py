@@ -6,7 +6,14 @@ from typing import Final
 
 from regreader.blocks import Block, Grid, Note, Para, Regulation, Section
 from regreader.numbering import (
-    Caption, Heading, caption_of, heading_of, label_of, notes_of, plain_title, without_unit,
+    Caption,
+    Heading,
+    caption_of,
+    heading_of,
+    label_of,
+    notes_of,
+    plain_title,
+    without_unit,
 )  # fmt: skip
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, half_width, shown
@@ -121,7 +128,9 @@ class _Builder:
     def _is_label(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark, or its notes are numbered like that."""
         before = self.tables.open.notes[-1:] if self.tables.open else []
-        follows = not before or (before[0].label + label).isdigit() and int(label) == int(before[0].label) + 1
+        follows = not before or (
+            (before[0].label + label).isdigit() and int(label) == int(before[0].label) + 1
+        )
         return (self.is_noting and follows) or self.tables.has_mark(label)
 
     def _linked_note(self, anchor: str, text: str) -> str:

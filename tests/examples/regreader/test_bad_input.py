@@ -4,14 +4,18 @@ from pathlib import Path
 
 import pytest
 from regreader.blocks import Regulation
-from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, read_folder
+from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, files_of, read_files
 from regreader.tools import ToolFailure
 
 from tests.examples.regreader.kit import notes, read, tools_of
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    return {one.path: one.reason for one in read_folder(folder) if isinstance(one, Skipped)}
+    return {one.path: one.reason for one in read_files(folder, files_of(folder)) if isinstance(one, Skipped)}
+
+
+def ids(folder: Path) -> list[str]:
+    return [one.id for one in read_files(folder, files_of(folder)) if isinstance(one, Regulation)]
 
 
 def test_binary_empty_and_unknown_files_are_skipped_with_their_reasons(tmp_path: Path) -> None:
@@ -35,7 +39,9 @@ def test_100_mb_of_text_are_left_out_and_the_rest_is_imported(tmp_path: Path) ->
     assert reasons(tmp_path) == {
         "huge.txt": f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders 50,000,000"
     }
-    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["small"]
+    assert ids(tmp_path) == [
+        "small"
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "gbk", "utf-16"])
@@ -56,7 +62,10 @@ def test_two_files_of_one_name_get_ids_of_their_own(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x y.md").write_text("## 1 One\n")
-    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["x-y", "x-y-2"]
+    assert ids(tmp_path) == [
+        "x-y",
+        "x-y-2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,7 @@ def test_two_files_of_one_name_get_ids_of_their_own(tmp_path: Path) -> None:
 def test_scraps_are_imported_without_an_error(tmp_path: Path, text: str, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
     path.write_text(text)
-    assert len(list(read_folder(tmp_path))) == 1
+    assert len(list(read_files(tmp_path, files_of(tmp_path)))) == 1
 
 
 CIRCLE = """
