@@ -46,17 +46,17 @@ def import_folder(context: click.Context, folder: Path) -> None:
     """Import each Markdown, text and HTML file of a folder as one regulation, named as its file."""
     told: list[str] = []
     files, is_hidden = files_of(folder), not sys.stderr.isatty()
-    with closing(_index(_settings(context))) as index:
-        with click.progressbar(
-            read_files(folder, files), len(files), file=sys.stderr, hidden=is_hidden
-        ) as bar:
-            for one in bar:
-                if isinstance(one, Skipped):
-                    click.echo(f"skipped {one.path}: {one.reason}", err=True)
-                else:
-                    index.put(one)
-                    sizes = f"{len(one.pages)} pages, {len(one.sections)} sections, {len(one.tables)} tables"
-                    told.append(f"{one.id}: {one.title} ({sizes})")
+    with (
+        closing(_index(_settings(context))) as index,
+        click.progressbar(read_files(folder, files), len(files), file=sys.stderr, hidden=is_hidden) as bar,
+    ):
+        for one in bar:
+            if isinstance(one, Skipped):
+                click.echo(f"skipped {one.path}: {one.reason}", err=True)
+            else:
+                index.put(one)
+                sizes = f"{len(one.pages)} pages, {len(one.sections)} sections, {len(one.tables)} tables"
+                told.append(f"{one.id}: {one.title} ({sizes})")
     if not told:
         _fail(f"{folder} has no regulation: give a folder with .md, .txt or .html files", _NOT_FOUND)
     click.echo("\n".join(told))

@@ -39,9 +39,7 @@ def test_100_mb_of_text_are_left_out_and_the_rest_is_imported(tmp_path: Path) ->
     assert reasons(tmp_path) == {
         "huge.txt": f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders 50,000,000"
     }
-    assert ids(tmp_path) == [
-        "small"
-    ]
+    assert ids(tmp_path) == ["small"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "gbk", "utf-16"])
