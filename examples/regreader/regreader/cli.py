@@ -45,18 +45,19 @@ def main(context: click.Context, index: str | None, config: Path | None) -> None
 def import_folder(context: click.Context, folder: Path) -> None:
     """Import each Markdown, text and HTML file of a folder as one regulation, named as its file."""
     told: list[str] = []
+    skipped: list[str] = []
     files, is_hidden = files_of(folder), not sys.stderr.isatty()
-    with (
-        closing(_index(_settings(context))) as index,
-        click.progressbar(read_files(folder, files), len(files), file=sys.stderr, hidden=is_hidden) as bar,
-    ):
+    shown = click.progressbar(read_files(folder, files), len(files), file=sys.stderr, hidden=is_hidden)
+    with closing(_index(_settings(context))) as index, shown as bar:
         for one in bar:
             if isinstance(one, Skipped):
-                click.echo(f"skipped {one.path}: {one.reason}", err=True)
+                skipped.append(f"skipped {one.path}: {one.reason}")
             else:
                 index.put(one)
                 sizes = f"{len(one.pages)} pages, {len(one.sections)} sections, {len(one.tables)} tables"
                 told.append(f"{one.id}: {one.title} ({sizes})")
+    for line in skipped:
+        click.echo(line, err=True)
     if not told:
         _fail(f"{folder} has no regulation: give a folder with .md, .txt or .html files", _NOT_FOUND)
     click.echo("\n".join(told))
@@ -183,12 +184,13 @@ def _result(tools: Tools, name: str, given: dict[str, Any]) -> dict[str, Any]:
     if function is None:
         raise ToolFailure("not_found", f"no tool {name!r}; tools are {', '.join(TOOL_NAMES)}")
     known = inspect.signature(function)
+    numbers = [key for key, one in known.parameters.items() if one.annotation is int]
     try:
-        types = {key: int if one.annotation is int else str for key, one in known.parameters.items()}
-        values = {key: types.get(key, str)(value) for key, value in given.items()}
+        values = {key: int(value) if key in numbers else str(value) for key, value in given.items()}
         known.bind(**values)
     except (TypeError, ValueError) as error:
-        raise ToolFailure("bad_argument", f"{name}: {error}; it takes {', '.join(types)}") from None
+        told = f"{name}: {error}; it takes {', '.join(known.parameters)}"
+        raise ToolFailure("bad_argument", told) from None
     return function(**values)
 
 

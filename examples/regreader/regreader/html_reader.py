@@ -18,6 +18,8 @@ _BLOCKS: Final = frozenset({
 })  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "template"})
 _SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
+_NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
+_NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
 _DEPTH_MAX: Final = 200  # of elements in each other
 _MARK_NAME: Final = re.compile(
     r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)"
@@ -44,6 +46,9 @@ class TooDeep(Exception):
 def read_html(text: str) -> list[Block]:
     """Return the blocks of a page or of a part of one. Raises TooDeep."""
     text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
+    depths = itertools.accumulate(-1 if found[1] else 1 for found in _NESTED.finditer(text))
+    if max(depths, default=0) > _NESTED_MAX:
+        raise TooDeep("its elements are nested too deeply: save it again as valid HTML")
     root = LexborHTMLParser(text).root
     reader = _Reader()
     for node in _children(root.parent) if root is not None and root.parent is not None else ():
@@ -142,8 +147,9 @@ def _mark_of(node: LexborNode, tag: str) -> Break | Para | None:
         return None
     given = node.attrs
     names = f"{given.sget('class')} {given.sget('epub:type')} {given.sget('role').replace('doc-', '')}"
-    is_mark = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
-    is_mark = is_mark or (tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id")))
+    is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id"))
+    is_named = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
+    is_mark = is_anchor or is_named
     is_number = _NUMBER_NAME.search(names)
     words = _PAGE_TEXT.fullmatch(node.text()) if is_mark or is_number else None
     if is_number and words and words[1]:

@@ -34,7 +34,10 @@ def lines_of(text: str) -> list[Item]:
             part = [bare]
             while bare[:6].lower() == "<table" and "</table>" not in part[-1].lower():
                 part.append(next(lines, "</table>"))
-            found += read_html("\n".join(part))
+            marks = read_html("\n".join(part))
+            while marks and isinstance(marks[0], Break) and found and found[-1] in ("", Break()):
+                found.pop()  # a form feed and the page mark below it are one break
+            found += marks
         else:
             found.append(line.rstrip())
     return found

@@ -57,10 +57,9 @@ class Heading:
 
 
 def heading_of(text: str, level: int) -> Heading | None:
-    """Return the heading in a paragraph, as its numbering says; None for other text.
+    """Return the heading that the numbering of a paragraph makes it, if it can follow the ones before it.
 
-    level: of a marked heading; 0 if only its words tell. Whether the number fits the ones before it is for
-    the caller to check.
+    level: of a marked heading; 0 if only its words tell.
     """
     for pattern in (_WORDED, _HAN_WORDED, _HAN_ANNEX):
         found = pattern.fullmatch(text)

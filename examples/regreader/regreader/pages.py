@@ -29,26 +29,24 @@ _TABLE_SIGNS: Final = "|+┌├└│║╔╠╚┏┣┗┃"
 
 def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     """Return the items of each page, with its number, without running heads and feet."""
-    items = _merged(items)
-    if not any(isinstance(one, Break) for one in items):
-        items = _with_footers_as_marks(items)
     marks = [one for one in items if isinstance(one, Break)]
-    parts: list[list[Item]] = [[]]
-    for one in items:
-        if isinstance(one, Break):
-            parts.append([])
-        else:
-            parts[-1].append(one)
     if not marks:
-        return [(1, items)]
-    is_foot = marks[0].number is not None and not _is_blank(parts[0])
-    is_foot = is_foot and (all(one.is_foot for one in marks) or _is_blank(parts[-1]))
-    told = [one.number for one in marks]
-    numbers = [*told, None] if is_foot else [None, *told]
-    if _is_blank(parts[0]):
-        del parts[0], numbers[0]
-    if len(parts) > 1 and _is_blank(parts[-1]) and numbers[-1] is None:
-        del parts[-1], numbers[-1]
+        items = _with_footers_as_marks(items)
+        marks = [one for one in items if isinstance(one, Break)]
+    groups = itertools.groupby(items, lambda one: isinstance(one, Break))
+    parts: list[list[Item]] = [[]]
+    for is_mark, run in groups:
+        if not is_mark:
+            parts[-1] = [*run]
+        else:
+            parts += [[] for _ in run]
+    numbers = [None, *(one.number for one in marks)]
+    is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
+    if is_foot and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
+        numbers = [*numbers[1:], None]  # the marks stand at the ends of their pages
+    for at in (0, -1):
+        if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:
+            del parts[at], numbers[at]
     offset = _without_running(parts, any(numbers))
     if offset is not None and not any(numbers):
         numbers = [at + offset for at in range(len(parts))]
@@ -58,36 +56,14 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
 def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[int, list[Item]]]:
     """Give a number to pages that have none, by those that have one; numbers only go up."""
     first, place = next(((one, at) for at, one in enumerate(numbers) if one is not None), (1, 0))
-    if numbers[0] is None and first == place == 1:
-        parts[:2], numbers = [parts[0] + parts[1]], numbers[1:]  # a title before the mark of the first page
-        place = 0
+    if first == place == 1:
+        parts[:2], numbers, place = [parts[0] + parts[1]], numbers[1:], 0  # a title before the mark of page 1
     last = max(first - place - 1, 0)
     pages = []
     for part, number in zip(parts, numbers, strict=True):
         last = number if number is not None and number > last else last + 1
         pages.append((last, part))
     return pages
-
-
-def _merged(items: list[Item]) -> list[Item]:
-    """Take a form feed and a page mark that follows it for one mark."""
-    found: list[Item] = []
-    gap: list[Item] = []  # blank lines since the last mark
-    for one in items:
-        last = found[-1] if found else None
-        if (
-            isinstance(one, Break)
-            and isinstance(last, Break)
-            and (last.number is None) != (one.number is None)
-        ):
-            last.number = last.number or one.number
-        elif isinstance(last, Break) and one == "":
-            gap.append(one)
-            continue
-        else:
-            found += [*gap, one]
-        gap = []
-    return found
 
 
 def _words(item: Item) -> str | None:

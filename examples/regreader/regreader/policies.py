@@ -166,9 +166,8 @@ def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
 async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from the places that a question names, or from those that they refer to."""
     trail = _Trail(ctx, context)
-    named = dict.fromkeys(words for words, _ in references_in(trail.query)) or context.hints.get(
-        "section", ()
-    )
+    named = [*dict.fromkeys(words for words, _ in references_in(trail.query))]
+    named = named or [str(one) for one in context.hints.get("section", [])]
     said: list[str] = []
     sources: list[str] = []
     for reg, words in ((reg, words) for reg in await trail.regulations() for words in named):

@@ -81,7 +81,8 @@ def registry(tools: Tools, settings: Settings) -> Registry:
     made = agent_tools(tools)
     return Registry(
         Specialist(
-            name, _WORK[name].split(". ")[0] + ".", tuple(made[one] for one in names), f"{_WORK[name]} {_REPORT}",
+            name, _WORK[name].split(". ")[0] + ".", tuple(made[one] for one in names),
+            f"{_WORK[name]} {_REPORT}",
             capabilities=(name,), keywords=INTENTS[name], priority=_PRIORITY[name],
             enabled=name in settings.enabled_subagents, max_iterations=settings.subagent_max_iterations,
             policy=None if settings.model else policies.POLICIES[name],

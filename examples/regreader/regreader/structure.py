@@ -109,7 +109,7 @@ class _Builder:
         return True
 
     def _is_table_note(self, block: Para, text: str) -> bool:
-        """Take a note of the open table. Return False for another text; a note without a table is text, too."""
+        """Take a note of the open table. Return False for other texts; a lone note is text, too."""
         table = self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
             for label, words in (notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
@@ -140,11 +140,7 @@ class _Builder:
         text = _BACK.sub("", SUPER.sub("", text, count=1)).strip()
         text = LINK.sub("", text).strip() if text.endswith("]") else text
         own = rf"[\[(（]?(?:note|注)?\s*{re.escape(label)}[\])）.:：、\s]+"
-        text = shown(
-            re.sub(own, "", text, count=1, flags=re.IGNORECASE)
-            if re.match(own, text, re.IGNORECASE)
-            else text
-        )
+        text = shown(re.sub(rf"^{own}", "", text, flags=re.IGNORECASE))
         self.loose.append(Note(label, text, self.page, "", self._where(), anchor))
         return f"[{label}] {text}"
 
