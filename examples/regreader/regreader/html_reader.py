@@ -167,7 +167,7 @@ def _side(node: LexborNode) -> str:
 
 
 def _is_skipped(node: LexborNode) -> bool:
-    is_imprint = node.tag == "footer" and not re.search(r"\d", node.text())
+    is_imprint = node.tag == "footer" and not re.search(r"\d", node.text()) and not node.css_first("[id]")
     is_aid = node.attrs.sget("role") == "navigation" or node.attrs.sget("class") == "headerlink"
     return node.tag in _SKIPPED or is_imprint or is_aid
 

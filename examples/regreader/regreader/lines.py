@@ -17,7 +17,8 @@ _FOOTNOTE: Final = re.compile(r"\[\^([^\]]+)\]:\s*(.*)")
 _HR: Final = re.compile(r"(?:[-*_]\s*){3,}")
 _BREAK_WORD: Final = re.compile(r"\\(?:newpage|pagebreak)|\{\{?pagebreak\}?\}", re.IGNORECASE)
 _HTML: Final = re.compile(
-    r"<(?:!--|table\b|(?:p|div|span|a|hr|section|br)\b[^>]*(?:page|id=|break))", re.IGNORECASE
+    r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))",
+    re.IGNORECASE,
 )
 _LISTED: Final = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]")
 

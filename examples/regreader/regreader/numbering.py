@@ -40,7 +40,7 @@ _NOTE: Final = re.compile(
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(
-    r"(?P<label>[*†‡§¶#]{1,4}|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
+    r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
 )
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 _END: Final = ".。;；!！?？,，:："
@@ -211,13 +211,14 @@ class Target:
 _N: Final = r"\d+(?:\.\d+)*"
 _REFERENCES: Final = [
     (re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE), "table"),
-    (re.compile(rf"(?:tables?|tab\.|表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
+    (re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
     (re.compile(rf"第?\s*(?P<number>(?:[A-Z]\.)?{_N})\s*[条节款](?!\d)"), "section"),
     (re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL})\s*(?P<word>[章编节条])"), ""),
     (re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL})"), ""),
     (re.compile(rf"(?P<word>chapters?|parts?|articles?|annex|appendix|schedules?|rules?)\s+(?P<number>[IVXLC]+\b|[A-Z](?:\.\d+)*\b|{_N})", re.IGNORECASE), ""),
     (re.compile(rf"(?:§+\s*|\b(?:sub-?sections?|sections?|sect?\.|clauses?|paragraphs?|para\.)\s*)(?P<number>(?:[A-Z]\.)?{_N})", re.IGNORECASE), "section"),
     (re.compile(r"(?:\bsee(?:\s+also)?\s+|\baccording\s+to\s+|\brefer\s+to\s+|\bin\s+accordance\s+with\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE), "section"),
+    (re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE), "section"),
 ]  # fmt: skip
 
 

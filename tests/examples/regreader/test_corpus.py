@@ -45,6 +45,13 @@ def test_every_tool_call_on_the_five_layouts_is_exact(tmp_path: Path) -> None:
     assert score.misses == []
 
 
+def test_every_tool_call_on_regulations_in_styles_of_strangers_is_exact() -> None:
+    folder = Path(__file__).parent / "strangers"
+    score = score_calls(Tools(imported(folder / "corpus", ":memory:")), lines_of(folder / "calls.jsonl"))
+    assert score.calls > 60
+    assert score.misses == []
+
+
 def test_the_questions_are_many_and_a_third_has_no_keyword_of_the_router(made: Path) -> None:
     asked = [line["question"] for line in lines_of(made / "questions.jsonl")]
     words = [word for words in INTENTS.values() for word in words]
