@@ -1,5 +1,6 @@
 """Tables that are drawn with characters: pipes, boxes, tabs and aligned columns."""
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -117,15 +118,22 @@ def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
     return found
 
 
+@functools.cache
+def _places(char: str) -> int:
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
 def width(text: str) -> int:
     """Return how many places a text takes: two for each Chinese character."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    return len(text) if text.isascii() else sum(map(_places, text))
 
 
 def _cut(line: str, start: int, end: int) -> str:
     """Return the part of a line between two places, by width."""
-    ends = itertools.accumulate(map(width, line))
-    return "".join(char for char, after in zip(line, ends, strict=True) if start <= after - width(char) < end)
+    if line.isascii():
+        return line[start:end]
+    begins = itertools.accumulate(map(_places, line), initial=0)
+    return "".join(char for char, at in zip(line, begins, strict=False) if start <= at < end)
 
 
 # --- aligned columns ----------------------------------------------------------------------

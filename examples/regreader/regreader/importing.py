@@ -18,7 +18,7 @@ _FORMS: Final = {
     ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
 FILE_BYTES_MAX: Final = 10_000_000
-FOLDER_BYTES_MAX: Final = 50_000_000
+FOLDER_BYTES_MAX: Final = 200_000_000
 _BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
 
 

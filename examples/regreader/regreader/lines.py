@@ -20,6 +20,7 @@ _HTML: Final = re.compile(
     r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))",
     re.IGNORECASE,
 )
+_CAPTION_LINES: Final = 4  # fewer lines can be a caption
 _LISTED: Final = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]")
 
 
@@ -130,7 +131,7 @@ class _Lines:
 
     def _is_below_caption(self) -> bool:
         if self.held:
-            return caption_of(joined(self.held)) is not None
+            return len(self.held) < _CAPTION_LINES and caption_of(joined(self.held)) is not None
         last = self.blocks[-1] if self.blocks else None
         return last is None or (isinstance(last, Para) and caption_of(last.text) is not None)
 

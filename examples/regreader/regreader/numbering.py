@@ -231,11 +231,11 @@ _FURTHER: Final = re.compile(
 def references_in(text: str) -> list[tuple[str, Target]]:
     """Return the references in a text, with their words, in their order."""
     text = half_width(text)
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(text))  # 1 for a character of a reference
     found: list[tuple[int, str, Target]] = []
     for pattern, kind in _REFERENCES:
         for match in pattern.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
+            if any(taken[match.start() : match.end()]):
                 continue
             target = _target(match, kind)
             found.append((match.start(), match.group().strip(), target))
@@ -243,7 +243,7 @@ def references_in(text: str) -> list[tuple[str, Target]]:
             while (more := _FURTHER.match(text, end)) and target.kind in ("section", "table"):
                 found.append((more.start(1), more[1], Target(target.kind, more[1].replace("–", "-"))))
                 end = more.end()
-            taken.append((match.start(), end))
+            taken[match.start() : end] = b"\1" * (end - match.start())
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
 
 
