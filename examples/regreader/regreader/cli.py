@@ -43,7 +43,10 @@ def main(context: click.Context, index: str | None, config: Path | None) -> None
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.pass_context
 def import_folder(context: click.Context, folder: Path) -> None:
-    """Import each Markdown, text and HTML file of a folder as one regulation, named as its file."""
+    """Import the regulations of a folder.
+
+    Each Markdown, text and HTML file is one regulation, and its id is the name of the file.
+    """
     told: list[str] = []
     skipped: list[str] = []
     files, is_hidden = files_of(folder), not sys.stderr.isatty()
@@ -54,7 +57,7 @@ def import_folder(context: click.Context, folder: Path) -> None:
                 skipped.append(f"skipped {one.path}: {one.reason}")
             else:
                 index.put(one)
-                sizes = f"{len(one.pages)} pages, {len(one.sections)} sections, {len(one.tables)} tables"
+                sizes = f"pages {len(one.pages)}, sections {len(one.sections)}, tables {len(one.tables)}"
                 told.append(f"{one.id}: {one.title} ({sizes})")
     for line in skipped:
         click.echo(line, err=True)
@@ -118,7 +121,10 @@ def _answer(one: dict[str, Any], result: OrchestratorResult) -> dict[str, Any]:
 @_MODEL
 @click.pass_context
 def chat(context: click.Context, regs: tuple[str, ...], orchestrate: bool | None, model: str | None) -> None:
-    """Ask questions one after the other; an empty line or the end of input ends the chat."""
+    """Ask questions one after the other.
+
+    An empty line or the end of input ends the chat.
+    """
     settings = _settings(context, enable_orchestrator=orchestrate, model=model)
     asyncio.run(_chat(_reader(settings), regs))
 
@@ -141,7 +147,10 @@ async def _chat(reader: Reader, regs: Sequence[str]) -> None:
 def tool(
     context: click.Context, name: str | None, arguments: tuple[str, ...], file: Path | None, as_json: bool
 ) -> None:
-    """Call a tool: regreader tool get_table_by_id reg_id=grid-code table_id=6-2 --json."""
+    """Call one tool, or each of a file.
+
+    Example: regreader tool get_table_by_id reg_id=grid-code table_id=6-2 --json
+    """
     if (name is None) == (file is None):
         raise click.UsageError(f"give a tool or --file CALLS.jsonl; tools are {', '.join(TOOL_NAMES)}")
     given = dict(_pair(one) for one in arguments)
@@ -225,7 +234,8 @@ def _show(result: OrchestratorResult) -> None:
 
 
 def _prompted() -> str:
-    click.echo("> ", nl=False, err=True)
+    if sys.stdin.isatty():
+        click.echo("> ", nl=False, err=True)
     return sys.stdin.readline()
 
 

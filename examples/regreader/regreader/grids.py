@@ -16,6 +16,7 @@ _PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+
 _GRID_RULE: Final = re.compile(r"\+[-=+]+\+")
 _RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
 _CELL: Final = re.compile(r"\S+(?:\s\S+)*")
+_FRAME: Final = 3  # rules of a box that has one below its header and none between its rows
 _HEADER_MAX: Final = 3  # rows above the rule of an aligned table
 _RETRIED_MAX: Final = (
     100  # lines; a longer run that is no table is text as a whole, so that time stays linear
@@ -89,11 +90,15 @@ def _boxed(run: list[str]) -> Grid | None:
     for line in lines[1:]:
         if line.startswith("+") or "-+" in line or "+-" in line:
             rows += [row] if row is not None else []
-            header = len(rows) if "=" in line else header
+            header = len(rows) if "=" in line or (len(ruled) == _FRAME and not header) else header
             row = _row_below(line, columns, rows)
         else:
+            cells = _cells_between(line, columns)
+            if len(ruled) == _FRAME and header and row and cells[0]:
+                rows.append(row)  # no rules between rows: each line with a first cell is one
+                row = None
             row = row or [""] * len(columns)
-            for at, cell in enumerate(_cells_between(line, columns)):
+            for at, cell in enumerate(cells):
                 if cell and cell not in row[at]:
                     row[at] = joined([row[at], cell]) if row[at] else cell
     return Grid(rows, header or 1) if len(rows) > 1 else None

@@ -17,7 +17,7 @@ _FOOTERS: Final = [
     re.compile(r"[-–—_=*~·]+\s*(\d+)\s*[-–—_=*~·]+"),
     re.compile(r"(\d+)\s*/\s*\d+"),
     re.compile(r"(\d{1,4})"),
-    re.compile(r"[^|]{1,80}?[\s|—–-]+(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?", re.IGNORECASE),
+    re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
 ]  # fmt: skip
 _FOOTER_MAX: Final = 120  # characters
@@ -160,6 +160,9 @@ def _counting(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[list
         offsets = Counter(run[at] - place for place, run in runs.items())
         offset, count = (offsets.most_common(1) or [(0, 0)])[0]
         found = [place for place, run in runs.items() if place + offset in run]
+        rests = Counter(re.sub(r"\d+", "", texts[place]) for place in found)
+        if is_free and max(rests.values(), default=0) < 2:
+            continue  # titles that are numbered as their pages by chance
         if count >= max(2, _SHARE * len(runs)) and len(found) >= max(2, _SHARE * (pages - 1)):
             return found, offset
     return [], 0

@@ -34,7 +34,7 @@ class Tables:
             number = (
                 number or f"unnumbered-{1 + sum(one.startswith('unnumbered') for one in self._by_number)}"
             )
-            title = shown(caption.title) if caption else ""
+            title = caption.title if caption else ""
             table = Table(number, title, page, page, section, columns_of(header))
             self.made.append(table)
             self._by_number[number] = table

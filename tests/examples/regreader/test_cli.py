@@ -26,7 +26,7 @@ def run(*words: str, said: str = "") -> Result:
 def test_a_folder_is_imported_and_files_are_named_that_are_not(folder: Path) -> None:
     (folder / "regs" / "x.bin").write_text("x")
     done = run("import", "regs")
-    assert done.stdout == "lamps: Lamp Code (2 pages, 5 sections, 1 tables)\n"
+    assert done.stdout == "lamps: Lamp Code (pages 2, sections 5, tables 1)\n"
     assert done.stderr == "skipped x.bin: not a Markdown, text or HTML file\n"
 
 
@@ -99,6 +99,7 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "nine hours" in done.stdout
     assert "cleaned daily" in done.stdout
+    assert done.stderr == ""  # no prompt in a pipe
 
 
 @pytest.mark.parametrize(
