@@ -12,6 +12,7 @@ from regreader.html_reader import TooDeep, read_html
 from regreader.lines import blocks_of, lines_of, style_of
 from regreader.pages import paged
 from regreader.structure import regulation_of
+from regreader.words import DIGITS_MAX
 
 _FORMS: Final = {
     ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text", ".html": "html",
@@ -19,6 +20,7 @@ _FORMS: Final = {
 }  # fmt: skip
 FILE_BYTES_MAX: Final = 10_000_000
 FOLDER_BYTES_MAX: Final = 200_000_000
+_DIGITS: Final = re.compile(r"[\d零〇一二三四五六七八九十百两]+")
 _BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
 
 
@@ -62,6 +64,8 @@ def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
             return Skipped(name, "binary, or in an unknown encoding: save it as UTF-8")
         if not text.strip():
             return Skipped(name, "empty")
+        if any(len(found.group()) > DIGITS_MAX for found in _DIGITS.finditer(text)):
+            return Skipped(name, f"no regulation: it has a number of more than {DIGITS_MAX:,} digits")
         title, items = _read(text.replace("\r\n", "\n").replace("\r", "\n"), form)
     except OSError as error:
         return Skipped(name, f"unreadable: {error.strerror}")

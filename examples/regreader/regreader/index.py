@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from regreader.blocks import Regulation, Section, Table
+from regreader.blocks import Regulation
 from regreader.numbering import Target, references_in, table_numbers
 from regreader.words import terms
 
@@ -63,7 +63,7 @@ class Index:
             self._many("REPLACE INTO regulations", [(reg, regulation.title, regulation.source, *span)])
             self._many("INSERT INTO pages", ((reg, page, text) for page, text in pages.items()))
             self._many("INSERT INTO places", ((reg, *place) for place in _places(regulation)))
-            self._many("INSERT INTO words", (_words(reg, *chunk) for chunk in _chunks(regulation)))
+            self._many("INSERT INTO words", _words(regulation))
             self._many("INSERT INTO links", [*self._links(regulation)])
 
     def _many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
@@ -101,7 +101,10 @@ class Index:
     def search(self, words: Iterable[str], reg: str, kinds: tuple[str, ...], limit: int) -> list[Row]:
         """Return the chunks that hold most of the words, the best first. reg: "" for all regulations."""
         wanted = list(words)
-        query = " OR ".join('"' + word.replace('"', '""') + '"' + "*" * _is_single(word) for word in wanted)
+        query = " OR ".join(
+            '"' + word.replace('"', '""') + '"' + "*" * (len(word) == 1 and not word.isascii())
+            for word in wanted
+        )
         if not query:
             return []
         where = f"words MATCH ? AND kind IN ({','.join('?' * len(kinds))})" + (" AND reg = ?" if reg else "")
@@ -116,68 +119,39 @@ class Index:
         return [found[at] for at in order[:limit]]
 
 
-def _is_single(word: str) -> bool:
-    return len(word) == 1 and not word.isascii()
-
-
 def _places(regulation: Regulation) -> Iterator[tuple[object, ...]]:
     for one in regulation.sections:
         text = "\n".join(text for _, text in one.text)
-        yield (
-            one.id,
-            one.kind,
-            one.number,
-            one.title,
-            one.level,
-            one.page,
-            one.page_end,
-            one.parent,
-            text,
-            "",
-            "",
-        )
+        named = one.id, one.kind, one.number, one.title, one.level
+        yield (*named, one.page, one.page_end, one.parent, text, "", "")
     for table in regulation.tables:
         cells = json.dumps([table.columns, table.rows, table.marks], ensure_ascii=False)
-        span = table.page, table.page_end, table.section
-        yield (
-            f"table {table.number}",
-            "table",
-            table.number,
-            table.caption,
-            0,
-            *span,
-            "",
-            table.number,
-            cells,
-        )
+        named = f"table {table.number}", "table", table.number, table.caption, 0
+        yield (*named, table.page, table.page_end, table.section, "", table.number, cells)
     captions = {table.number: table.caption for table in regulation.tables}
     for note in [*(note for table in regulation.tables for note in table.notes), *regulation.notes]:
-        title, span = captions.get(note.table, ""), (note.page, note.page, note.section)
-        yield (note.id, "note", note.label, title, 0, *span, note.text, note.table, "")
+        named = note.id, "note", note.label, captions.get(note.table, ""), 0
+        yield (*named, note.page, note.page, note.section, note.text, note.table, "")
 
 
-def _words(reg: str, kind: str, name: str, title: str, page: int, text: str) -> tuple[object, ...]:
-    return (" ".join(terms(title)), " ".join(terms(text)), reg, kind, name, title, page, text)
+def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
+    """Return the texts that are searched: a section once for each of its pages."""
+    for kind, name, title, page, lines in _chunks(regulation):
+        text = "\n".join(lines)
+        known = " ".join(terms(title)), " ".join(terms(text))
+        yield (*known, regulation.id, kind, name, title, page, text)
 
 
-def _chunks(regulation: Regulation) -> Iterator[tuple[str, str, str, int, str]]:
+def _chunks(regulation: Regulation) -> Iterator[tuple[str, str, str, int, list[str]]]:
     for one in regulation.sections:
-        yield from _section_chunks(one)
+        by_page: dict[int, list[str]] = {} if one.text else {one.page: []}
+        for page, text in one.text:
+            by_page.setdefault(page, []).append(text)
+        title = f"{one.number} {one.title}" if one.kind != "heading" else one.title
+        yield from (("section", one.id, title, page, texts) for page, texts in by_page.items())
     for table in regulation.tables:
-        yield ("table", table.number, f"{table.number} {table.caption}", table.page, _table_text(table))
+        rows = [table.columns, *table.rows, *([note.text] for note in table.notes)]
+        lines = [" | ".join(row) for row in rows]
+        yield ("table", table.number, f"{table.number} {table.caption}", table.page, lines)
     for note in regulation.notes:
-        yield ("note", note.label, "", note.page, note.text)
-
-
-def _section_chunks(one: Section) -> Iterator[tuple[str, str, str, int, str]]:
-    by_page: dict[int, list[str]] = {} if one.text else {one.page: []}
-    for page, text in one.text:
-        by_page.setdefault(page, []).append(text)
-    title = f"{one.number} {one.title}" if one.kind != "heading" else one.title
-    for page, texts in by_page.items():
-        yield ("section", one.id, title, page, "\n".join(texts))
-
-
-def _table_text(table: Table) -> str:
-    lines = [table.columns, *table.rows, *([note.text] for note in table.notes)]
-    return "\n".join(" | ".join(line) for line in lines)
+        yield ("note", note.label, "", note.page, [note.text])

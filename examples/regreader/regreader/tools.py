@@ -147,7 +147,7 @@ class Tools:
         self._check(reg_id)
         target = target_of(reference_text)
         if target is None:
-            told = f"{reference_text!r} names no chapter, section, table, note, annex or schedule"
+            told = f"{reference_text[:80]!r} names no chapter, section, table, note, annex or schedule"
             raise ToolFailure("bad_argument", told)
         answer = {"reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number}
         place = self._index.resolve(reg_id, target)

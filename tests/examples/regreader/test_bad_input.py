@@ -1,6 +1,7 @@
 """Folders and regulations that are not as they should be."""
 
 import asyncio
+import contextlib
 import os
 import pty
 import subprocess
@@ -86,6 +87,15 @@ def test_scraps_are_imported_without_an_error(tmp_path: Path, text: str, suffix:
     path = tmp_path / f"x.{suffix}"
     path.write_text(text)
     assert len(list(read_files(tmp_path, files_of(tmp_path)))) == 1
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, f"Chapter {'9' * 5_000} x", f"第{'一' * 5_000}章 x"])
+def test_a_number_of_thousands_of_digits_is_no_number(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    assert reasons(tmp_path) == {"x.txt": "no regulation: it has a number of more than 1,000 digits"}
+    tools = tools_of(read(tmp_path, "y.md", CIRCLE))
+    with contextlib.suppress(ToolFailure):  # 9999... alone names nothing
+        assert tools.resolve_reference("y", text)["status"] == "dangling"
 
 
 CIRCLE = """
