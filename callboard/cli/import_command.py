@@ -212,10 +212,7 @@ class Importing:
         name, last = self._parts[0]
         self._last = Head(event.seq, digest)
         if event.seq > self._head.seq:
-            self._batch.append(event)
-            self._digest = digest
-            if len(self._batch) >= _BATCH_EVENTS:
-                await self._flush()
+            await self._add(event, digest)
         elif event.seq == self._head.seq < last:
             await self._continue(name, digest)
 
@@ -224,6 +221,12 @@ class Importing:
         if digest != self._head.digest:
             raise _exists(name)
         self._epoch, _ = await self._log.take_over(name)
+
+    async def _add(self, event: Event, digest: bytes) -> None:
+        self._batch.append(event)
+        self._digest = digest
+        if len(self._batch) >= _BATCH_EVENTS:
+            await self._flush()
 
     async def _flush(self) -> None:
         """Append the batch; the log must compute the digest that the export has."""

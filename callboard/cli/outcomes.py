@@ -1,7 +1,7 @@
 """Outcomes as text and as JSON."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
@@ -9,7 +9,9 @@ from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.billing import Billing
-from callboard.runtime.sessions.outcome import Outcome
+
+if TYPE_CHECKING:  # readers of a log need no agents, which it loads
+    from callboard.runtime.sessions.outcome import Outcome
 
 _FAILED_SHOWN: Final = 5
 
@@ -24,7 +26,7 @@ def usage_json(usage: Usage) -> dict[str, object]:
     return attributes(usage, "tokens", "cost_usd", *usage.__struct_fields__)
 
 
-def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, object]:
+def outcome_json(outcome: "Outcome", log: str, elapsed_ms: int) -> dict[str, object]:
     """Return the outcome as one JSON document."""
     return {
         "session": outcome.session_id,
@@ -63,7 +65,7 @@ def ending(kind: OutcomeKind, detail: str = "") -> str:
     return f"{head}: {EXPLAINED[kind]}" + (f": {safe_line(detail, 1_000)}" if detail else "")
 
 
-def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
+def summary(outcome: "Outcome", log: str, elapsed_ms: int) -> str:
     """Summarise an outcome for stderr, with its partial work if it failed."""
     failed = [one for one in outcome.delegations if STATUS[one.kind] == "failed"]
     lines = [ending(outcome.kind, outcome.detail)]

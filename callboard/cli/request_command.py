@@ -8,7 +8,6 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.request import ModelRequest
-from callboard.cli.as_sent import compare
 from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import (
@@ -58,6 +57,10 @@ def request(
         recording.check()
     asked = recording.request(seq)
     if as_sent:
+        from callboard.cli.as_sent import (
+            compare,  # it loads agents and models, which no reader of a log needs
+        )
+
         compare(recording, asked, model, as_json=as_json)
         return
     if as_json:

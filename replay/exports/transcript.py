@@ -26,18 +26,25 @@ _FENCES: Final = re.compile("`{3,}")
 
 def transcript(session_id: str, events: Iterable[Event]) -> Iterator[str]:
     """Yield the transcript in pieces that end with a line break."""
-    tree, parts = Tree(), dict[str, list[str]]()
-    for event in events:
-        tree.add(event)
-        if take := _TAKES.get(type(event.body)):
-            agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
-            parts.setdefault(_place(agent, event), []).extend(take(event, event.body))
+    tree = Tree()
+    parts = _parts(events, tree)
     yield f"# Session {_inline(session_id)}\n"
     yield from parts.get(CLIENT, [])
     for depth, node in tree.walk():
         end = f", {node.kind}" if node.kind else ", still at work"
         yield f"\n{'#' * min(6, depth + 2)} {node.address}: {_inline(node.profile)}{end}\n"
         yield from parts.get(node.address, [])
+
+
+def _parts(events: Iterable[Event], tree: Tree) -> dict[str, list[str]]:
+    """Return the pieces of each place, and add the events to the tree."""
+    parts: dict[str, list[str]] = {}
+    for event in events:
+        tree.add(event)
+        if take := _TAKES.get(type(event.body)):
+            agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
+            parts.setdefault(_place(agent, event), []).extend(take(event, event.body))
+    return parts
 
 
 def _place(agent: str, event: Event) -> str:

@@ -11,6 +11,7 @@ Rules
     rule that is broken, so that a schedule shows the same run with other monitors, more or fewer.
 """
 
+import traceback
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import PurePath
@@ -146,13 +147,11 @@ def _raised(error: Exception, at: int) -> Violation:
     """Return the violation for an exception of a decider, a world or a rule."""
     says_all = isinstance(error, AssertionError) and str(error)
     rule = str(error) if says_all else f"Nothing raises {type(error).__name__}: {error}"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
         return Violation(rule, at)
-    code = trace.tb_frame.f_code
-    return Violation(rule, at, f"{PurePath(code.co_filename).name}:{trace.tb_lineno} in {code.co_name}")
+    last = frames[-1]
+    return Violation(rule, at, f"{PurePath(last.filename).name}:{last.lineno} in {last.name}")
 
 
 def _first(

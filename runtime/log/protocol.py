@@ -237,11 +237,16 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
             f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
             f"another writer has appended to it; read its log before you continue"
         )
+    return _gap(part, head)
+
+
+def _gap(part: Append, head: int) -> WrongHead | None:
+    """Return the error for events that do not follow one another, else None."""
     seqs = [event.seq for event in part.events]
-    if seqs != list(range(head + 1, head + 1 + len(seqs))):
-        seq, found = next(pair for pair in enumerate(seqs, head + 1) if pair[0] != pair[1])
-        return WrongHead(f"session {part.session_id}: event {found} came where {seq} was next")
-    return None
+    if seqs == list(range(head + 1, head + 1 + len(seqs))):
+        return None
+    seq, found = next(pair for pair in enumerate(seqs, head + 1) if pair[0] != pair[1])
+    return WrongHead(f"session {part.session_id}: event {found} came where {seq} was next")
 
 
 def event_of(session_id: str, row: Stored | Sealed) -> Event:

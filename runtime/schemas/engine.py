@@ -172,15 +172,19 @@ class Engine:
                 entry = accept(text, is_bounded=self._is_bounded)
             except (Refused, TooMuch) as error:
                 entry = error
-            self._entries[text] = entry
-            self._bytes += len(text)
-            while len(self._entries) > limits.CACHED_SCHEMAS or self._bytes > limits.CACHED_BYTES:
-                self._bytes -= len(self._entries.popitem(last=False)[0])
+            self._remember(text, entry)
         else:
             self._entries.move_to_end(text)
         if isinstance(entry, Exception):
             raise entry.with_traceback(None)
         return entry
+
+    def _remember(self, text: bytes, entry: _Entry) -> None:
+        """Keep what was decided of a schema; forget what was not asked for longest."""
+        self._entries[text] = entry
+        self._bytes += len(text)
+        while len(self._entries) > limits.CACHED_SCHEMAS or self._bytes > limits.CACHED_BYTES:
+            self._bytes -= len(self._entries.popitem(last=False)[0])
 
 
 def failed(request: CheckSchema, why: str) -> SchemaChecked:

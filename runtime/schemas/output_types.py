@@ -158,14 +158,19 @@ def _parts(kind: object, seen: set[int]) -> Iterator[object]:
         return
     seen.add(id(kind))
     yield kind
-    inner = [*typing.get_args(kind), typing.get_origin(kind)]
-    if isinstance(kind, type) and kind.__module__ not in _BARE_MODULES:
-        try:
-            inner += typing.get_type_hints(kind, include_extras=True).values()
-        except Exception:  # a name that cannot be resolved; the library says so in better words
-            inner = []
-    for part in inner:
+    for part in _inner(kind):
         yield from _parts(part, seen)
+
+
+def _inner(kind: object) -> list[object]:
+    """Return the types directly inside a type."""
+    inner = [*typing.get_args(kind), typing.get_origin(kind)]
+    if not isinstance(kind, type) or kind.__module__ in _BARE_MODULES:
+        return inner
+    try:
+        return [*inner, *typing.get_type_hints(kind, include_extras=True).values()]
+    except Exception:  # a name that cannot be resolved; the library says so in better words
+        return []
 
 
 def flat_schema(schema: dict[str, object]) -> dict[str, object]:

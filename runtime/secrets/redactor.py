@@ -155,19 +155,18 @@ class Redactor:
 
     def spans(self, data: bytes) -> list[_Found]:
         """Return the places of secrets in order. Those that overlap are one, named after the first."""
-        found = [
-            _Found(*_secret_in(match, regexp.groups), name)
-            for name, regexp in self._searches
-            for match in regexp.finditer(data)
-        ]
-        found.sort(key=lambda each: (each.start, -each.end))
         merged: list[_Found] = []
-        for each in found:
+        for each in sorted(self._found(data), key=lambda each: (each.start, -each.end)):
             if merged and each.start < merged[-1].end:
                 merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
             else:
                 merged.append(each)
         return merged
+
+    def _found(self, data: bytes) -> Iterator[_Found]:
+        for name, regexp in self._searches:
+            for match in regexp.finditer(data):
+                yield _Found(*_secret_in(match, regexp.groups), name)
 
     # --- JSON ---------------------------------------------------------------------
 

@@ -113,7 +113,10 @@ def test_f6_no_swap_of_a_folder_and_a_link_leaks_or_changes_a_file(files: Files)
     seen: set[bytes] = set()
     refused: set[str] = set()
     with swapping(base / "root/swapped", base / "root/other"):
-        for turn in range(effort(3_000, 120_000)):
+        turns = effort(3_000, 120_000)
+        for turn in range(turns * 100):
+            if turn >= turns and b"inside" in seen and "link" in refused:
+                break  # on a loaded machine one of the two may not be met for long
             try:
                 seen.add(files.read_bytes("swapped/deep/secret"))
                 seen.update(entry.path.encode() for entry in files.entries("swapped/deep"))

@@ -176,5 +176,22 @@ def test_help_needs_neither_an_event_loop_nor_a_model(tmp_path: Path) -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["state --at 3", "replay --at 3", "tree", "request 5", "why 4"])
+def test_a_look_into_a_log_needs_neither_an_event_loop_nor_an_agent(recorded: Path, line: str) -> None:
+    script = (
+        "import sys\nfrom callboard.cli.main import cli\n"
+        f"try: cli({line.split()!r})\nexcept SystemExit as end: assert not end.code, end.code\n"
+        "print(sorted({'asyncio', 'callboard.runtime.agent'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(CALLBOARD_LOG=str(recorded)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr.strip().split("\n")[-1]) == (0, "[]"), done.stderr
+
+
 def test_the_module_can_be_run() -> None:
     assert Path(callboard.__file__).with_name("__main__.py").exists()

@@ -67,14 +67,17 @@ class Turns(Invariant):
         if life is None:
             self.broken(event.seq, f"{who} asks for a turn, and has never begun")
             return
-        turns, attempts = life.turns_max, life.most("max_model_attempts", 1)
+        attempts = life.most("max_model_attempts", 1)
         if body.attempt == 1:
-            if life.turns > turns:
-                self.broken(event.seq, f"{who} asks for turn {life.turns} of {turns}")
-            if life.invalid >= life.reports_max:
-                self.broken(event.seq, f"{who} goes on after {life.invalid} invalid reports")
+            self._first_attempt(event, life)
         elif self.facts.attempts(who, body.attempt) > attempts:
             self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {attempts}")
+
+    def _first_attempt(self, event: Event, life: Life) -> None:
+        if life.turns > life.turns_max:
+            self.broken(event.seq, f"{event.sender} asks for turn {life.turns} of {life.turns_max}")
+        if life.invalid >= life.reports_max:
+            self.broken(event.seq, f"{event.sender} goes on after {life.invalid} invalid reports")
 
 
 class Children(Invariant):

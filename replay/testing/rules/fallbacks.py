@@ -43,6 +43,10 @@ class _Models(Struct, eq=False):
         """Return whether an answer is a failure after which another model is asked."""
         return failed_as(reply) in self.spec.fallback_on
 
+    def left(self) -> set[str]:
+        """Return the models that may be asked again in this turn."""
+        return {one.name for one in self.spec.all_specs} - self.gone
+
     def following(self) -> str | None:
         """Return the next model of this round, in order; None if all have failed."""
         names = [one.name for one in self.spec.all_specs]
@@ -109,11 +113,9 @@ class Fallbacks(Invariant):
         models = self._of.get(who)
         if models is None or reply is None or body.kind not in _GIVES_UP or not models.lists(reply):
             return
-        has_attempts = self.facts.attempts(who, reply.attempt) < self.facts.lives[who].most(
-            "max_model_attempts", 1
-        )
-        left = {one.name for one in models.spec.all_specs} - models.gone
-        if has_attempts and left:
+        most = self.facts.lives[who].most("max_model_attempts", 1)
+        left = models.left()
+        if left and self.facts.attempts(who, reply.attempt) < most:
             self.broken(event.seq, f"{who} ends as {body.kind}, and could ask {min(left)}")
 
 

@@ -116,6 +116,13 @@ class _Line(msgspec.Struct):
         return not self.rate or self.level >= tokens * MINUTE_MS or self.level == self.full
 
 
+def _lack(line: _Line, head: _Wish) -> str:
+    """Return the rule that giving to the head of a line would break, or ''."""
+    if not line.has_call():
+        return CALLS
+    return "" if line.has_tokens(head.tokens) else BUCKET
+
+
 class CapacityBooks:
     """The rules of the capacity port."""
 
@@ -181,10 +188,8 @@ class CapacityBooks:
         head = line.head() if line else None
         if line is None or head is None or (head.session, head.agent) != (entry.session, entry.agent):
             return ORDER
-        if not line.has_call():
-            return CALLS
-        if not line.has_tokens(head.tokens):
-            return BUCKET
+        if refused := _lack(line, head):
+            return refused
         line.waiting.remove(head)
         line.held[head.session, head.agent] = head.tokens
         line.level -= head.tokens * MINUTE_MS

@@ -86,16 +86,22 @@ def _unread(state: AgentState) -> Background:
     return replace(state.background, words=words)
 
 
+def _inboxes(board: Board) -> dict[str, object]:
+    """Return the messages of each inbox that has some."""
+    log = board.log
+    return {
+        address: [[title(event), _plain(event.body, log)] for event in inbox]
+        for address, inbox in sorted(board.inboxes.items())
+        if inbox
+    }
+
+
 def digest_of(board: Board) -> bytes:
     """Return 128 bits for a session."""
     log, requests = board.log, board.requests.values()
     parts = {
         "states": {address: _plain(state, log) for address, state in sorted(board.states.items())},
-        "inboxes": {
-            address: [[title(event), _plain(event.body, log)] for event in inbox]
-            for address, inbox in sorted(board.inboxes.items())
-            if inbox
-        },
+        "inboxes": _inboxes(board),
         "offers": sorted(board.offers),
         "later": sorted(board.later.items()),
         "requests": sorted((one.strand, one.fault_mode, one.event.seq in board.aborted) for one in requests),

@@ -98,16 +98,19 @@ class Names:
         return move
 
 
+def _number_words(body: AnyMessage) -> Sequence[str]:
+    """Return the numbers of a message as words, none if it has no number."""
+    number = _number(body)
+    if type(body) in _TURNS:
+        return [turn_name(*number)]
+    if type(body) in _PLACES:
+        return [f"{number[0]}/{turn_name(*number[1:])}"]
+    return [".".join(map(str, number))] if number else []
+
+
 def title(event: Event) -> str:
     """Describe a message in a few words: `Delegate 1.0 of host`."""
-    body, number = event.body, _number(event.body)
-    words = [event.kind]
-    if type(body) in _TURNS:
-        words.append(turn_name(*number))
-    elif type(body) in _PLACES:
-        words.append(f"{number[0]}/{turn_name(*number[1:])}")
-    elif number:
-        words.append(".".join(map(str, number)))
+    words = [event.kind, *_number_words(event.body)]
     if event.recipient == SUPERVISOR and is_agent(event.sender):
         words += ["of", event.sender]
     return " ".join(words)

@@ -132,6 +132,16 @@ def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") 
     return ToolSpec(name, name, ANY_OBJECT, effect, approval=approval)
 
 
+def _effects(
+    tools: Sequence[str], writes: Sequence[str], repeats: Sequence[str], asks: Sequence[str]
+) -> dict[str, Effect]:
+    """Return the effect of each tool."""
+    effects: dict[str, Effect] = dict.fromkeys(tools, "read")
+    effects |= dict.fromkeys(writes, "write")
+    effects |= dict.fromkeys(repeats, "idempotent")
+    return effects | {one: effects.get(one, "write") for one in asks}
+
+
 def profile(
     name: str,
     agents: Sequence[str] = (),
@@ -161,10 +171,7 @@ def profile(
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
     person's approval before each call; one that is in no other list is a write tool.
     """
-    effects: dict[str, Effect] = dict.fromkeys(tools, "read")
-    effects |= dict.fromkeys(writes, "write")
-    effects |= dict.fromkeys(repeats, "idempotent")
-    effects |= {one: effects.get(one, "write") for one in asks}
+    effects = _effects(tools, writes, repeats, asks)
     specs = [tool_spec(one, effect, "always" if one in asks else "never") for one, effect in effects.items()]
     return Profile(
         name,

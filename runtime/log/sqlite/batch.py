@@ -291,16 +291,22 @@ class BatchPlan:
         found = [(self.heads[name].number, *change[:5]) for name, change in self._changes.items()]
         return _encode(found).decode()
 
+    def _sealed(self, part: Append, known: KnownHead) -> Sealing:
+        """Seal events, and encrypt their bodies if the log has a key. Raises one of `UNWRITABLE`."""
+        sealing = self._hash_chain.seal_all(part.session_id, known.digest, part.events)
+        if self._cipher is None:
+            return sealing
+        seal, events = self._cipher.seal, zip(part.events, sealing.bodies, strict=True)
+        return sealing._replace(
+            bodies=[seal(("event", part.session_id, event.seq), body) for event, body in events]
+        )
+
     def add(self, part: Append, known: KnownHead) -> Head | Exception:
         """Seal the events of one session together. Return its answer. known: its head so far."""
         if refused := refusal(part, known.epoch, known.head):
             return refused
         try:
-            sealing = self._hash_chain.seal_all(part.session_id, known.digest, part.events)
-            if self._cipher is not None:
-                seal, events = self._cipher.seal, zip(part.events, sealing.bodies, strict=True)
-                bodies = [seal(("event", part.session_id, event.seq), body) for event, body in events]
-                sealing = sealing._replace(bodies=bodies)
+            sealing = self._sealed(part, known)
         except UNWRITABLE as error:  # of one session only: the others of the batch go on
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = sealing.head(Head(known.head, known.digest))

@@ -89,14 +89,17 @@ def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
         application = pragma(connection, "application_id")  # another process may have made the log meanwhile
     if application != APPLICATION_ID:
         raise StoreUnreadable(f"{path} is a database, but not a callboard log; choose another file name")
-    version = pragma(connection, "user_version")
+    _refuse_newer(pragma(connection, "user_version"), path)
+    check_schema(connection, path)
+    return False
+
+
+def _refuse_newer(version: int, path: Path) -> None:
     if version > FORMAT:
         raise StoreTooNew(
             f"{path} has format {version}, and this callboard reads up to {FORMAT}; "
             f"use the newer callboard that wrote it"
         )
-    check_schema(connection, path)
-    return False
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
