@@ -22,6 +22,7 @@ class Tables:
         self.made: list[Table] = []
         self.open: Table | None = None
         self._by_number: dict[str, Table] = {}
+        self._unnumbered = 0
 
     def add(self, grid: Grid, caption: Caption | None, page: int, section: str, is_first: bool) -> None:
         """Take the grid of a page. is_first: nothing stands before it on its page."""
@@ -31,9 +32,9 @@ class Tables:
             header = rows[:1]
         if table is None:
             number = caption.number if caption else ""
-            number = (
-                number or f"unnumbered-{1 + sum(one.startswith('unnumbered') for one in self._by_number)}"
-            )
+            if not number:
+                self._unnumbered += 1
+                number = f"unnumbered-{self._unnumbered}"
             title = caption.title if caption else ""
             table = Table(number, title, page, page, section, columns_of(header))
             self.made.append(table)

@@ -166,7 +166,18 @@ def test_elements_that_are_nested_too_deeply_are_skipped(tmp_path: Path, text: s
 
 
 @pytest.mark.parametrize(
-    "line", ["+--+\n", "a  b\n", "-----\n", "| a |\n", "a\tb\n", "1.1 x\n", "Note 1: x\n", "See 1.1.\n"]
+    "line",
+    [
+        "+--+\n",
+        "a  b\n",
+        "-----\n",
+        "| a |\n",
+        "a\tb\n",
+        "1.1 x\n",
+        "Note 1: x\n",
+        "See 1.1.\n",
+        "a\n\n| x | 1 |\n| y | 2 |\n\n",
+    ],
 )
 def test_the_time_of_an_import_grows_with_its_lines(tmp_path: Path, line: str) -> None:
     counts = []
