@@ -90,7 +90,7 @@ class OpenRequests:
 
     def _broken_by_result(self, request: Event, returned: ToolReturned) -> str:
         """Return the rule that the result of a tool breaks, or nothing. request: its call."""
-        if self._shared.why_refused(returned.state_update):
+        if returned.state_update and self._shared.why_refused(returned.state_update):
             return "a tool updates keys that the session declares, with values of their types"
         call = request.body
         if not returned.uses or returned.reused or not isinstance(call, CallTool):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Break:
-    """A page mark. number: the page it names; None without one. is_text: it stood as text on the page."""
+    """A page mark. number: the page it names; None without one. is_foot: it was text that ends its page."""
 
-    number: int | None
-    is_text: bool = False
+    number: int | None = None
+    is_foot: bool = False
 
 
 @dataclass
@@ -30,11 +30,12 @@ class Grid:
 
 
 Block = Break | Para | Grid
+Item = Block | str  # a text is a list of its lines until its pages are known
 
 
 @dataclass
 class Section:
-    """A chapter, section, article, annex or schedule."""
+    """A chapter, section, article, annex or schedule. text: its paragraphs with their pages."""
 
     kind: str
     number: str
@@ -62,6 +63,11 @@ class Note:
     section: str = ""
     mark: str = ""
 
+    @property
+    def id(self) -> str:
+        """Return the name of the note."""
+        return f"{f'table {self.table}' if self.table else self.section} note {self.label}"
+
 
 @dataclass
 class Table:
@@ -73,14 +79,14 @@ class Table:
     page_end: int
     section: str
     columns: list[str]
-    rows: list[list[str]]
+    rows: list[list[str]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     marks: list[tuple[int, int, str]] = field(default_factory=list)
 
 
 @dataclass
 class Regulation:
-    """One regulation, as it is indexed. links: (kind, number) of the source, its page, text, kind, number."""
+    """One regulation, as it is indexed. notes: those that belong to no table."""
 
     id: str
     title: str

@@ -3,344 +3,248 @@
 A link to a note becomes `[^ID]`, as in Markdown; a superscript stands between U+E000 and U+E001.
 """
 
+import itertools
 import re
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from typing import Final
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from regreader.blocks import Block, Break, Grid, Para
 
 _BLOCKS: Final = frozenset({
     "p", "div", "li", "dd", "dt", "section", "article", "main", "body", "ul", "ol", "dl", "blockquote",
-    "pre", "figcaption", "aside", "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6",
+    "pre", "figcaption", "aside", "figure", "footer", "hr", "h1", "h2", "h3", "h4", "h5", "h6",
 })  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "template"})
-_BREAK_CLASS: Final = re.compile(
-    r"(?:^|[\s_-])(?:page-?break|pagebreak|page-?mark|pb|page-?number|page-?num|new-?page)(?:$|[\s_-])",
-    re.IGNORECASE,
+_SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
+_NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
+_NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
+_DEPTH_MAX: Final = 200  # of elements in each other
+_MARK_NAME: Final = re.compile(
+    r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)"
+    r"|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE,
+)  # fmt: skip
+_NUMBER_NAME: Final = re.compile(r"page-?num(?:ber)?", re.IGNORECASE)
+_PAGE_ID: Final = re.compile(r"(?:page|pg|p)[-_]?\d+", re.IGNORECASE)
+_PAGE_TEXT: Final = re.compile(
+    r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE
 )
-_PAGE_CLASS: Final = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet)(?:$|\s)", re.IGNORECASE)
+_BREAK_SIDE: Final = re.compile(r"break-(before|after)(?::always|:page|(?=[\s;])|$)")
+_NUMBERED: Final = ("data-page", "data-page-number", "data-n", "n", "title", "aria-label", "value", "id")
 _NOTE_LINK: Final = re.compile(
     r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE
 )
-_Attrs = dict[str, str]
+_LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
+_SPAN_MAX: Final = 1_000
+
+
+class TooDeep(Exception):
+    """Elements are nested deeper than any regulation needs."""
 
 
 def read_html(text: str) -> list[Block]:
-    """Return the blocks of a page or of a part of one."""
+    """Return the blocks of a page or of a part of one. Raises TooDeep."""
+    text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
+    depths = itertools.accumulate(-1 if found[1] else 1 for found in _NESTED.finditer(text))
+    if max(depths, default=0) > _NESTED_MAX:
+        raise TooDeep("its elements are nested too deeply: save it again as valid HTML")
+    root = LexborHTMLParser(text).root
     reader = _Reader()
-    reader.feed(text)
-    reader.close()
+    for node in _children(root.parent) if root is not None and root.parent is not None else ():
+        reader.visit(node)  # comments stand before the root, too
     reader.end_paragraph()
     return reader.blocks
 
 
-class _Reader(HTMLParser):
+class _Reader:
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.blocks: list[Block] = []
-        self.held: list[str] = []
+        self.text: list[str] = []
         self.level, self.anchor = 0, ""
-        self.skipped: list[str] = []
-        self.table: _TableReader | None = None
-        self.links: list[tuple[str, int]] = []
-        self.page_text: tuple[str, list[str]] | None = None  # the tag of a page mark, and its text
-        self.after: list[str] = []  # tags at whose end a page ends
-        self.footer = 0  # the blocks before the open footer
-        self.lists: list[tuple[str, int]] = []  # the type of each open list, and its last number
+        self.numbers: list[int] = []  # the last number of each open ordered list
 
-    # --- the parser's calls ---------------------------------------------------------------
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if self.skipped or tag in _SKIPPED:
-            if tag in _SKIPPED or tag == self.skipped[-1]:
-                self.skipped.append(tag)
-            return
-        if given.get("role") == "navigation" or given.get("class") == "headerlink":
-            self.skipped.append(tag)
-            return
-        if self.page_text is not None or self._page_mark(tag, given):
-            return
-        if tag in _BLOCKS and self.table is None:
-            if not re.fullmatch(
-                r"\s*\w{1,2}\)\s*", "".join(self.held)
-            ):  # the number of an item, whose text follows
-                self.end_paragraph()
-            self.level = int(tag[1]) if tag[0] == "h" and tag[1:].isdigit() else 0
-        if tag == "footer":
-            self.footer = len(self.blocks)
-        self._list_item(tag, given)
-        if given.get("id") and not self.anchor:
-            self.anchor = given["id"]
-        self._inline(tag, given)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in ("hr", "br", "img", "col", "meta", "link", "input"):
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.skipped:
-            if tag == self.skipped[-1]:
-                self.skipped.pop()
-            return
-        if self.page_text is not None:
-            if tag == self.page_text[0]:
-                self._end_page_mark()
-            return
-        if tag == "sup":
-            self.text.append("\ue001")
-        elif tag == "a":
-            self._end_link()
-        elif self.table is not None:
-            self._end_in_table(tag)
-        elif tag in _BLOCKS:
+    def visit(self, node: LexborNode, depth: int = 0) -> None:
+        """Take a node and those in it."""
+        tag = node.tag or ""
+        mark = _mark_of(node, tag)
+        if mark:
             self.end_paragraph()
-            if tag in ("ol", "ul") and self.lists:
-                self.lists.pop()
-            elif tag == "footer":  # only its page number is of use
-                self.blocks[self.footer :] = [
-                    one
-                    for one in self.blocks[self.footer :]
-                    if isinstance(one, Para) and re.search(r"\d", one.text)
-                ]
-        if self.after and tag == self.after[-1]:
-            self.after.pop()
+            self.blocks += self._merged(mark)
+        if tag == "-text":
+            self.text.append(node.text_content or "")
+        elif tag == "table":
             self.end_paragraph()
-            self.blocks.append(Break(None))
+            self.blocks += _grids(node)
+        elif (
+            tag[:1] not in "-!" and not _is_skipped(node) and not (mark and _PAGE_TEXT.fullmatch(node.text()))
+        ):
+            if depth > _DEPTH_MAX:
+                raise TooDeep(f"its elements are nested more than {_DEPTH_MAX} deep")
+            self._visit_element(node, tag, depth)
 
-    def handle_data(self, data: str) -> None:
-        if self.page_text is not None:
-            self.page_text[1].append(data)
-        elif not self.skipped:
-            self.text.append(data)
+    def _visit_element(self, node: LexborNode, tag: str, depth: int) -> None:
+        if tag in _BLOCKS:
+            self._start_block(node, tag)
+        self.anchor = self.anchor or node.attrs.sget("id")
+        self.text += {"br": ["\ue003"], "sup": ["\ue000"]}.get(tag, [])
+        start, count = len(self.text), len(self.blocks)
+        for child in _children(node):
+            self.visit(child, depth + 1)
+        self.text += ["\ue001"] if tag == "sup" else []
+        if tag == "a" and count == len(self.blocks):
+            self._end_link(node.attrs.sget("href"), start)
+        if tag in _BLOCKS:
+            self.end_paragraph()
+        if tag == "ol":
+            self.numbers.pop()
+        if _side(node) == "after":
+            self.end_paragraph()
+            self.blocks += self._merged(Break())
 
-    def handle_comment(self, data: str) -> None:
-        found = re.fullmatch(
-            r"\s*(?:page|p\.|第)\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*(?:页)?\s*", data, re.IGNORECASE
-        )
-        if found and not self.skipped:
-            self._break(int(found[1]) if found[1] else None)
+    def _merged(self, mark: Break | Para) -> list[Block]:
+        """Return a mark; [] if it and the one before it are one break."""
+        last = self.blocks[-1] if self.blocks else None
+        if not (isinstance(mark, Break) and isinstance(last, Break) and None in (last.number, mark.number)):
+            return [mark]
+        last.number = mark.number if last.number is None else last.number
+        return []
 
-    # --- parts ----------------------------------------------------------------------------
+    def _start_block(self, node: LexborNode, tag: str) -> None:
+        if not re.fullmatch(
+            r"\s*\w{1,2}\)\s*", "".join(self.text)
+        ):  # the number of an item, its text follows
+            self.end_paragraph()
+        self.level = int(tag[1]) if tag[0] == "h" and tag[1:].isdigit() else 0
+        if tag == "ol":
+            start = node.attrs.sget("start", "1")
+            self.numbers.append(int(start) - 1 if start.isdigit() else 0)
+        elif tag == "li" and node.parent is not None and node.parent.tag == "ol":
+            self.numbers[-1] += 1  # numbered as browsers do
+            last, is_letter = self.numbers[-1], node.parent.attrs.sget("type") == "a"
+            self.text.append(f"{chr(96 + last) if is_letter and last <= 26 else last}) ")
 
-    @property
-    def text(self) -> list[str]:
-        """Return the list that takes the text that comes."""
-        return self.held if self.table is None else self.table.text
+    def _end_link(self, href: str, start: int) -> None:
+        words = "".join(self.text[start:]).strip().strip("\ue000\ue001").strip()
+        if href.startswith("#") and _NOTE_LINK.fullmatch(words):
+            self.text[start:] = [f"[^{href[1:]}\ue002{words.strip(' []')}]"]
 
     def end_paragraph(self) -> None:
-        text = " ".join("".join(self.held).split()).replace("\ue000\ue001", "")
-        for line in re.split(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", text, flags=re.IGNORECASE):
-            if line := " ".join(line.replace("\ue003", " ").split()):
+        text = " ".join("".join(self.text).split()).replace("\ue000\ue001", "")
+        for part in _LINE_OF_NOTES.split(text):
+            if line := " ".join(part.replace("\ue003", " ").split()):
                 self.blocks.append(Para(line, self.level, self.anchor))
-        if text or self.level:
-            self.anchor = ""
-        self.held, self.level = [], 0
+        self.anchor = "" if text or self.level else self.anchor
+        self.text, self.level = [], 0
 
-    def _list_item(self, tag: str, given: _Attrs) -> None:
-        """Put a number before an item of an ordered list, as browsers do."""
-        if tag in ("ol", "ul"):
-            start = given.get("start", "1")
-            self.lists.append(
-                (given.get("type", "1") if tag == "ol" else "", int(start) - 1 if start.isdigit() else 0)
-            )
-        elif tag == "li" and self.lists and self.table is None:
-            kind, last = self.lists[-1]
-            self.lists[-1] = (kind, last + 1)
-            if kind:
-                self.held.append(f"{chr(97 + last) if kind == 'a' and last < 26 else last + 1}) ")
 
-    def _inline(self, tag: str, given: _Attrs) -> None:
-        if tag == "br":
-            self.text.append(" " if self.table else "\ue003")
-        elif tag == "sup":
-            self.text.append("\ue000")
-        elif tag == "a":
-            self.links.append((given.get("href", ""), len(self.text)))
-        elif tag == "hr":
-            self.end_paragraph()
-        elif tag == "table":
-            if self.table is None:
-                self.end_paragraph()
-            self.table = self.table or _TableReader()
-        elif self.table is not None:
-            self.table.start(tag, given)
-
-    def _end_link(self) -> None:
-        if not self.links:
-            return
-        href, at = self.links.pop()
-        words = "".join(self.text[at:]).strip().strip("\ue000\ue001")
-        if href.startswith("#") and _NOTE_LINK.fullmatch(words.strip()):
-            del self.text[at:]
-            self.text.append(f"[^{href[1:]}\ue002{words.strip(' []')}]")
-
-    def _end_in_table(self, tag: str) -> None:
-        assert self.table is not None
-        if tag != "table":
-            self.table.end(tag)
-            return
-        self.table.end("tr")
-        grid = self.table.grid()
-        self.table, self.anchor = None, ""
-        if grid.rows:
-            self.blocks.append(grid)
-
-    # --- page marks -----------------------------------------------------------------------
-
-    def _page_mark(self, tag: str, given: _Attrs) -> bool:
-        """Take a page mark. Return True if the element is nothing else."""
-        names = f"{given.get('class', '')} {given.get('epub:type', '')} {given.get('role', '').replace('doc-', '')}"
-        style = given.get("style", "").replace(" ", "")
-        if _BREAK_CLASS.search(names) or tag in ("pb", "mbp:pagebreak"):
-            if tag in (
-                "h1",
-                "h2",
-                "h3",
-                "h4",
-                "h5",
-                "h6",
-                "table",
-                "section",
-                "article",
-                "p",
-            ) and not self._number(given):
-                self._break(None)
-                return False
-            self._break(self._number(given))
-            if tag not in ("hr", "br", "pb", "mbp:pagebreak"):
-                self.page_text = (tag, [])
-            return True
-        if (
-            _PAGE_CLASS.search(names)
-            or given.get("data-page", "").isdigit()
-            or "page-break-before:always" in style
-            or "break-before:page" in style
-        ):
-            self._break(self._number(given))
-        elif "page-break-after:always" in style or "break-after:page" in style:
-            if tag in ("hr", "br"):
-                self._break(None)
-            else:
-                self.after.append(tag)
-        elif tag in ("a", "span", "hr") and re.fullmatch(
-            r"page[-_]?\d+|p\d+|pg[-_]?\d+", given.get("id", ""), re.IGNORECASE
-        ):
-            self._break(self._number(given))
-            if tag == "hr":
-                return True
-        return False
-
-    @staticmethod
-    def _number(given: _Attrs) -> int | None:
-        for name in ("data-page", "data-page-number", "data-n", "n", "title", "aria-label", "value", "id"):
-            found = re.search(r"\d+", given.get(name, ""))
-            if found:
-                return int(found.group())
+def _mark_of(node: LexborNode, tag: str) -> Break | Para | None:
+    """Return the page mark that a node is or begins with; a printed page number is a paragraph of its own."""
+    if tag == "-comment":
+        found = _PAGE_TEXT.fullmatch(node.comment_content or "")
+        return Break(int(found[1]) if found[1] else None) if found and found.group().strip() else None
+    if tag[:1] in "-!":
         return None
-
-    def _break(self, number: int | None) -> None:
-        """End the page. Within a table the break waits for its end: its parts are one grid."""
-        self.end_paragraph()
-        if self.table is not None:
-            self._split_table()
-        self.blocks.append(Break(number))
-
-    def _split_table(self) -> None:
-        assert self.table is not None
-        grid, caption = self.table.grid(), self.table.caption
-        if grid.rows:
-            self.blocks.append(grid)
-        self.table = _TableReader()
-        self.table.caption = [*caption, " (continued)"] if "".join(caption).strip() else []
-
-    def _end_page_mark(self) -> None:
-        assert self.page_text is not None
-        found = re.search(r"\d+", "".join(self.page_text[1]))
-        last = self.blocks[-1] if self.blocks else None
-        if found and isinstance(last, Break) and last.number is None:
-            last.number = int(found.group())
-        self.page_text = None
+    given = node.attrs
+    names = f"{given.sget('class')} {given.sget('epub:type')} {given.sget('role').replace('doc-', '')}"
+    is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id"))
+    is_named = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
+    is_mark = is_anchor or is_named
+    is_number = _NUMBER_NAME.search(names)
+    words = _PAGE_TEXT.fullmatch(node.text()) if is_mark or is_number else None
+    if is_number and words and words[1]:
+        return Para(words.group().strip())
+    if not is_mark and _side(node) != "before":
+        return None
+    told = re.search(r"\d+", " ".join([*map(given.sget, _NUMBERED), words[1] if words else ""]))
+    return Break(int(told.group()) if told else None)
 
 
-class _TableReader:
-    """A table whose merged cells stand in each place that they cover."""
+def _side(node: LexborNode) -> str:
+    """Return the side on which a style or class breaks the page; an empty line breaks it where it stands."""
+    found = _BREAK_SIDE.search(f"{node.attrs.sget('style').replace(' ', '')} {node.attrs.sget('class')}")
+    return "" if found is None else "before" if node.tag in ("hr", "br") else found[1]
+
+
+def _is_skipped(node: LexborNode) -> bool:
+    is_imprint = node.tag == "footer" and not re.search(r"\d", node.text()) and not node.css_first("[id]")
+    is_aid = node.attrs.sget("role") == "navigation" or node.attrs.sget("class") == "headerlink"
+    return node.tag in _SKIPPED or is_imprint or is_aid
+
+
+# --- tables -------------------------------------------------------------------------------
+
+
+def _grids(table: LexborNode) -> Iterator[Block]:
+    """Return the parts of a table, with the page marks between them."""
+    caption = "".join(_words(one) for one in _children(table) if one.tag == "caption")
+    part = _Part()
+    groups = ("thead", "tbody", "tfoot")
+    rows = ((one,) if one.tag not in groups else _children(one) for one in _children(table))
+    for node in itertools.chain.from_iterable(rows):
+        if mark := _mark_of(node, node.tag or ""):
+            yield from [*part.grids(caption), mark]
+            part, caption = _Part(), f"{caption} (continued)" if caption else ""
+        if node.tag == "tr" and not (mark and not node.text().strip()):
+            part.add(node)
+    yield from part.grids(caption)
+
+
+class _Part:
+    """The part of a table on one page. A merged cell stands in each place that it covers."""
 
     def __init__(self) -> None:
         self.rows: list[list[str]] = []
         self.header = 0
-        self.caption: list[str] = []
-        self.row: list[str] | None = None
         self.below: dict[int, tuple[int, str]] = {}  # column -> the rows that a cell still covers, its text
-        self.cell: list[str] | None = None
-        self.spans = (1, 1)
-        self.is_head = self.has_data = self.in_caption = False
 
-    @property
-    def text(self) -> list[str]:
-        return self.caption if self.in_caption else (self.cell if self.cell is not None else [])
+    def add(self, node: LexborNode) -> None:
+        cells = [one for one in _children(node) if one.tag in ("td", "th")]
+        is_head = node.parent is not None and node.parent.tag == "thead"
+        if is_head or (all(one.tag == "th" for one in cells) and self.header == len(self.rows)):
+            self.header = len(self.rows) + 1
+        row: list[str] = []
+        for cell in cells:
+            self._fill(row)
+            down, text = _span(cell, "rowspan"), _words(cell)
+            for _ in range(_span(cell, "colspan")):
+                if down > 1:
+                    self.below[len(row)] = (down - 1, text)
+                row.append(text)
+        self._fill(row)
+        self.rows += [row] if row else []
 
-    def start(self, tag: str, given: _Attrs) -> None:
-        if tag == "caption":
-            self.in_caption = True
-        elif tag == "thead":
-            self.is_head = True
-        elif tag == "tr":
-            self.end("tr")
-            self.row, self.has_data = [], False
-        elif tag in ("td", "th"):
-            self.end("td")
-            self.row = [] if self.row is None else self.row
-            self.has_data = self.has_data or tag == "td"
-            self.cell = []
-            self.spans = (_span(given.get("rowspan")), _span(given.get("colspan")))
-        elif tag in ("p", "li", "div") and self.cell:
-            self.cell.append(" ")
-
-    def end(self, tag: str) -> None:
-        if tag == "caption":
-            self.in_caption = False
-        elif tag == "thead":
-            self.is_head = False
-        elif tag in ("td", "th") and self.cell is not None:
-            self._end_cell(self.cell)
-        elif tag == "tr" and self.row is not None:
-            self.end("td")
-            self._fill()
-            if self.is_head or (not self.has_data and self.header == len(self.rows)):
-                self.header = len(self.rows) + 1
-            if self.row:
-                self.rows.append(self.row)
-            self.row = None
-
-    def _end_cell(self, given: list[str]) -> None:
-        assert self.row is not None
-        self._fill()
-        text = " ".join("".join(given).split())
-        down, across = self.spans
-        for _ in range(across):
-            if down > 1:
-                self.below[len(self.row)] = (down - 1, text)
-            self.row.append(text)
-        self.cell = None
-
-    def _fill(self) -> None:
+    def _fill(self, row: list[str]) -> None:
         """Put the cells of rows above that reach into this place."""
-        assert self.row is not None
-        while (covered := self.below.get(len(self.row))) is not None:
-            left, text = covered
+        while len(row) in self.below:
+            left, text = self.below.pop(len(row))
             if left > 1:
-                self.below[len(self.row)] = (left - 1, text)
-            else:
-                del self.below[len(self.row)]
-            self.row.append(text)
+                self.below[len(row)] = (left - 1, text)
+            row.append(text)
 
-    def grid(self) -> Grid:
+    def grids(self, caption: str) -> list[Block]:
         width = max(map(len, self.rows), default=0)
         rows = [row + [""] * (width - len(row)) for row in self.rows]
-        return Grid(rows, self.header, " ".join("".join(self.caption).split()))
+        return [Grid(rows, self.header, caption)] if rows else []
 
 
-def _span(given: str | None) -> int:
-    return min(int(given), 1_000) if given and given.isdigit() and int(given) > 0 else 1
+def _words(cell: LexborNode) -> str:
+    """Return the text of a cell, with its marks of notes."""
+    reader = _Reader()
+    reader.visit(cell)
+    reader.end_paragraph()
+    rows = [[block.text] if isinstance(block, Para) else [] for block in reader.blocks]
+    rows += [row for block in reader.blocks if isinstance(block, Grid) for row in block.rows]
+    return " ".join(cell for row in rows for cell in row)
+
+
+def _children(node: LexborNode) -> Iterator[LexborNode]:
+    child = node.first_child
+    while child is not None:
+        yield child
+        child = child.next
+
+
+def _span(cell: LexborNode, name: str) -> int:
+    given = cell.attrs.sget(name)
+    return min(int(given), _SPAN_MAX) if given.isdigit() and int(given) > 0 else 1

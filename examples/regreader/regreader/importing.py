@@ -1,28 +1,26 @@
 """The import of a folder. It finds the regulations and their encodings, and lists the files left out."""
 
+import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from regreader.blocks import Regulation
-from regreader.html_reader import read_html
-from regreader.lines import read_lines
-from regreader.pages import mark_pages, paged
+from regreader.blocks import Item, Regulation
+from regreader.html_reader import TooDeep, read_html
+from regreader.lines import blocks_of, lines_of, style_of
+from regreader.pages import paged
 from regreader.structure import regulation_of
+from regreader.words import DIGITS_MAX
 
-SUFFIXES: Final = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "text",
-    ".text": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-}
+_FORMS: Final = {
+    ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text", ".html": "html",
+    ".htm": "html", ".xhtml": "html",
+}  # fmt: skip
 FILE_BYTES_MAX: Final = 10_000_000
-FOLDER_BYTES_MAX: Final = 50_000_000
+FOLDER_BYTES_MAX: Final = 200_000_000
+_DIGITS: Final = re.compile(r"[\d零〇一二三四五六七八九十百两]+")
 _BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
 
 
@@ -34,49 +32,58 @@ class Skipped:
     reason: str
 
 
-def read_folder(folder: Path) -> Iterator[Regulation | Skipped]:
-    """Read the regulations of a folder, one file each, in the order of their names."""
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder and those below it, but no hidden ones, in the order of their names."""
+    return sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith("."))
+
+
+def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Skipped]:
+    """Read files of a folder, each as one regulation."""
     total = 0
     taken: set[str] = set()
-    for path in sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith(".")):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix.lower() not in SUFFIXES:
+    for path in files:
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        if path.suffix.lower() not in _FORMS:
             yield Skipped(name, "not a Markdown, text or HTML file")
-            continue
-        size = path.stat().st_size
-        if size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
-            yield Skipped(
-                name, f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
-            )
-            continue
-        total += size
-        found = read_file(path, _free_id(path.stem, taken), name)
-        taken.add(found.id if isinstance(found, Regulation) else "")
-        yield found
+        elif size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
+            bounds = f"files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
+            yield Skipped(name, f"too large: {bounds}")
+        else:
+            total += size
+            found = read_file(path, _free_id(path.stem, taken), name)
+            taken.add(found.id if isinstance(found, Regulation) else "")
+            yield found
 
 
-def read_file(path: Path, reg_id: str, name: str = "") -> Regulation | Skipped:
-    """Read one regulation."""
+def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
+    """Read one regulation. name: the name that it is told by."""
+    form = _FORMS[path.suffix.lower()]
     try:
         text = decoded(path.read_bytes())
+        if text is None:
+            return Skipped(name, "binary, or in an unknown encoding: save it as UTF-8")
+        if not text.strip():
+            return Skipped(name, "empty")
+        if any(len(found.group()) > DIGITS_MAX for found in _DIGITS.finditer(text)):
+            return Skipped(name, f"no regulation: it has a number of more than {DIGITS_MAX:,} digits")
+        title, items = _read(text.replace("\r\n", "\n").replace("\r", "\n"), form)
     except OSError as error:
-        return Skipped(name or path.name, f"unreadable: {error.strerror}")
-    if text is None:
-        return Skipped(name or path.name, "binary, or in an unknown encoding: save it as UTF-8")
-    if not text.strip():
-        return Skipped(name or path.name, "empty")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    form = SUFFIXES[path.suffix.lower()]
+        return Skipped(name, f"unreadable: {error.strerror}")
+    except TooDeep as error:
+        return Skipped(name, str(error))
+    style = style_of(items, form == "markdown")
+    pages = [(number, blocks_of(part, style)) for number, part in paged(items)]
+    return regulation_of(reg_id, title or reg_id, name, pages)
+
+
+def _read(text: str, form: str) -> tuple[str, list[Item]]:
+    """Return the title that a file gives itself, and its items."""
     if form == "html":
-        blocks = read_html(text)
         found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        title = " ".join(found[1].split()) if found else reg_id
-    else:
-        matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
-        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
-        title = found[1] if found else reg_id
-        blocks = read_lines(mark_pages(text[matter.end() :] if matter else text), form == "markdown")
-    return regulation_of(reg_id, title, name or path.name, paged(blocks))
+        return html.unescape(" ".join(found[1].split())) if found else "", [*read_html(text)]
+    matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
+    found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
+    return found[1] if found else "", lines_of(text[matter.end() :] if matter else text.strip("\f\n "))
 
 
 def decoded(data: bytes) -> str | None:
@@ -84,19 +91,15 @@ def decoded(data: bytes) -> str | None:
 
     A few broken characters become U+FFFD.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return data.decode("utf-16")
-        except UnicodeDecodeError:
-            return None
-    if b"\x00" in data[:8192]:
+    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\x00" in data[:8192] and not is_wide:
         return None
-    text = data.decode("utf-8-sig", errors="replace")
-    if text.count("\ufffd") > _BROKEN_MAX * len(text):
-        try:
+    try:
+        text = data.decode("utf-16") if is_wide else data.decode("utf-8-sig", errors="replace")
+        if text.count("\ufffd") > _BROKEN_MAX * len(text):
             text = data.decode("gb18030")
-        except UnicodeDecodeError:
-            return None
+    except UnicodeDecodeError:
+        return None
     controls = sum(char < " " and char not in "\n\r\t\f" for char in text[:8192])
     return text if controls * 20 <= min(len(text), 8192) else None
 

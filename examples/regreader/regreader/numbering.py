@@ -40,7 +40,7 @@ _NOTE: Final = re.compile(
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(
-    r"(?P<label>[*†‡§¶#]{1,4}|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
+    r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
 )
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 _END: Final = ".。;；!！?？,，:："
@@ -57,10 +57,9 @@ class Heading:
 
 
 def heading_of(text: str, level: int) -> Heading | None:
-    """Return the heading in a paragraph, as its numbering says; None for other text.
+    """Return the heading that the numbering of a paragraph makes it, if it can follow the ones before it.
 
-    level: of a marked heading; 0 if only its words tell. Whether the number fits the ones before it is for
-    the caller to check.
+    level: of a marked heading; 0 if only its words tell.
     """
     for pattern in (_WORDED, _HAN_WORDED, _HAN_ANNEX):
         found = pattern.fullmatch(text)
@@ -102,19 +101,25 @@ def _is_titled(word: str, title: str) -> bool:
     return not is_sentence or _KINDS[word.lower()] in ("article", "section")
 
 
-def caption_of(text: str) -> tuple[str, str, bool] | None:
-    """Return number, title and "is continued" of a caption; None for other text."""
+@dataclass(frozen=True)
+class Caption:
+    """The number and title over a table."""
+
+    number: str
+    title: str
+    is_continued: bool = False
+
+
+def caption_of(text: str) -> Caption | None:
+    """Return the caption in a paragraph; None for other text."""
     found = _CAPTION.fullmatch(text)
     if found is None or len(found["rest"]) > 160:
         return None
     rest = found["rest"].strip()
-    has_mark = _CONTINUED.search(rest) if len(rest) < 200 else None
-    is_continued = bool(found["cont"]) or bool(
-        has_mark and (has_mark.start() == 0 or has_mark.end() == len(rest))
-    )
-    if is_continued:
-        rest = _CONTINUED.sub("", rest)
-    return table_id(found["number"]), without_unit(rest).strip(" :：.—–-"), is_continued
+    mark = _CONTINUED.search(rest)
+    is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
+    title = without_unit(_CONTINUED.sub("", rest) if is_continued else rest)
+    return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
 
 
 def without_unit(text: str) -> str:
@@ -128,9 +133,11 @@ def table_id(text: str) -> str:
     return found.group().replace("–", "-") if found else text.strip()
 
 
-def same_number(text: str) -> str:
-    """Return the form in which numbers of tables are compared: 6-2 and 6.2 are one table."""
-    return table_id(text).replace("-", ".").upper()
+def table_numbers(text: str) -> list[str]:
+    """Return the forms that the number of a table can have, that of the text first: 6-2 and 6.2 are one."""
+    number = text if text.startswith("unnumbered") else table_id(text)
+    forms = (number, number.replace("-", "."), re.sub(r"(?<=\d)\.", "-", number))
+    return list(dict.fromkeys([*forms, *(form.upper() for form in forms)]))
 
 
 def label_of(text: str) -> str:
@@ -193,17 +200,25 @@ class Target:
         name = self.number if self.kind == "section" else f"{self.kind} {self.number}"
         return f"{name} note {self.note}" if self.note else name
 
+    @property
+    def names(self) -> list[str]:
+        """Return the names that the target can have: laws say section for article, and 3 for chapter 3."""
+        others = {"section": ("article", "chapter"), "article": ("section",), "chapter": ("section",)}
+        kinds = others.get(self.kind, ()) if "." not in self.number else ()
+        return [self.id, *(Target(kind, self.number).id for kind in kinds)]
+
 
 _N: Final = r"\d+(?:\.\d+)*"
 _REFERENCES: Final = [
     (re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE), "table"),
-    (re.compile(rf"(?:tables?|tab\.|表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
+    (re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
     (re.compile(rf"第?\s*(?P<number>(?:[A-Z]\.)?{_N})\s*[条节款](?!\d)"), "section"),
     (re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL})\s*(?P<word>[章编节条])"), ""),
     (re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL})"), ""),
     (re.compile(rf"(?P<word>chapters?|parts?|articles?|annex|appendix|schedules?|rules?)\s+(?P<number>[IVXLC]+\b|[A-Z](?:\.\d+)*\b|{_N})", re.IGNORECASE), ""),
     (re.compile(rf"(?:§+\s*|\b(?:sub-?sections?|sections?|sect?\.|clauses?|paragraphs?|para\.)\s*)(?P<number>(?:[A-Z]\.)?{_N})", re.IGNORECASE), "section"),
     (re.compile(r"(?:\bsee(?:\s+also)?\s+|\baccording\s+to\s+|\brefer\s+to\s+|\bin\s+accordance\s+with\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE), "section"),
+    (re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE), "section"),
 ]  # fmt: skip
 
 
@@ -216,11 +231,11 @@ _FURTHER: Final = re.compile(
 def references_in(text: str) -> list[tuple[str, Target]]:
     """Return the references in a text, with their words, in their order."""
     text = half_width(text)
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(text))  # 1 for a character of a reference
     found: list[tuple[int, str, Target]] = []
     for pattern, kind in _REFERENCES:
         for match in pattern.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
+            if any(taken[match.start() : match.end()]):
                 continue
             target = _target(match, kind)
             found.append((match.start(), match.group().strip(), target))
@@ -228,7 +243,7 @@ def references_in(text: str) -> list[tuple[str, Target]]:
             while (more := _FURTHER.match(text, end)) and target.kind in ("section", "table"):
                 found.append((more.start(1), more[1], Target(target.kind, more[1].replace("–", "-"))))
                 end = more.end()
-            taken.append((match.start(), end))
+            taken[match.start() : end] = b"\1" * (end - match.start())
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
 
 
@@ -244,3 +259,16 @@ def _target(match: re.Match[str], kind: str) -> Target:
     if kind == "annex" and "." in number:
         return Target("section", number)
     return Target(kind, numeral(number, kind == "annex"))
+
+
+def target_of(text: str) -> Target | None:
+    """Return the target that a text names first, such as "see 6.2", "表6-2注1" or a plain number."""
+    if found := references_in(text):
+        return found[0][1]
+    number = half_width(text).strip().removeprefix("§").strip()
+    if re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)*", number):
+        return Target("section", number)
+    if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
+        return Target("table", number)
+    heading = heading_of(f"{number} x", 1)
+    return Target(heading.kind, heading.number) if heading else None

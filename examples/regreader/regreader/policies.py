@@ -4,8 +4,7 @@ They answer only from what tools return, and refuse if that does not cover the q
 particular question.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from callboard import CallFailed, ProgramContext, SpecialistContext, SpecialistResult, ToolUse
@@ -13,67 +12,60 @@ from regreader.numbering import references_in
 from regreader.words import half_width, query_terms, terms
 
 Found = dict[str, Any]
-_FOLLOW: Final = (
-    "refer",
-    "refers to",
-    "points to",
-    "leads to",
-    "cites",
-    "引用",
-    "指向",
-    "所引",
-    "参见的",
-    "依据的",
-)
+_FOLLOW: Final = ("refer", "points to", "leads to", "cites", "引用", "指向", "所引", "参见的", "依据的")
 _LISTS: Final = ("list", "sections of", "sections in", "contents", "哪些", "列出", "目录")
 _COVERED: Final = 0.6  # the part of a question's words that an answer must hold
 _TABLES_MAX: Final = 3
 _HITS: Final = 8
+_TABLE_WORDS: Final = {*terms("table note 表 注")}
 
 
 class _Trail:
-    """The tool calls of a specialist, and the sources that they found."""
+    """The tool calls of a specialist. query: the question with its digits as ASCII."""
 
     def __init__(self, ctx: ProgramContext, context: SpecialistContext) -> None:
         self.ctx, self.context = ctx, context
         self.query = half_width(context.query)
         self.calls: list[ToolUse] = []
 
-    async def call(self, tool: str, **arguments: object) -> Found | None:
-        """Call a tool. Return None if it has no result."""
+    async def call(self, tool: str, **arguments: object) -> Found:
+        """Call a tool. Return {} if it has no result."""
         self.calls.append(ToolUse(tool, dict(arguments)))
         try:
             found = await self.ctx.call(tool, **arguments)
         except CallFailed:
-            return None
-        return found if isinstance(found, dict) else None
+            return {}
+        return found if isinstance(found, dict) else {}
 
     async def regulations(self) -> list[str]:
         """Return the ids of the regulations in scope."""
         if self.context.scope:
             return list(self.context.scope)
-        found = await self.call("list_regulations")
-        return [one["reg_id"] for one in (found or {}).get("regulations", ())]
+        return [one["reg_id"] for one in (await self.call("list_regulations")).get("regulations", ())]
 
     def answer(
-        self, content: str, sources: Sequence[str], confidence: float, data: Found | None = None
+        self, content: str, sources: Iterable[str], confidence: float, data: Found | None = None
     ) -> SpecialistResult:
-        return SpecialistResult(
-            True, content, tuple(dict.fromkeys(sources)), tuple(self.calls), data or {}, confidence=confidence
-        )
+        """Report an answer. sources: places, of which repeated ones are dropped."""
+        places = tuple(dict.fromkeys(sources))
+        return SpecialistResult(True, content, places, tuple(self.calls), data or {}, confidence=confidence)
 
     def refuse(self, why: str) -> SpecialistResult:
+        """Report that there is no answer."""
         return SpecialistResult(False, tool_calls=tuple(self.calls), error=why)
 
+    def has_any(self, words: Sequence[str]) -> bool:
+        """Return True if the question holds one of some words."""
+        return any(word in self.query.casefold() for word in words)
 
-def place(reg: str, page: object, name: str) -> str:
-    """Return a source: the regulation, the page, and the number there."""
-    return f"{reg} p.{page} {name}"
+
+def _source(reg: str, found: Found) -> str:
+    return f"{reg} p.{found['page']} {found['id']}"
 
 
-def has_any(text: str, words: Sequence[str]) -> bool:
-    """Return True if a text holds one of some words."""
-    return any(word in text.casefold() for word in words)
+def _told(found: Found) -> str:
+    parts = (found["number"], found["title"], found["text"])
+    return " ".join(part for part in parts if part)
 
 
 # --- tables -----------------------------------------------------------------------------
@@ -83,78 +75,58 @@ async def read_tables(ctx: ProgramContext, context: SpecialistContext) -> Specia
     """Answer from a cell of a table, or from one of its notes."""
     trail = _Trail(ctx, context)
     named = [target for _, target in references_in(trail.query) if target.kind == "table"]
-    notes = context.hints.get("note", [])
-    for reg in await trail.regulations():
-        for target in named:
-            if label := target.note or (notes[0] if notes else ""):
-                note = await trail.call(
-                    "lookup_annotation", reg_id=reg, annotation_id=label, table_id=target.number
-                )
-                if note:
-                    source = place(reg, note["page"], f"table {note['table_id']} note {label}")
-                    return trail.answer(note["text"], [source], 0.95)
-    if named and notes:
+    hinted = next(iter(context.hints.get("note", ())), "")
+    regs = await trail.regulations()
+    for reg, target in ((reg, target) for reg in regs for target in named if target.note or hinted):
+        label = target.note or hinted
+        note = await trail.call("lookup_annotation", reg_id=reg, annotation_id=label, table_id=target.number)
+        if note:
+            source = f"{reg} p.{note['page']} table {note['table_id']} note {label}"
+            return trail.answer(note["text"], [source], 0.95)
+    if named and hinted:
         return trail.refuse("the table or its note does not exist")
     best: tuple[float, SpecialistResult] | None = None
-    for reg in await trail.regulations() if not named else context.scope or await trail.regulations():
-        found = await _table_answer(trail, reg, [target.number for target in named])
-        if found and (best is None or found[0] > best[0]):
-            best = found
+    for reg in regs:
+        for number in [target.number for target in named] or await _likely_tables(trail, reg):
+            table = await trail.call("get_table_by_id", reg_id=reg, table_id=number)
+            found = _cell_answer(trail, reg, table, bool(named)) if table else None
+            best = found if found and (best is None or found[0] > best[0]) else best
     return best[1] if best else trail.refuse("no table has a row and a column for this")
 
 
-async def _table_answer(trail: _Trail, reg: str, numbers: list[str]) -> tuple[float, SpecialistResult] | None:
-    is_named = bool(numbers)
-    if not is_named:
-        found = await trail.call("search_tables", query=trail.query, reg_id=reg, limit=_TABLES_MAX)
-        numbers = [hit["id"] for hit in (found or {}).get("results", ())]
-    best: tuple[float, SpecialistResult] | None = None
-    for number in numbers:
-        table = await trail.call("get_table_by_id", reg_id=reg, table_id=number)
-        if table is None:
-            continue
-        answer = _cell_answer(trail, reg, table, is_named)
-        if answer and (best is None or answer[0] > best[0]):
-            best = answer
-    return best
+async def _likely_tables(trail: _Trail, reg: str) -> list[str]:
+    found = await trail.call("search_tables", query=trail.query, reg_id=reg, limit=_TABLES_MAX)
+    return [hit["id"] for hit in found.get("results", ())]
 
 
 def _cell_answer(
     trail: _Trail, reg: str, table: Found, is_named: bool
 ) -> tuple[float, SpecialistResult] | None:
+    """Return the answer from a table, and how well it fits. is_named: the question names the table."""
     words = set(query_terms(trail.query))
-    rows: list[list[str]] = table["rows"]
-    columns: list[str] = table["columns"]
-    at = _row_of(rows, words)
+    rows, columns, name = table["rows"], table["columns"], f"table {table['table_id']}"
+    labels = _label_columns(rows)
+    at = _row_of(rows, labels, words)
     if at is None or len(columns) < 2:
         return None
-    labels = _label_columns(rows)
     label = " ".join(dict.fromkeys(rows[at][:labels]))
-    column = _column_of(columns, labels, words - set(terms(label)))
-    known = set(terms(" ".join([table["caption"], label, *columns, table["table_id"]]))) | set(
-        terms("table note 表 注")
-    )
+    known = {*terms(" ".join([table["caption"], label, *columns, table["table_id"]])), *_TABLE_WORDS}
     covered = len(words & known) / max(len(words), 1)
     if not is_named and covered < _COVERED:
         return None
-    places = range(labels, len(columns)) if column is None else [column]
-    said = ", ".join(f"{columns[one]} {rows[at][one]}" for one in places)
-    marks = {
-        mark["label"]
-        for mark in table["marks"]
-        if mark["row"] == at and mark["column"] in [columns[one] for one in places]
+    column = _column_of(columns, labels, words - set(terms(label)))
+    cells = {
+        columns[one]: rows[at][one] for one in (range(labels, len(columns)) if column is None else [column])
     }
+    marks = {one["label"] for one in table["marks"] if one["row"] == at and one["column"] in cells}
     notes = [f"Note {note['label']}: {note['text']}" for note in table["notes"] if note["label"] in marks]
-    name = f"table {table['table_id']}"
+    said = ", ".join(f"{one} {value}" for one, value in cells.items())
     content = " ".join([f"{name} {table['caption']}, {label}: {said}.", *notes])
-    cells = [
-        {"table": f"{reg} {table['table_id']}", "row": label, "column": columns[one], "value": rows[at][one]}
-        for one in places
-    ]
+    where = {"table": f"{reg} {table['table_id']}", "row": label}
+    data = {"cells": [{**where, "column": one, "value": value} for one, value in cells.items()]}
     sure = 0.9 if column is not None else 0.6
-    return covered + (column is not None), trail.answer(
-        content, [place(reg, table["page"], name)], sure, {"cells": cells}
-    )
+    source = f"{reg} p.{table['page']} {name}"
+    return covered + (column is not None), trail.answer(content, [source], sure, data)
 
 
 def _label_columns(rows: list[list[str]]) -> int:
@@ -166,9 +138,8 @@ def _label_columns(rows: list[list[str]]) -> int:
     return 1
 
 
-def _row_of(rows: list[list[str]], words: set[str]) -> int | None:
+def _row_of(rows: list[list[str]], count: int, words: set[str]) -> int | None:
     """Return the one row whose label the words hold as a whole; None if no row, or more than one, has it."""
-    count = _label_columns(rows)
     labels = [set(terms(" ".join(row[:count]))) for row in rows]
     full = [at for at, label in enumerate(labels) if label and label <= words]
     longest = max((len(labels[at]) for at in full), default=0)
@@ -195,57 +166,49 @@ def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
 async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from the places that a question names, or from those that they refer to."""
     trail = _Trail(ctx, context)
-    named = list(dict.fromkeys(words for words, _ in references_in(trail.query))) or context.hints.get(
-        "section", []
-    )
+    named = [*dict.fromkeys(words for words, _ in references_in(trail.query))]
+    named = named or [str(one) for one in context.hints.get("section", [])]
     said: list[str] = []
     sources: list[str] = []
-    for reg in await trail.regulations():
-        for words in named:
-            found = await trail.call("resolve_reference", reg_id=reg, reference_text=words)
-            if found and found["target"]:
-                text, places = await _told(trail, reg, found)
-                said += [text] if text else []
-                sources += places
+    for reg, words in ((reg, words) for reg in await trail.regulations() for words in named):
+        found = await trail.call("resolve_reference", reg_id=reg, reference_text=words)
+        if found.get("target"):
+            is_followed = trail.has_any(_FOLLOW)
+            text, further = await (_followed(trail, reg, found) if is_followed else _shown(trail, reg, found))
+            said += [text] if text else []
+            sources += [_source(reg, found["target"]), *further] if text else []
     if not said:
-        return trail.refuse("it names no place" if not named else f"{', '.join(named)} does not exist")
+        return trail.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
     return trail.answer("\n".join(said), sources, 0.9)
 
 
-async def _told(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]:
+async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]:
+    """Return the text of a place, or its parts if it has none or the question asks for a list."""
     target = found["target"]
-    source = place(reg, target["page"], target["id"])
-    if has_any(trail.query, _FOLLOW):
-        return await _followed(trail, reg, found, source)
-    listed = has_any(trail.query, _LISTS) or not target["text"]
-    if target["kind"] in ("chapter", "annex", "schedule", "section") and listed:
-        toc = await trail.call("get_toc", reg_id=reg)
+    if trail.has_any(_LISTS) or not target["text"]:
+        entries = (await trail.call("get_toc", reg_id=reg)).get("entries", ())
         below = [
-            f"{one['number']} {one['title']}".strip()
-            for one in (toc or {})["entries"]
-            if one["parent"] == target["id"]
+            f"{one['number']} {one['title']}".strip() for one in entries if one["parent"] == target["id"]
         ]
         if below:
-            return f"{target['number']} {target['title']}: {'; '.join(below)}", [source]
-    return f"{target['number']} {target['title']} {target['text']}".replace("  ", " ").strip(), [source]
+            return f"{target['number']} {target['title']}: {'; '.join(below)}", []
+    return _told(target), []
 
 
-async def _followed(trail: _Trail, reg: str, found: Found, source: str) -> tuple[str, list[str]]:
+async def _followed(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]:
+    """Return the texts of the places that a place refers to, and their sources."""
     if found["status"] == "circular":
-        return f"The references are circular: {' -> '.join(found['chain'])}.", [source]
-    said, sources = [], [source]
+        return f"The references are circular: {' -> '.join(found['chain'])}.", []
+    said, sources = [], []
     for link in found["references"]:
-        if link["target"] is None:
-            said.append(f"{link['reference']} does not exist: the reference is dangling.")
-            continue
         further = await trail.call("resolve_reference", reg_id=reg, reference_text=link["reference"])
-        target = (further or {}).get("target")
-        if target:
-            sources.append(place(reg, target["page"], target["id"]))
+        if target := further.get("target"):
+            sources.append(_source(reg, target))
             said.append(f"{target['id']} {target['title']} {target['text']}".strip())
-            if has_any(trail.query, ("circular", "循环")) and further and further["status"] == "circular":
-                said.append("The references are circular.")
-    return "\n".join(said), sources if said else []
+            said += ["The references are circular."] if further["status"] == "circular" else []
+        else:
+            said.append(f"{link['reference']} does not exist: the reference is dangling.")
+    return "\n".join(said), sources
 
 
 # --- search -----------------------------------------------------------------------------
@@ -255,24 +218,23 @@ async def search_text(ctx: ProgramContext, context: SpecialistContext) -> Specia
     """Answer with the sentence that holds the words of the question."""
     trail = _Trail(ctx, context)
     words = query_terms(trail.query)
-    regs = list(context.scope) or [""]
     hits: list[Found] = []
-    for reg in regs:
+    for reg in context.scope or [""]:
         found = await trail.call("smart_search", query=trail.query, reg_id=reg, limit=_HITS)
-        hits += (found or {}).get("results", ())
-    prose = [hit for hit in hits if hit["kind"] != "table"]
-    if not prose or not words:
+        hits += [hit for hit in found.get("results", ()) if hit["kind"] != "table"]
+    if not hits or not words:
         return trail.refuse("no place holds the words of the question")
-    texts = [set(terms(f"{hit['title']} {hit['snippet']}")) for hit in prose]
-    weight = {word: 1 / (1 + sum(word in text for text in texts)) for word in words}
-    scores = [sum(weight[word] for word in words if word in text) / sum(weight.values()) for text in texts]
-    plain = [sum(word in text for word in words) / len(words) for text in texts]
-    at = max(range(len(prose)), key=lambda one: (plain[one], scores[one], -one))
-    if plain[at] < _COVERED:
+    texts = [set(terms(f"{hit['title']} {hit['snippet']}")) for hit in hits]
+    weight = {word: 1 / (1 + sum(word in text for text in texts)) for word in words}  # rare words tell more
+    held = [text.intersection(words) for text in texts]
+    at = max(
+        range(len(hits)), key=lambda one: (len(held[one]), sum(weight[word] for word in held[one]), -one)
+    )
+    covered = len(held[at]) / len(words)
+    if covered < _COVERED:
         return trail.refuse("no place holds enough of the words of the question")
-    hit = prose[at]
-    source = place(hit["reg_id"], hit["page"], hit["id"])
-    return trail.answer(hit["snippet"] or hit["title"], [source], min(0.9, plain[at]))
+    hit = hits[at]
+    return trail.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], min(0.9, covered))
 
 
 # --- discovery, and one agent for all -----------------------------------------------------
@@ -281,51 +243,37 @@ async def search_text(ctx: ProgramContext, context: SpecialistContext) -> Specia
 async def discover(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Compare two places, or find places like a section."""
     trail = _Trail(ctx, context)
-    named = list(
-        dict.fromkeys(target.id for _, target in references_in(trail.query) if target.kind != "table")
-    )
-    for reg in await trail.regulations():
+    named = [*dict.fromkeys(one.id for _, one in references_in(trail.query) if one.kind != "table")]
+    for reg in await trail.regulations() if named else ():
         if len(named) > 1:
             found = await trail.call("compare_sections", reg_id=reg, section_a=named[0], section_b=named[1])
-            if found:
-                sides = [found["a"], found["b"]]
-                told = [f"{side['number']} {side['title']} {side['text']}".strip() for side in sides]
-                same = "They are equal." if found["is_equal"] else "They differ."
-                return trail.answer(
-                    "\n".join([*told, same]), [place(reg, side["page"], side["id"]) for side in sides], 0.9
-                )
-        elif named:
+            places = [found["a"], found["b"]] if found else []
+            said = [*map(_told, places), "They are equal." if found.get("is_equal") else "They differ."]
+        else:
             found = await trail.call("find_similar_content", reg_id=reg, query_text=named[0])
-            hits = (found or {}).get("results", ())
-            if hits:
-                told = [f"{hit['id']} {hit['title']}" for hit in hits]
-                return trail.answer(
-                    "\n".join(told), [place(reg, hit["page"], hit["id"]) for hit in hits], 0.7
-                )
+            places = found.get("results", [])
+            said = [f"{hit['id']} {hit['title']}" for hit in places]
+        if places:
+            sure = 0.9 if len(named) > 1 else 0.7
+            return trail.answer("\n".join(said), [_source(reg, one) for one in places], sure)
     return trail.refuse("it names nothing to compare")
 
 
 async def read_alone(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Try each kind of answer in turn, as one agent with all tools."""
-    calls: list[ToolUse] = []
     named = references_in(half_width(context.query))
-    order = [read_tables, search_text]
+    order = [read_references if named and named[0][1].kind != "table" else read_tables, search_text]
     if named:
-        order = (
-            [read_tables, read_references] if named[0][1].kind == "table" else [read_references, read_tables]
-        )
+        order[1] = read_tables if order[0] is read_references else read_references
+    calls: list[ToolUse] = []
     for policy in order:
         result = await policy(ctx, context)
         calls += result.tool_calls
         if result.success:
             return result
-        await asyncio.sleep(0)
     return SpecialistResult(False, tool_calls=tuple(calls), error="no tool result answers the question")
 
 
 POLICIES: Final = {
-    "table": read_tables,
-    "reference": read_references,
-    "search": search_text,
-    "discovery": discover,
-}
+    "table": read_tables, "reference": read_references, "search": search_text, "discovery": discover,
+}  # fmt: skip

@@ -1,7 +1,7 @@
 """The reader: an index, and the host that answers questions from it."""
 
 from collections.abc import Sequence
-from types import TracebackType
+from contextlib import AsyncExitStack
 from typing import Self
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from callboard import (
     Router,
     Runtime,
     Session,
-)
+)  # fmt: skip
 from regreader.index import Index
 from regreader.settings import Settings
 from regreader.specialists import NAMES, analyzer, registry, single
@@ -29,7 +29,7 @@ class UnknownAgent(Exception):
     """A name that no specialist has."""
 
 
-class Reader:
+class Reader(AsyncExitStack):
     """Answers questions on the imported regulations. agent: the one specialist to ask; "" for all enabled.
 
         async with Reader(Settings()) as reader:
@@ -38,22 +38,21 @@ class Reader:
     Raises UnknownAgent.
     """
 
-    def __init__(self, settings: Settings, *, agent: str = "", log: str = ":memory:") -> None:
+    def __init__(self, settings: Settings, agent: str = "") -> None:
+        super().__init__()
+        for name in (*settings.enabled_subagents, *([agent] if agent else [])):
+            if name not in NAMES:
+                raise UnknownAgent(f"no specialist {name!r}; there are {', '.join(NAMES)}")
         self.settings = settings
         self.index = Index(settings.index)
+        self.callback(self.index.close)
         self.tools = Tools(self.index)
         self.host = self._host(agent)
-        self._runtime = Runtime(log, model=settings.model or None)
+        self._runtime = Runtime(":memory:", model=settings.model or None)
 
     async def __aenter__(self) -> Self:
-        await self._runtime.__aenter__()
+        await self.enter_async_context(self._runtime)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runtime.__aexit__(kind, error, trace)
-        self.index.close()
 
     async def ask(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
         """Answer one question. regulations: their ids; none for all."""
@@ -75,17 +74,13 @@ class Reader:
         return self.host.result(outcome)
 
     def _host(self, agent: str) -> Orchestrator:
-        specialists = registry(self.tools, self.settings)
-        for name in (*self.settings.enabled_subagents, *([agent] if agent else [])):
-            if name not in specialists:
-                raise UnknownAgent(f"no specialist {name!r}; there are {', '.join(NAMES)}")
         if agent:
-            only = replace(self.settings, enabled_subagents=(agent,))
-            return Orchestrator(Registry(registry(self.tools, only).enabled()), analyzer=analyzer())
+            only = registry(self.tools, replace(self.settings, enabled_subagents=(agent,)))
+            return Orchestrator(Registry(only.enabled()), analyzer=analyzer())
         if not self.settings.enable_orchestrator:
             return Orchestrator(Registry([single(self.tools, self.settings)]), analyzer=analyzer())
-        enabled = [one for one in _DEFAULT_ROUTE if one in self.settings.enabled_subagents]
         mode = self.settings.orchestrator_mode
+        route = Router(default=[one for one in _DEFAULT_ROUTE if one in self.settings.enabled_subagents])
         merge = Aggregator(names_refusals=mode == "parallel")
-        route = Router(default=enabled)
+        specialists = registry(self.tools, self.settings)
         return Orchestrator(specialists, analyzer=analyzer(), router=route, aggregator=merge, mode=mode)

@@ -26,21 +26,11 @@ HINTS: Final = (
 INTENTS: Final = {
     "table": ("table", "row", "column", "note", "footnote", "表", "注"),
     "reference": (
-        "section",
-        "clause",
-        "chapter",
-        "annex",
-        "schedule",
-        "refer",
-        "refers",
-        "附录",
-        "引用",
-        "条",
-        "章",
+        "section", "clause", "chapter", "annex", "schedule", "refer", "refers", "附录", "引用", "条", "章",
     ),
     "search": ("find", "search", "about", "regulations", "查找", "搜索"),
     "discovery": ("compare", "difference", "similar", "比较", "区别", "类似"),
-}
+}  # fmt: skip
 MULTI_HOP: Final = ("refers to", "refer to", "and then", "引用的", "所引")
 _REPORT: Final = (
     "Answer only from tool results; never guess. The prompt is JSON: query, scope (regulation ids, empty for "
@@ -89,32 +79,23 @@ def _tool(name: str, tools: Tools) -> Tool:
 def registry(tools: Tools, settings: Settings) -> Registry:
     """Return the specialists. Without a model, each is driven by its offline policy."""
     made = agent_tools(tools)
-    found = Registry()
-    for name, names in _TOOLS.items():
-        found.add(
-            Specialist(
-                name,
-                _WORK[name].split(". ")[0] + ".",
-                tuple(made[one] for one in names),
-                f"{_WORK[name]} {_REPORT}",
-                capabilities=(name,),
-                keywords=INTENTS[name],
-                priority=_PRIORITY[name],
-                enabled=name in settings.enabled_subagents,
-                max_iterations=settings.subagent_max_iterations,
-                policy=None if settings.model else policies.POLICIES[name],
-            )
+    return Registry(
+        Specialist(
+            name, _WORK[name].split(". ")[0] + ".", tuple(made[one] for one in names),
+            f"{_WORK[name]} {_REPORT}",
+            capabilities=(name,), keywords=INTENTS[name], priority=_PRIORITY[name],
+            enabled=name in settings.enabled_subagents, max_iterations=settings.subagent_max_iterations,
+            policy=None if settings.model else policies.POLICIES[name],
         )
-    return found
+        for name, names in _TOOLS.items()
+    )  # fmt: skip
 
 
 def single(tools: Tools, settings: Settings) -> Specialist:
     """Return the one agent that has all tools."""
     return Specialist(
-        "reader",
-        "Answers questions on regulations.",
-        tuple(agent_tools(tools).values()),
+        "reader", "Answers questions on regulations.", tuple(agent_tools(tools).values()),
         f"You answer questions on regulations. {' '.join(_WORK.values())} {_REPORT}",
         max_iterations=2 * settings.subagent_max_iterations,
         policy=None if settings.model else policies.read_alone,
-    )
+    )  # fmt: skip

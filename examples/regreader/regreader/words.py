@@ -3,7 +3,6 @@
 import re
 import string
 import unicodedata
-from collections.abc import Iterator
 from typing import Final
 
 CJK: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -13,7 +12,11 @@ _POINT: Final = re.compile(r"(?<=[0-9A-Za-z])[．](?=[0-9A-Za-z])")
 _DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
 _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
+SUPER: Final = re.compile(r"\ue000([^\ue001]*)\ue001")
 STOP: Final = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
     "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
@@ -33,6 +36,28 @@ def half_width(text: str) -> str:
     return _DASH.sub("-", _POINT.sub(".", text))
 
 
+def joined(lines: list[str]) -> str:
+    """Return the lines of a paragraph as one, without blanks between Chinese characters."""
+    text = lines[0]
+    for line in lines[1:]:
+        is_chinese = has_han(text[-1:]) or text[-1:] in "，。；：、）" or has_han(line[:1])
+        text += line if is_chinese else f" {line}"
+    return text
+
+
+def plain(text: str) -> str:
+    """Return a text of Markdown without emphasis, links and escapes; superscripts as in html_reader.py."""
+    text = _EMPHASIS.sub(r"\2", text)
+    text = re.sub(r"\[([^\]^]+)\]\((?!#fn)[^)\s]*\)", r"\1", text)
+    text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
+    return re.sub(r"</?(?:b|i|em|strong|u|span|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
+
+
+def shown(text: str) -> str:
+    """Return a text as people read it, without the signs for links and superscripts."""
+    return SUPER.sub(r"\1", LINK.sub(lambda found: f"[{found[2] or found[1]}]", text)).strip()
+
+
 def has_han(text: str) -> bool:
     """Return True if a text has a Chinese character."""
     return _HAN.search(text) is not None
@@ -43,14 +68,16 @@ def numeral(text: str, has_letters: bool = False) -> str:
 
     has_letters: single letters are letters here, as those of annexes, and no Roman numerals.
     """
-    text = text.strip()
-    if text.isdigit():
+    text = text.strip().upper()
+    if text.isdecimal() and len(text) < DIGITS_MAX:
         return str(int(text))
-    if text and all(char in _CHINESE or char in "十百" for char in text):
+    if text and len(text) < DIGITS_MAX and set(text) <= {*_CHINESE, *"十百"}:
         return str(_chinese(text))
-    upper = text.upper()
-    is_roman = bool(upper) and all(char in _ROMAN for char in upper) and (len(upper) > 1 or upper in "IVX")
-    return str(_roman(upper)) if is_roman and not (has_letters and len(upper) == 1) else upper
+    is_roman = bool(text) and set(text) <= set(_ROMAN) and (len(text) > 1 or text in "IVX")
+    if not is_roman or (has_letters and len(text) == 1):
+        return text
+    values = [_ROMAN[char] for char in text[:DIGITS_MAX]]
+    return str(sum(-one if one < max(values[at:]) else one for at, one in enumerate(values)))
 
 
 def _chinese(text: str) -> int:
@@ -64,16 +91,12 @@ def _chinese(text: str) -> int:
     return total + digit
 
 
-def _roman(text: str) -> int:
-    values = [_ROMAN[char] for char in text]
-    return sum(-one if one < max(values[at:]) else one for at, one in enumerate(values))
-
-
 def terms(text: str) -> list[str]:
     """Return the words of a text in small letters: Latin ones as they are, Chinese as overlapping bigrams."""
     found: list[str] = []
     for token in _TOKEN.findall(unicodedata.normalize("NFC", half_width(text)).casefold()):
-        found += _bigrams(token) if has_han(token) else [_stem(token)]
+        pairs = [token[at : at + 2] for at in range(max(len(token) - 1, 1))]
+        found += pairs if has_han(token) else [_stem(token)]
     return found
 
 
@@ -81,10 +104,6 @@ def query_terms(text: str) -> list[str]:
     """Return the words of a question that name its subject, each once."""
     plain = STOP_HAN.sub(" ", half_width(text))
     return list(dict.fromkeys(term for term in terms(plain) if term not in STOP))
-
-
-def _bigrams(run: str) -> Iterator[str]:
-    yield from ([run] if len(run) == 1 else (run[at : at + 2] for at in range(len(run) - 1)))
 
 
 def _stem(word: str) -> str:

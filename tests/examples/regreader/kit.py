@@ -12,7 +12,7 @@ def read(folder: Path, name: str, text: str) -> Regulation:
     """Read a file of this name and text."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    found = read_file(path, path.stem)
+    found = read_file(path, path.stem, path.name)
     assert not isinstance(found, Skipped), found.reason
     return found
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regreader.importing import Skipped, read_folder
+from regreader.importing import Skipped, files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
 from regreader.settings import Settings
@@ -40,7 +40,7 @@ class Score:
 def imported(folder: Path, index: Path | str) -> Index:
     """Import a corpus into a new index."""
     made = Index(index)
-    for one in read_folder(folder):
+    for one in read_files(folder, files_of(folder)):
         if not isinstance(one, Skipped):
             made.put(one)
     return made

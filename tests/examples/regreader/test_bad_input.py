@@ -1,17 +1,34 @@
 """Folders and regulations that are not as they should be."""
 
+import asyncio
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from regreader.blocks import Regulation
-from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, read_folder
+from regreader.cli import main
+from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, files_of, read_files
+from regreader.index import Index
+from regreader.reader import Reader
+from regreader.settings import Settings
 from regreader.tools import ToolFailure
 
 from tests.examples.regreader.kit import notes, read, tools_of
 
+PACKAGE = Path(__file__).parents[3] / "examples" / "regreader"
+
 
 def reasons(folder: Path) -> dict[str, str]:
-    return {one.path: one.reason for one in read_folder(folder) if isinstance(one, Skipped)}
+    return {one.path: one.reason for one in read_files(folder, files_of(folder)) if isinstance(one, Skipped)}
+
+
+def ids(folder: Path) -> list[str]:
+    return [one.id for one in read_files(folder, files_of(folder)) if isinstance(one, Regulation)]
 
 
 def test_binary_empty_and_unknown_files_are_skipped_with_their_reasons(tmp_path: Path) -> None:
@@ -33,9 +50,9 @@ def test_100_mb_of_text_are_left_out_and_the_rest_is_imported(tmp_path: Path) ->
         file.truncate(100_000_000)
     (tmp_path / "small.md").write_text("## 1 One\n\nText.\n")
     assert reasons(tmp_path) == {
-        "huge.txt": f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders 50,000,000"
+        "huge.txt": f"too large: files have at most {FILE_BYTES_MAX:,} bytes, folders 200,000,000"
     }
-    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["small"]
+    assert ids(tmp_path) == ["small"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "gbk", "utf-16"])
@@ -56,7 +73,10 @@ def test_two_files_of_one_name_get_ids_of_their_own(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x y.md").write_text("## 1 One\n")
-    assert [one.id for one in read_folder(tmp_path) if isinstance(one, Regulation)] == ["x-y", "x-y-2"]
+    assert ids(tmp_path) == [
+        "x-y",
+        "x-y-2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +86,16 @@ def test_two_files_of_one_name_get_ids_of_their_own(tmp_path: Path) -> None:
 def test_scraps_are_imported_without_an_error(tmp_path: Path, text: str, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
     path.write_text(text)
-    assert len(list(read_folder(tmp_path))) == 1
+    assert len(list(read_files(tmp_path, files_of(tmp_path)))) == 1
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, f"Chapter {'9' * 5_000} x", f"第{'一' * 5_000}章 x"])
+def test_a_number_of_thousands_of_digits_is_no_number(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    assert reasons(tmp_path) == {"x.txt": "no regulation: it has a number of more than 1,000 digits"}
+    tools = tools_of(read(tmp_path, "y.md", CIRCLE))
+    with contextlib.suppress(ToolFailure):  # 9999... alone names nothing
+        assert tools.resolve_reference("y", text)["status"] == "dangling"
 
 
 CIRCLE = """
@@ -118,3 +147,96 @@ def test_a_caption_without_a_table_is_text(tmp_path: Path) -> None:
     )
     assert one.tables == []
     assert one.sections[0].text[0][1] == "Table 3-1 Lost"
+
+
+def test_a_folder_beyond_its_bound_is_imported_up_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regreader.importing.FOLDER_BYTES_MAX", 30)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.md").write_text("## 1 One\n\nText.\n")
+    assert ids(tmp_path) == ["a"]
+    assert list(reasons(tmp_path)) == ["b.md", "c.md"]
+
+
+@pytest.mark.parametrize("text", ["<div>" * 3_000, "<em>" * 1_000])
+def test_elements_that_are_nested_too_deeply_are_skipped(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.html").write_text(text)
+    assert "nested" in reasons(tmp_path)["x.html"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "+--+\n",
+        "a  b\n",
+        "-----\n",
+        "| a |\n",
+        "a\tb\n",
+        "1.1 x\n",
+        "Note 1: x\n",
+        "See 1.1.\n",
+        "a\n\n| x | 1 |\n| y | 2 |\n\n",
+    ],
+)
+def test_the_time_of_an_import_grows_with_its_lines(tmp_path: Path, line: str) -> None:
+    counts = []
+    for size in (200, 800):
+        (tmp_path / "x.txt").write_text(line * size)
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            ids(tmp_path)
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[1] <= 4.5 * counts[0]
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+def test_a_question_in_another_language_is_refused_or_answered_from_a_number(
+    tmp_path: Path, orchestrated: bool
+) -> None:
+    index = Index(tmp_path / "x.db")
+    index.put(read(tmp_path, "x.md", "## 1 Oil\n\n1.1 Lamps burn oil.\n\n1.2 油灯每天清洁。\n"))
+    index.close()
+
+    async def asked(question: str) -> tuple[bool, str]:
+        async with Reader(Settings(index=str(tmp_path / "x.db"), enable_orchestrator=orchestrated)) as reader:
+            result = await reader.ask(question)
+            return result.success, result.content
+
+    for question in ("Wie oft werden Lampen gereinigt?", "كم مرة تنظف المصابيح؟", "¿Quién es el alcalde?"):
+        assert asyncio.run(asked(question)) == (False, "")
+    assert asyncio.run(asked("Was steht in § 1.1?")) == (True, "1.1 Lamps burn oil.")
+
+
+def test_a_file_that_is_no_index_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("no database, but a text that is long enough to be taken for one " * 9)
+    done = CliRunner().invoke(main, ["--index", str(tmp_path / "x.db"), "tool", "list_regulations"])
+    assert (done.exit_code, "x.db is no index" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    (tmp_path / "regs").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "regs" / f"{name}.md").write_text("## 1 One\n")
+    words = ["--index", str(tmp_path / "x.db"), "import", str(tmp_path / "regs")]
+    piped = CliRunner().invoke(main, words)
+    assert (piped.exit_code, piped.stderr, len(piped.stdout.splitlines())) == (0, "", 2)
+    near, far = pty.openpty()
+    with os.fdopen(near, "rb", buffering=0) as terminal:
+        with os.fdopen(far, "wb", buffering=0) as end:
+            command = [sys.executable, "-m", "regreader", *words]
+            done = subprocess.run(
+                command, cwd=PACKAGE, stderr=end, stdout=subprocess.PIPE, timeout=60, check=True
+            )
+        told = terminal.read(65_536)
+    assert b"100%" in told
+    assert done.stdout == piped.stdout.encode()

@@ -25,10 +25,9 @@ def run(*words: str, said: str = "") -> Result:
 
 def test_a_folder_is_imported_and_files_are_named_that_are_not(folder: Path) -> None:
     (folder / "regs" / "x.bin").write_text("x")
-    done = run("import", "regs", "--json")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines[0] == {"reg_id": "lamps", "title": "Lamp Code", "pages": 2, "sections": 5, "tables": 1}
-    assert lines[1]["skipped"] == "not a Markdown, text or HTML file"
+    done = run("import", "regs")
+    assert done.stdout == "lamps: Lamp Code (pages 2, sections 5, tables 1)\n"
+    assert done.stderr == "skipped x.bin: not a Markdown, text or HTML file\n"
 
 
 def test_a_folder_without_a_regulation_fails(folder: Path) -> None:
@@ -100,6 +99,7 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "nine hours" in done.stdout
     assert "cleaned daily" in done.stdout
+    assert done.stderr == ""  # no prompt in a pipe
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
         (("ask",), "give a question, or --file"),
         (("tool",), "give a tool or --file"),
         (("tool", "get_toc", "x"), "write arguments as key=value"),
-        (("--config", "none.toml", "ask", "x"), "no such file"),
+        (("--config", "none.toml", "ask", "x"), "No such file"),
     ],
 )
 def test_wrong_usage_is_told(folder: Path, words: tuple[str, ...], told: str) -> None:

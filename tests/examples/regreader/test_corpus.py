@@ -45,6 +45,14 @@ def test_every_tool_call_on_the_five_layouts_is_exact(tmp_path: Path) -> None:
     assert score.misses == []
 
 
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_every_tool_call_on_regulations_in_styles_of_strangers_is_exact(name: str) -> None:
+    folder = Path(__file__).parent / "strangers" / name
+    score = score_calls(Tools(imported(folder / "corpus", ":memory:")), lines_of(folder / "calls.jsonl"))
+    assert score.calls > 40
+    assert score.misses == []
+
+
 def test_the_questions_are_many_and_a_third_has_no_keyword_of_the_router(made: Path) -> None:
     asked = [line["question"] for line in lines_of(made / "questions.jsonl")]
     words = [word for words in INTENTS.values() for word in words]

@@ -1,0 +1,175 @@
+"""Tables that are drawn with characters: pipes, boxes, tabs and aligned columns."""
+
+import functools
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+from regreader.blocks import Grid
+from regreader.numbering import caption_of, notes_of
+from regreader.words import joined, plain
+
+_BOX: Final = str.maketrans("┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 9)
+_PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
+_GRID_RULE: Final = re.compile(r"\+[-=+]+\+")
+_RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
+_CELL: Final = re.compile(r"\S+(?:\s\S+)*")
+_FRAME: Final = 3  # rules of a box that has one below its header and none between its rows
+_HEADER_MAX: Final = 3  # rows above the rule of an aligned table
+_RETRIED_MAX: Final = (
+    100  # lines; a longer run that is no table is text as a whole, so that time stays linear
+)
+
+
+def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | None, int]:
+    """Return the table that begins at a line, and how many lines were looked at: 0 if none can begin there.
+
+    is_below_caption: aligned columns are a table without a rule, too.
+    """
+    line = lines[at].strip()
+    below = lines[at + 1].strip() if at + 1 < len(lines) else ""
+    if _GRID_RULE.fullmatch(line.translate(_BOX)):
+        run = _run(lines, at, lambda one: one.translate(_BOX)[:1] in ("+", "|"))
+        return _boxed(run), len(run)
+    if line.startswith("|") or (below and "|" in line and _PIPE_RULE.fullmatch(below)):
+        run = _run(lines, at, lambda one: "|" in one)
+        return _piped(run), len(run)
+    if "\t" in line and "\t" in below:
+        run = _run(lines, at, lambda one: "\t" in one)
+        return Grid([_cells(row.split("\t")) for row in run]), len(run)
+    near = [one.strip() for one in lines[at : at + _HEADER_MAX + 1]]
+    is_ruled = any(_RULE.fullmatch(one) for one in near)
+    first = next((one for one in near if not _RULE.fullmatch(one)), "")
+    if len(starts(first)) < 2 or not (is_ruled or is_below_caption):
+        return None, 0
+    run = _run(lines, at, lambda one: not caption_of(one))
+    while run and notes_of(run[-1].strip(), lambda label: run[-1].strip()[0] in "([（") is not None:
+        run.pop()
+    grid = _aligned(run)
+    return grid, len(run) if grid or len(run) > _RETRIED_MAX else 0
+
+
+def _run(lines: list[str], at: int, belongs: Callable[[str], bool]) -> list[str]:
+    rest = (lines[place] for place in range(at, len(lines)))
+    return list(itertools.takewhile(lambda one: bool(one.strip()) and belongs(one.strip()), rest))
+
+
+def _cells(cells: list[str]) -> list[str]:
+    return [plain(re.sub(r"<br\s*/?>", " ", cell.replace("\\|", "|"))).strip() for cell in cells]
+
+
+def _piped(run: list[str]) -> Grid | None:
+    """Read a table of Markdown. A cell `^^` repeats the one above."""
+    rows: list[list[str]] = []
+    header = 0
+    for line in run:
+        if _PIPE_RULE.fullmatch(line.strip()):
+            header = header or len(rows)
+        else:
+            rows.append(_cells(re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))))
+    if len(rows) < 2 and not header:
+        return None
+    width = max(map(len, rows))
+    return Grid([row + [""] * (width - len(row)) for row in rows], header)
+
+
+# --- boxes --------------------------------------------------------------------------------
+
+
+def _boxed(run: list[str]) -> Grid | None:
+    """Read a table of `+---+`; a rule that leaves out a column lets its cell go on below."""
+    lines = [line.strip().translate(_BOX) for line in run]
+    ruled = [line for line in lines if _GRID_RULE.fullmatch(line)]
+    cuts = sorted({width(line[:at]) for line in ruled for at, char in enumerate(line) if char == "+"})
+    columns = list(itertools.pairwise(cuts))
+    rows: list[list[str]] = []
+    row: list[str] | None = None
+    header = 0
+    for line in lines[1:]:
+        if line.startswith("+") or "-+" in line or "+-" in line:
+            rows += [row] if row is not None else []
+            header = len(rows) if "=" in line or (len(ruled) == _FRAME and not header) else header
+            row = _row_below(line, columns, rows)
+        else:
+            cells = _cells_between(line, columns)
+            if len(ruled) == _FRAME and header and row and cells[0]:
+                rows.append(row)  # no rules between rows: each line with a first cell is one
+                row = None
+            row = row or [""] * len(columns)
+            for at, cell in enumerate(cells):
+                if cell and cell not in row[at]:
+                    row[at] = joined([row[at], cell]) if row[at] else cell
+    return Grid(rows, header or 1) if len(rows) > 1 else None
+
+
+def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]]) -> list[str] | None:
+    """Begin the row below a rule with the cells that go on; a rule through no column ends no row."""
+    if not rows:
+        return None
+    going_on = [not set(_cut(rule, start + 1, end)) <= {"-", "="} for start, end in columns]
+    return rows.pop() if all(going_on) else [rows[-1][at] if on else "" for at, on in enumerate(going_on)]
+
+
+def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
+    """Return a cell for each column; a cell over several columns stands in each of them."""
+    found: list[str] = []
+    start = columns[0][0]
+    for at, (_, end) in enumerate(columns):
+        if _cut(line, end, end + 1) == "|" or at == len(columns) - 1:
+            found += [plain(_cut(line, start + 1, end)).strip()] * (at + 1 - len(found))
+            start = end
+    return found
+
+
+@functools.cache
+def _places(char: str) -> int:
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def width(text: str) -> int:
+    """Return how many places a text takes: two for each Chinese character."""
+    return len(text) if text.isascii() else sum(map(_places, text))
+
+
+def _cut(line: str, start: int, end: int) -> str:
+    """Return the part of a line between two places, by width."""
+    if line.isascii():
+        return line[start:end]
+    begins = itertools.accumulate(map(_places, line), initial=0)
+    return "".join(char for char, at in zip(line, begins, strict=False) if start <= at < end)
+
+
+# --- aligned columns ----------------------------------------------------------------------
+
+
+def starts(line: str) -> list[int]:
+    """Return the places, by width, at which the cells of a line begin: after two blanks or more."""
+    return [width(line[: found.start()]) for found in _CELL.finditer(line)]
+
+
+def _aligned(run: list[str]) -> Grid | None:
+    """Read columns that are set apart by blanks; rules of dashes stand around the header."""
+    rules = [place for place, line in enumerate(run) if _RULE.fullmatch(line.strip())]
+    rows = [line for place, line in enumerate(run) if place not in set(rules)]
+    wide = sum(len(starts(row)) > 1 for row in rows)
+    if len(rows) < 2 or len(starts(rows[0])) < 2 or wide < 0.6 * len(rows):
+        return None
+    ruled = [run[place] for place in rules if len(run[place].split()) > 1]
+    columns = starts(ruled[0] if ruled else rows[0])
+    header = next((place - rules.index(place) for place in rules if place > 0), 1)
+    return Grid([_cells_at(row, columns) for row in rows], min(max(header, 1), _HEADER_MAX))
+
+
+def _cells_at(row: str, columns: list[int]) -> list[str]:
+    """Cut a row into columns; each cell goes to the one that begins nearest."""
+    whole = re.split(r"\s{2,}", row.strip())
+    if len(whole) == len(columns):
+        return whole
+    cells = [""] * len(columns)
+    for found in _CELL.finditer(row):
+        place = width(row[: found.start()])
+        nearest = min(range(len(columns)), key=lambda at: abs(columns[at] - place))
+        cells[nearest] = f"{cells[nearest]} {found.group()}".strip()
+    return cells

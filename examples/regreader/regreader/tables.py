@@ -1,0 +1,140 @@
+"""Tables of regulations, put together from their grids on each page, and the notes that their cells mark."""
+
+import re
+from typing import Final
+
+from regreader.blocks import Grid, Note, Table
+from regreader.numbering import Caption, label_of, notes_of
+from regreader.words import LINK, SUPER, shown
+
+_MARK: Final = re.compile(
+    r"\s*(?:[(（\[]?\s*(?:注|note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]]?|(?P<sign>[*†‡§¶#]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹]+)"
+    r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|\[(?P<box>\d{1,2}|[a-z])\])$",
+    re.IGNORECASE,
+)
+_DITTO: Final = ("^^", "〃", "″", "同上")
+
+
+class Tables:
+    """The tables of a regulation in their order. open: the one that notes and further parts belong to."""
+
+    def __init__(self) -> None:
+        self.made: list[Table] = []
+        self.open: Table | None = None
+        self._by_number: dict[str, Table] = {}
+        self._unnumbered = 0
+
+    def add(self, grid: Grid, caption: Caption | None, page: int, section: str, is_first: bool) -> None:
+        """Take the grid of a page. is_first: nothing stands before it on its page."""
+        header, rows = grid.rows[: grid.header], grid.rows
+        table = self._continued(caption, rows, header, is_first)
+        if not header and len(rows) > 1 and (table is None or columns_of(rows[:1]) == table.columns):
+            header = rows[:1]
+        if table is None:
+            number = caption.number if caption else ""
+            if not number:
+                self._unnumbered += 1
+                number = f"unnumbered-{self._unnumbered}"
+            title = caption.title if caption else ""
+            table = Table(number, title, page, page, section, columns_of(header))
+            self.made.append(table)
+            self._by_number[number] = table
+            rows = rows[len(header) :]
+        elif header and columns_of(header) == table.columns:
+            rows = rows[len(header) :]
+        table.rows += [row for row in rows if any(row)]
+        table.page_end = page
+        self.open = table
+        self._take_note_rows(table, page)
+
+    def _continued(
+        self, caption: Caption | None, rows: list[list[str]], header: list[list[str]], is_first: bool
+    ) -> Table | None:
+        """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
+        if caption:
+            same = self._by_number.get(caption.number) if caption.number else None
+            return same if same and (caption.is_continued or same is self.open) else None
+        last = self.open
+        if last is None or last is not self.made[-1] or not is_first or not rows:
+            return None
+        is_same = not header or columns_of(header) == last.columns
+        return last if is_same and len(rows[0]) == len(last.columns) else None
+
+    def has_mark(self, label: str) -> bool:
+        """Return True if a cell of the open table has this mark."""
+        mark = re.compile(rf"(?:\ue000|\s|[(（\[^]){re.escape(label)}(?:\ue001|[)）\]])")
+        return any(
+            mark.search(cell)
+            for row in ([self.open.columns, *self.open.rows] if self.open else ())
+            for cell in row
+        )
+
+    def _take_note_rows(self, table: Table, page: int) -> None:
+        """Take the last rows that are notes: one text over all columns."""
+        taken: list[Note] = []
+        while len(table.rows) > 1 and len({*table.rows[-1]} - {""}) == 1:
+            text = next(cell for cell in table.rows[-1] if cell)
+            found = notes_of(text, self.has_mark)
+            if found is None or (len(table.columns) > 1 and table.rows[-1][0] != text):
+                break
+            table.rows.pop()
+            taken[:0] = [
+                Note(label, shown(words), page, table.number, table.section) for label, words in found
+            ]
+        table.notes += taken
+
+    def finish(self, loose: list[Note], labels: dict[str, str]) -> None:
+        """Fill merged cells, give tables the notes that they link to, and take the marks out of the cells.
+
+        loose: notes that links lead to; those of tables are removed. labels: the words of the links.
+        """
+        by_mark = {note.mark: note for note in loose}
+        for table in self.made:
+            texts = [table.caption, *table.columns, *(cell for row in table.rows for cell in row)]
+            for target in dict.fromkeys(target for text in texts for target, _ in LINK.findall(text)):
+                if note := by_mark.pop(target, None):
+                    note.table, note.section = table.number, table.section
+                    table.notes.append(note)
+            _finish(table, labels)
+        loose[:] = by_mark.values()
+
+
+def columns_of(header: list[list[str]]) -> list[str]:
+    """Return the names of the columns; of several header rows, the names of a column joined."""
+    return [" / ".join(dict.fromkeys(name for name in names if name)) for names in zip(*header, strict=False)]
+
+
+def _finish(table: Table, labels: dict[str, str]) -> None:
+    above: list[str] = []
+    for row in table.rows:
+        row += [""] * (len(table.columns) - len(row))
+        for place, cell in enumerate(row[: len(above)]):
+            if cell in _DITTO or (not cell and place == 0):
+                row[place] = above[place]
+        above = [*row]
+    known = {note.label for note in table.notes}
+    for at, cells in enumerate([table.columns, *table.rows], -1):
+        for place, cell in enumerate(cells):
+            cells[place], found = _without_marks(cell, known, labels)
+            table.marks += [(at, place, label) for label in found]
+    table.marks.sort(key=lambda mark: mark[0] < 0)  # those of columns come last
+    table.caption = _without_marks(table.caption, known, labels)[0]
+
+
+def _without_marks(cell: str, known: set[str], labels: dict[str, str]) -> tuple[str, list[str]]:
+    """Return a cell without its marks, and their labels. known: the labels of the table's notes."""
+    found = [labels.get(target, label_of(words or target)) for target, words in LINK.findall(cell)]
+    cell = LINK.sub("", cell)
+    for words in SUPER.findall(cell):
+        names = [label_of(one) for one in re.split(r"[,，\s]+", words)]
+        if all(name in known for name in names):
+            found += names
+            cell = cell.replace(f"\ue000{words}\ue001", "")
+    cell = SUPER.sub(r"\1", cell).strip()
+    while mark := _MARK.search(cell):
+        label = label_of(next(one for one in mark.groups() if one))
+        if label not in known or not cell[: mark.start()].strip():
+            break
+        found.insert(0, label)
+        cell = cell[: mark.start()].strip()
+    return cell, list(dict.fromkeys(found))
