@@ -291,7 +291,7 @@ def _of_client(event: Event) -> Event:
     )
     if isinstance(event.body, Forked) and body == Resumed(body.rules, format=body.format):
         return event
-    return Event(event.seq, event.at, event.sender, event.recipient, event.cause, body)
+    return replace(event, body=body)
 
 
 def _is_input(event: Event) -> bool:
