@@ -99,7 +99,7 @@ def mcp(
 def _check_sdk() -> None:
     """Raise Failure if the SDK of MCP is not installed."""
     try:
-        import mcp.server  # noqa: F401
+        import mcp.server  # noqa: F401  # only to see if it is there
     except ModuleNotFoundError as error:
         raise Failure(
             f"`callboard mcp` needs the SDK of MCP: pip install 'callboard[mcp]' ({error})"

@@ -110,7 +110,7 @@ TRANSLATION: Final = (
         "always-lossy",
         "A text stands for a block that cannot be sent, whatever the profile says.",
         "protocol.translation",
-        "if self._is_lossy:",
+        "if self._is_lossy or (self.read, at) < self._handed:",
         "if True:",
     ),
     Mutant(

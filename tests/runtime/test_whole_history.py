@@ -1,5 +1,8 @@
 """The whole history of a parent as messages: legal, bounded, the newest, and the same every time."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -56,11 +59,18 @@ def size(found: History) -> int:
     """Return the tokens of a history, counted independently of it."""
     total = tokens_of(str(msgspec.json.decode(found.note)))
     for one in found.messages:
-        words = bytes(one).decode()
-        total += MEDIUM_TOKENS * words.count('"media_type"') + tokens_of(words)
-        for image in (IMAGE,):
-            total -= words.count('"image/png"') * (len(msgspec.json.encode(image)) // 4)
+        total += tokens_of(bytes(one).decode())
+        for block in media_of(msgspec.json.decode(one)["content"]):  # not by their bytes
+            total += MEDIUM_TOKENS - len(msgspec.json.encode(block)) // 4
     return total
+
+
+def media_of(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the images and files of a content, also those in results."""
+    for block in content if isinstance(content, list) else ():
+        if block["type"] in ("image", "document"):
+            yield block
+        yield from media_of(block.get("content"))
 
 
 def test_it_has_every_message_but_the_reply_that_delegates_as_it_was() -> None:
