@@ -12,6 +12,7 @@ from typing import Final
 from rich.cells import cell_len
 
 _TAB: Final = 8
+_RELEASED_CHARS: Final = 40
 _JOINED: Final = "\u0300-\u036f\u200d\u20d0-\u20ff\ufe00-\ufe0f\U0001f3fb-\U0001f3ff"
 """Marks, joiners, variants and tones, which belong to the character before."""
 
@@ -42,7 +43,7 @@ class WordWrap:
         self._column = 0
         self._space = ""
         self._word = ""
-        self._is_released = False
+        self._released = ""  # the end of the word that is written in part
 
     @property
     def is_line_open(self) -> bool:
@@ -59,27 +60,32 @@ class WordWrap:
     def release(self, width: int) -> str:
         """Return the beginning of a word whose end has not come for a while; its rest follows it directly."""
         word, self._word = self._word, ""
-        is_begun = self._is_released or bool(word)
+        begun = (self._released + word if self._goes_on(word) else word)[-_RELEASED_CHARS:]
         written = self._placed(word, width)
-        self._is_released = is_begun
+        self._released = begun
         return written
 
     def flush(self, width: int) -> str:
         """Return the last word. The text ends here."""
         written = self.release(width)
-        self._is_released = False
+        self._released = ""
         return written
 
     def _begun(self, width: int) -> str:
-        """Return the beginning of a word that is too long for any line already."""
-        return self.release(width) if self._is_released or cell_len(self._word) > width else ""
+        """Return the beginning of a word that is too long for any line already, or more of such a word."""
+        is_more = bool(self._word and self._released) and self._goes_on(self._word)
+        return self.release(width) if is_more or cell_len(self._word) > width else ""
+
+    def _goes_on(self, word: str) -> bool:
+        """Return whether this belongs to the word that is written in part."""
+        return not word or bool(self._released and _PART.fullmatch(self._released + word))
 
     def _placed(self, part: str, width: int) -> str:
         if part == "\n":
-            self._column, self._space, self._is_released = 0, "", False
+            self._column, self._space, self._released = 0, "", ""
             return part
         if part.isspace():
-            self._space, self._is_released = self._space + part, False
+            self._space, self._released = self._space + part, ""
             return ""
         return self._word_placed(part, width) if part else ""
 
@@ -87,8 +93,8 @@ class WordWrap:
         """Return a word behind its space, or behind a line break."""
         space, self._space = self._space, ""
         begin, taken = self._behind(space), cell_len(word)
-        fits = begin + taken <= width or taken > width or self._is_released or not self._column
-        self._column, self._is_released = _end(word, begin if fits else 0, width), False
+        fits = begin + taken <= width or taken > width or self._goes_on(word) or not self._column
+        self._column, self._released = _end(word, begin if fits else 0, width), ""
         return (space if fits else "\n") + word
 
     def _behind(self, space: str) -> int:
