@@ -4,9 +4,11 @@ A place is a section, a table or a note. Chinese text is indexed as overlapping 
 trigram tokenizer finds no word of two characters.
 """
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,13 +77,12 @@ class Index:
 
     def _links(self, regulation: Regulation) -> Iterator[tuple[object, ...]]:
         """Return the references in sections and notes with the ids of their targets, but none of a place to itself."""
-        texts = [(one.id, page, text) for one in regulation.sections for page, text in one.text]
-        notes = [*regulation.notes, *(note for table in regulation.tables for note in table.notes)]
-        for source, page, text in texts + [(note.id, note.page, note.text) for note in notes]:
-            for words, target in references_in(text):
-                found = self.resolve(regulation.id, target)
-                if target.id != source:
-                    yield (regulation.id, source, page, words, found["id"] if found else None)
+        for one in regulation.places:
+            for page, text in one.text:
+                for words, target in references_in(text):
+                    if target.id != one.id:
+                        found = self.resolve(regulation.id, target)
+                        yield regulation.id, one.id, page, words, found["id"] if found else None
 
     def place(self, reg: str, name: str) -> Row | None:
         """Return the place of an id."""
@@ -120,38 +121,31 @@ class Index:
 
 
 def _places(regulation: Regulation) -> Iterator[tuple[object, ...]]:
-    for one in regulation.sections:
+    for one in regulation.places:
         text = "\n".join(text for _, text in one.text)
-        named = one.id, one.kind, one.number, one.title, one.level
-        yield (*named, one.page, one.page_end, one.parent, text, "", "")
-    for table in regulation.tables:
-        cells = json.dumps([table.columns, table.rows, table.marks], ensure_ascii=False)
-        named = f"table {table.number}", "table", table.number, table.caption, 0
-        yield (*named, table.page, table.page_end, table.section, "", table.number, cells)
-    captions = {table.number: table.caption for table in regulation.tables}
-    for note in [*(note for table in regulation.tables for note in table.notes), *regulation.notes]:
-        named = note.id, "note", note.label, captions.get(note.table, ""), 0
-        yield (*named, note.page, note.page, note.section, note.text, note.table, "")
+        is_table = one.kind == "table"
+        cells = json.dumps([one.columns, one.rows, one.marks], ensure_ascii=False) if is_table else ""
+        named = one.id, one.kind, one.number, one.title, one.level, one.page, one.page_end, one.parent
+        yield (*named, text, one.number if is_table else one.table, cells)
 
 
 def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
-    """Return the texts that are searched: a section once for each of its pages."""
-    for kind, name, title, page, lines in _chunks(regulation):
-        text = "\n".join(lines)
-        known = " ".join(terms(title)), " ".join(terms(text))
-        yield (*known, regulation.id, kind, name, title, page, text)
-
-
-def _chunks(regulation: Regulation) -> Iterator[tuple[str, str, str, int, list[str]]]:
-    for one in regulation.sections:
-        by_page: dict[int, list[str]] = {} if one.text else {one.page: []}
-        for page, text in one.text:
-            by_page.setdefault(page, []).append(text)
-        title = f"{one.number} {one.title}" if one.kind != "heading" else one.title
-        yield from (("section", one.id, title, page, texts) for page, texts in by_page.items())
-    for table in regulation.tables:
-        rows = [table.columns, *table.rows, *([note.text] for note in table.notes)]
-        lines = [" | ".join(row) for row in rows]
-        yield ("table", table.number, f"{table.number} {table.caption}", table.page, lines)
-    for note in regulation.notes:
-        yield ("note", note.label, "", note.page, [note.text])
+    """Return the texts that are searched: a section once for each of its pages, a table with its notes."""
+    for one in regulation.places:
+        by_page = {
+            page: [text for _, text in run] for page, run in itertools.groupby(one.text, itemgetter(0))
+        }
+        kind, name, title = "section", one.id, f"{one.number} {one.title}"
+        if one.kind == "table":
+            lines = [" | ".join(row) for row in (one.columns, *one.rows)]
+            by_page = {one.page: [*lines, *(text for note in one.notes for _, text in note.text)]}
+            kind, name = "table", one.number
+        elif one.kind == "note":
+            kind, name, title = "note", one.number, ""
+        elif one.kind == "heading":
+            title = one.title
+        if not (kind == "note" and one.table):
+            for page, texts in (by_page or {one.page: []}).items():
+                text = "\n".join(texts)
+                known = " ".join(terms(title)), " ".join(terms(text))
+                yield (*known, regulation.id, kind, name, title, page, text)

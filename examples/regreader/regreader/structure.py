@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from regreader.blocks import Block, Grid, Note, Para, Regulation, Section
+from regreader.blocks import Block, Grid, Para, Place, Regulation, note_of
 from regreader.numbering import (
     Caption,
     Heading,
@@ -37,16 +37,16 @@ class _Builder:
     def __init__(self, made: Regulation, pages: Sequence[tuple[int, list[Block]]]) -> None:
         self.made = made
         self.page = 0
-        self.path: list[Section] = []
+        self.path: list[Place] = []
         self.tables = Tables()
-        self.last: dict[str, Section] = {}  # of each kind
+        self.last: dict[str, Place] = {}  # of each kind
         self.ids: set[str] = set()
         self.is_first = False  # nothing but a caption stood on this page before
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
         self.is_noting = False  # the paragraph before was a note of the open table
         self.has_title = False
         self.caption: Caption | None = None
-        self.loose: list[Note] = []  # notes that links lead to
+        self.loose: list[Place] = []  # notes that links lead to
         blocks = [block for _, part in pages for block in part]
         self.labels = _linked(blocks)
         marked = [
@@ -73,7 +73,7 @@ class _Builder:
         made.tables = self.tables.made
         made.notes += self.loose
         if not made.tables and not made.sections and made.pages:
-            made.sections.append(Section("front", "0", made.title, 1, min(made.pages), max(made.pages)))
+            made.sections.append(Place("front", "0", made.title, min(made.pages), max(made.pages), level=1))
         return made
 
     # --- paragraphs -----------------------------------------------------------------------
@@ -113,23 +113,21 @@ class _Builder:
         table = self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
             for label, words in (notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
-                self.made.notes.append(Note(label, shown(words), self.page, "", self._where()))
+                self.made.notes.append(note_of(label, shown(words), self.page, self._where()))
             return False
         found = notes_of(text, self._is_label)
         heading = heading_of(text, block.level)
         if found is None or (heading and text[0] not in "nN注备" and (block.level or self._fits(heading))):
             return False
         self.is_noting = self.is_after_table = True
-        table.notes += [
-            Note(label, shown(words), self.page, table.number, table.section) for label, words in found
-        ]
+        table.give_notes([(label, shown(words)) for label, words in found], self.page)
         return True
 
     def _is_label(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark, or its notes are numbered like that."""
         before = self.tables.open.notes[-1:] if self.tables.open else []
         follows = not before or (
-            (before[0].label + label).isdigit() and int(label) == int(before[0].label) + 1
+            (before[0].number + label).isdigit() and int(label) == int(before[0].number) + 1
         )
         return (self.is_noting and follows) or self.tables.has_mark(label)
 
@@ -141,7 +139,7 @@ class _Builder:
         text = LINK.sub("", text).strip() if text.endswith("]") else text
         own = rf"[\[(（]?(?:note|注)?\s*{re.escape(label)}[\])）.:：、\s]+"
         text = shown(re.sub(rf"^{own}", "", text, flags=re.IGNORECASE))
-        self.loose.append(Note(label, text, self.page, "", self._where(), anchor))
+        self.loose.append(note_of(label, text, self.page, self._where(), anchor=anchor))
         return f"[{label}] {text}"
 
     def _titles_last(self, text: str) -> bool:
@@ -197,7 +195,7 @@ class _Builder:
     def _start(self, kind: str, number: str, title: str, level: int) -> None:
         while self.path and self.path[-1].level >= level:
             self.path.pop()
-        section = Section(kind, number, shown(title), level, self.page, self.page, self._where())
+        section = Place(kind, number, shown(title), self.page, self.page, self._where(), level)
         self.tables.open, self.caption, self.is_noting, self.has_title = None, None, False, True
         self.path.append(section)
         self.made.sections.append(section)

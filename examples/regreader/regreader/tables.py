@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from regreader.blocks import Grid, Note, Table
+from regreader.blocks import Grid, Place
 from regreader.numbering import Caption, label_of, notes_of
 from regreader.words import LINK, SUPER, shown
 
@@ -19,9 +19,9 @@ class Tables:
     """The tables of a regulation in their order. open: the one that notes and further parts belong to."""
 
     def __init__(self) -> None:
-        self.made: list[Table] = []
-        self.open: Table | None = None
-        self._by_number: dict[str, Table] = {}
+        self.made: list[Place] = []
+        self.open: Place | None = None
+        self._by_number: dict[str, Place] = {}
         self._unnumbered = 0
 
     def add(self, grid: Grid, caption: Caption | None, page: int, section: str, is_first: bool) -> None:
@@ -36,7 +36,7 @@ class Tables:
                 self._unnumbered += 1
                 number = f"unnumbered-{self._unnumbered}"
             title = caption.title if caption else ""
-            table = Table(number, title, page, page, section, columns_of(header))
+            table = Place("table", number, title, page, page, section, columns=columns_of(header))
             self.made.append(table)
             self._by_number[number] = table
             rows = rows[len(header) :]
@@ -49,7 +49,7 @@ class Tables:
 
     def _continued(
         self, caption: Caption | None, rows: list[list[str]], header: list[list[str]], is_first: bool
-    ) -> Table | None:
+    ) -> Place | None:
         """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
         if caption:
             same = self._by_number.get(caption.number) if caption.number else None
@@ -69,34 +69,34 @@ class Tables:
             for cell in row
         )
 
-    def _take_note_rows(self, table: Table, page: int) -> None:
+    def _take_note_rows(self, table: Place, page: int) -> None:
         """Take the last rows that are notes: one text over all columns."""
-        taken: list[Note] = []
+        taken: list[tuple[str, str]] = []
         while len(table.rows) > 1 and len({*table.rows[-1]} - {""}) == 1:
             text = next(cell for cell in table.rows[-1] if cell)
             found = notes_of(text, self.has_mark)
             if found is None or (len(table.columns) > 1 and table.rows[-1][0] != text):
                 break
             table.rows.pop()
-            taken[:0] = [
-                Note(label, shown(words), page, table.number, table.section) for label, words in found
-            ]
-        table.notes += taken
+            taken[:0] = found
+        table.give_notes([(label, shown(words)) for label, words in taken], page)
 
-    def finish(self, loose: list[Note], labels: dict[str, str]) -> None:
+    def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
         """Fill merged cells, give tables the notes that they link to, and take the marks out of the cells.
 
         loose: notes that links lead to; those of tables are removed. labels: the words of the links.
         """
-        by_mark = {note.mark: note for note in loose}
+        by_anchor = {note.anchor: note for note in loose}
         for table in self.made:
-            texts = [table.caption, *table.columns, *(cell for row in table.rows for cell in row)]
+            texts = [table.title, *table.columns, *(cell for row in table.rows for cell in row)]
             for target in dict.fromkeys(target for text in texts for target, _ in LINK.findall(text)):
-                if note := by_mark.pop(target, None):
-                    note.table, note.section = table.number, table.section
+                if note := by_anchor.pop(target, None):
+                    note.table, note.parent = table.number, table.parent
                     table.notes.append(note)
             _finish(table, labels)
-        loose[:] = by_mark.values()
+            for note in table.notes:
+                note.title = table.title
+        loose[:] = by_anchor.values()
 
 
 def columns_of(header: list[list[str]]) -> list[str]:
@@ -104,7 +104,7 @@ def columns_of(header: list[list[str]]) -> list[str]:
     return [" / ".join(dict.fromkeys(name for name in names if name)) for names in zip(*header, strict=False)]
 
 
-def _finish(table: Table, labels: dict[str, str]) -> None:
+def _finish(table: Place, labels: dict[str, str]) -> None:
     above: list[str] = []
     for row in table.rows:
         row += [""] * (len(table.columns) - len(row))
@@ -112,13 +112,13 @@ def _finish(table: Table, labels: dict[str, str]) -> None:
             if cell in _DITTO or (not cell and place == 0):
                 row[place] = above[place]
         above = [*row]
-    known = {note.label for note in table.notes}
+    known = {note.number for note in table.notes}
     for at, cells in enumerate([table.columns, *table.rows], -1):
         for place, cell in enumerate(cells):
             cells[place], found = _without_marks(cell, known, labels)
             table.marks += [(at, place, label) for label in found]
     table.marks.sort(key=lambda mark: mark[0] < 0)  # those of columns come last
-    table.caption = _without_marks(table.caption, known, labels)[0]
+    table.title = _without_marks(table.title, known, labels)[0]
 
 
 def _without_marks(cell: str, known: set[str], labels: dict[str, str]) -> tuple[str, list[str]]:

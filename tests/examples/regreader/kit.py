@@ -30,4 +30,4 @@ def sections(one: Regulation) -> list[tuple[str, str, int]]:
 
 
 def notes(one: Regulation, table: int = 0) -> list[tuple[str, str]]:
-    return [(note.label, note.text) for note in one.tables[table].notes]
+    return [(note.number, note.text[0][1]) for note in one.tables[table].notes]

@@ -79,7 +79,7 @@ def test_heads_that_change_with_the_chapter_are_known_by_their_page_numbers(tmp_
 def test_a_table_goes_on_over_a_page(tmp_path: Path, caption: str) -> None:
     text = f"Table 1-1 Limits\n\n{TABLE}\n\\newpage\n\n{caption}\n\n{TABLE.replace('A', 'B')}\nNote 1: Old.\n"
     (table,) = read(tmp_path, "x.md", text).tables
-    assert (table.rows, table.page, table.page_end, table.caption) == (
+    assert (table.rows, table.page, table.page_end, table.title) == (
         [["A", "1"], ["B", "1"]],
         1,
         2,
