@@ -37,10 +37,10 @@ Item = Block | str  # a text is a list of its lines until its pages are known
 class Place:
     """A section, a table or a note.
 
-    kind: chapter, section, article, annex, schedule, part, heading, front, table or note. number: of a note its
-    label. text: its paragraphs with their pages. parent: the id of the section that holds it.
-    columns, rows, marks, notes: of a table; a mark is (row, column, label) of a cell with a note, row -1 for a
-    column's name. table: the number of a note's table, empty for none. anchor: the id of links to a note.
+    kind: part, chapter, article, section, annex, schedule, heading, front, table or note. number: of a note
+    its label. text: its paragraphs with their pages. parent: the id of the section that holds it.
+    columns, rows, marks, notes: of a table; a mark is (row, column, label) of a cell with a note, row -1 for
+    the name of a column. table: the number of a note's table, if any. anchor: the id of links to a note.
     """
 
     kind: str

@@ -23,23 +23,23 @@ _FOOTERS: Final = [
 _FOOTER_MAX: Final = 120  # characters
 _ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
 _SHARE: Final = 0.8  # of the pages that have a running line
+_SHARE_OF_EQUAL: Final = 0.3  # of the pages that have one and the same, such as left ones
 _NOTE: Final = re.compile(r"(?:notes?|注释?)\s*\d*\s*[:：]", re.IGNORECASE)
 _TABLE_SIGNS: Final = "|+┌├└│║╔╠╚┏┣┗┃"
 
 
 def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     """Return the items of each page, with its number, without running heads and feet."""
-    marks = [one for one in items if isinstance(one, Break)]
-    if not marks:
+    if not any(isinstance(one, Break) for one in items):
         items = _with_footers_as_marks(items)
-        marks = [one for one in items if isinstance(one, Break)]
-    groups = itertools.groupby(items, lambda one: isinstance(one, Break))
     parts: list[list[Item]] = [[]]
-    for is_mark, run in groups:
-        if not is_mark:
-            parts[-1] = [*run]
+    marks: list[Break] = []
+    for one in items:
+        if isinstance(one, Break):
+            marks.append(one)
+            parts.append([])
         else:
-            parts += [[] for _ in run]
+            parts[-1].append(one)
     numbers = [None, *(one.number for one in marks)]
     is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
     if is_foot and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
@@ -108,16 +108,13 @@ def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
     offset: int | None = None
     for is_foot in (True, False):
         for depth in range(_ENDS):
-            outer = {
-                place: at for place, page in enumerate(pages) if (at := _outermost(page, is_foot)) is not None
-            }
+            outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
+            outer = {place: at for place, at in outermost if at is not None}
             texts = {place: _words(pages[place][at]) or "" for place, at in outer.items()}
-            found = _common(texts, len(pages))
-            if not found:
-                found, told = _counting(texts, len(pages), is_free=not (is_foot or depth or is_numbered))
-                if not found or offset not in (None, told):
-                    break
-                offset = told
+            found, told = _running(texts, len(pages), is_free=not (is_foot or depth or is_numbered))
+            if not found or (None not in (offset, told) and offset != told):
+                break
+            offset = offset if told is None else told
             for place in found:
                 del pages[place][outer[place]]
     return offset
@@ -125,44 +122,34 @@ def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
 
 def _outermost(page: list[Item], is_foot: bool) -> int | None:
     """Return the place of the last or first line with text; None if a heading or table stands there."""
-    at = next(
-        (at for at in (range(len(page) - 1, -1, -1) if is_foot else range(len(page))) if page[at] != ""), None
-    )
+    order = range(len(page) - 1, -1, -1) if is_foot else range(len(page))
+    at = next((at for at in order if page[at] != ""), None)
     text = None if at is None else _words(page[at])
     is_table = text and (text[0] in _TABLE_SIGNS or caption_of(text) or _NOTE.match(text))
     return at if text and not is_table else None
 
 
-def _common(texts: Mapping[int, str], pages: int) -> list[int]:
-    """Return the pages whose lines are equal: most pages, or most left and most right ones."""
-    found: list[int] = []
-    for parity in [(0, 1)] if pages < 4 else [(0, 1), (0,), (1,)]:
-        given = {place: text for place, text in texts.items() if place % 2 in parity and place not in found}
-        text, count = (Counter(given.values()).most_common(1) or [("", 0)])[0]
-        if count >= max(2, _SHARE * (pages * len(parity) / 2 - 1)):
-            found += [place for place, one in given.items() if one == text]
-    return found if len(found) >= _SHARE * (pages - 1) else []
+def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[int], int | None]:
+    """Return the pages whose lines are running ones, and the difference of the numbers in them to the pages' places.
 
-
-def _counting(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[list[int], int]:
-    """Return the pages whose lines hold a number that counts the pages, and its difference to their places.
-
-    is_free: the line can have any form, as the first one of a page; else it must look like a footer, since a
-    last sentence can count, too.
+    Such lines are equal, perhaps on left and on right pages each, or hold a number that counts the pages.
+    is_free: a line that counts can have any form, as the first one of a page; else it must look like a footer,
+    since a last sentence can count, too.
     """
-    if not is_free:
-        texts = {
-            place: text for place, text in texts.items() if any(form.fullmatch(text) for form in _FOOTERS)
-        }
-    runs = {place: [int(one) for one in re.findall(r"\d+", text)] for place, text in texts.items()}
-    runs = {place: run for place, run in runs.items() if run}
-    for at in [*range(min(map(len, runs.values()), default=0)), -1]:
-        offsets = Counter(run[at] - place for place, run in runs.items())
-        offset, count = (offsets.most_common(1) or [(0, 0)])[0]
-        found = [place for place, run in runs.items() if place + offset in run]
-        rests = Counter(re.sub(r"\d+", "", texts[place]) for place in found)
-        if is_free and max(rests.values(), default=0) < 2:
-            continue  # titles that are numbered as their pages by chance
-        if count >= max(2, _SHARE * len(runs)) and len(found) >= max(2, _SHARE * (pages - 1)):
-            return found, offset
-    return [], 0
+    same = Counter(texts.values())
+    equal = {place for place, text in texts.items() if same[text] >= max(2, _SHARE_OF_EQUAL * pages)}
+    runs = {
+        place: {int(one) for one in re.findall(r"\d{1,9}", text)}
+        for place, text in texts.items()
+        if place not in equal and (is_free or any(form.fullmatch(text) for form in _FOOTERS))
+    }
+    offsets = Counter(number - place for place, run in runs.items() for number in run)
+    offset = max(offsets, key=lambda one: offsets[one], default=0)
+    counting = {place for place, run in runs.items() if place + offset in run}
+    forms = Counter(re.sub(r"\d+", "", texts[place]) for place in counting)
+    if max(forms.values(), default=0) < 2:
+        counting = set()  # one number, or titles that are numbered as their pages by chance
+    found = equal | counting
+    if len(found) < max(2, _SHARE * (pages - 1)):
+        return set(), None
+    return found, offset if counting else None
