@@ -9,22 +9,23 @@ from regreader.words import CJK, half_width, numeral
 
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
 _TABLE_NUMBER: Final = r"(?:[A-Z][-.–]?)?\d+(?:[-.–]\d+)*(?:[a-z](?![a-z]))?"
+_DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _KINDS: Final = {
-    "chapter": "chapter", "part": "part", "title": "part", "article": "article", "section": "section",
-    "annex": "annex", "appendix": "annex", "schedule": "schedule", "clause": "section", "rule": "article",
-    "regulation": "article", "subsection": "section", "paragraph": "section",
-    "章": "chapter", "编": "part", "节": "section", "条": "article", "附录": "annex", "附件": "annex", "附表": "schedule",
+    "ch": "chapter", "part": "part", "tit": "part", "art": "article", "rule": "article", "reg": "article",
+    "an": "annex", "app": "annex", "sch": "schedule", "章": "chapter", "编": "part", "节": "section", "条": "article",
+    "附录": "annex", "附件": "annex", "附表": "schedule", "": "section",
 }  # fmt: skip
-_WORDED: Final = re.compile(
-    r"(?P<word>chapter|part|article|section|annex|appendix|schedule|rule|clause)\s+(?P<number>[IVXLC]+\b|[A-Z]\b(?:\.\d+)*|\d+(?:\.\d+)*)"
-    r"(?:\s*[.:—–-]+\s*|\s+|$)(?P<title>.*)", re.IGNORECASE,
+"""The kinds of places by the beginnings of their words."""
+
+_WORD: Final = (
+    "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?section|clause|paragraph"
+)
+_NAMED: Final = (
+    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl|para)\.)s?\s*(?<![a-z])(?P<number>{_DOTTED}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|[ivx]{{2,4}}\b)", re.IGNORECASE),
+    re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])"),
+    re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
-_HAN_WORDED: Final = re.compile(
-    rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])\s*[：:]?\s*(?P<title>.*)"
-)
-_HAN_ANNEX: Final = re.compile(
-    rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z]|{_HAN_NUMERAL})(?![-.\d])\s*[：:]?\s*(?P<title>.*)"
-)
+_TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
 _NUMBERED: Final = re.compile(
     rf"(?:§+\s*|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
 )
@@ -61,16 +62,14 @@ def heading_of(text: str, level: int) -> Heading | None:
 
     level: of a marked heading; 0 if only its words tell.
     """
-    for pattern in (_WORDED, _HAN_WORDED, _HAN_ANNEX):
-        found = pattern.fullmatch(text)
-        if found and (level or _is_titled(found["word"], found["title"])):
-            kind = "section" if "." in found["number"] else _KINDS[found["word"].lower()]
-            is_clause = (
-                not level and kind == "article" and found["title"][-1:] in _END and bool(found["title"])
-            )
-            return Heading(
-                kind, numeral(found["number"], kind == "annex"), plain_title(found["title"]), is_clause
-            )
+    for pattern in _NAMED:
+        found = pattern.match(text)
+        titled = _TITLE.fullmatch(text, found.end()) if found else None
+        if found and titled:
+            target, title = _target(found), titled[1]
+            if level or found["word"] == "条" or _is_title(target.kind, title):
+                is_clause = not level and target.kind == "article" and title[-1:] in {*_END}
+                return Heading(target.kind, target.number, plain_title(title), is_clause)
     if level and (listed := re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)", text)):
         return Heading("chapter", numeral(listed[1]), listed[2])
     found = _NUMBERED.fullmatch(text)
@@ -91,14 +90,11 @@ def plain_title(text: str) -> str:
     ).strip()
 
 
-def _is_titled(word: str, title: str) -> bool:
+def _is_title(kind: str, text: str) -> bool:
     """Return False for a sentence that begins with a reference, such as "Section 5.2 applies to ..."."""
-    if word == "条":
-        return True
-    if title[:1].islower() and title[:1].isascii():
+    if text[:1].islower() and text[:1].isascii():
         return False
-    is_sentence = (title[-1:] in _END and bool(title)) or len(title) > 90
-    return not is_sentence or _KINDS[word.lower()] in ("article", "section")
+    return kind in ("article", "section") or not (text[-1:] in {*_END} or len(text) > 90)
 
 
 @dataclass(frozen=True)
@@ -208,20 +204,15 @@ class Target:
         return [self.id, *(Target(kind, self.number).id for kind in kinds)]
 
 
-_N: Final = r"\d+(?:\.\d+)*"
-_REFERENCES: Final = [
-    (re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE), "table"),
-    (re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE), "table"),
-    (re.compile(rf"第?\s*(?P<number>(?:[A-Z]\.)?{_N})\s*[条节款](?!\d)"), "section"),
-    (re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL})\s*(?P<word>[章编节条])"), ""),
-    (re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL})"), ""),
-    (re.compile(rf"(?P<word>chapters?|parts?|articles?|annex|appendix|schedules?|rules?)\s+(?P<number>[IVXLC]+\b|[A-Z](?:\.\d+)*\b|{_N})", re.IGNORECASE), ""),
-    (re.compile(rf"(?:§+\s*|\b(?:sub-?sections?|sections?|sect?\.|clauses?|paragraphs?|para\.)\s*)(?P<number>(?:[A-Z]\.)?{_N})", re.IGNORECASE), "section"),
-    (re.compile(r"(?:\bsee(?:\s+also)?\s+|\baccording\s+to\s+|\brefer\s+to\s+|\bin\s+accordance\s+with\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE), "section"),
-    (re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE), "section"),
-]  # fmt: skip
-
-
+_REFERENCES: Final = (
+    re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE),
+    re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
+    *_NAMED,
+    re.compile(rf"§+\s*(?P<number>{_DOTTED})"),
+    re.compile(r"(?:\b(?:see(?:\s+also)?|according\s+to|refer\s+to|in\s+accordance\s+with)\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE),
+    re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
+)  # fmt: skip
 _FURTHER: Final = re.compile(
     r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])",
     re.IGNORECASE,
@@ -233,11 +224,11 @@ def references_in(text: str) -> list[tuple[str, Target]]:
     text = half_width(text)
     taken = bytearray(len(text))  # 1 for a character of a reference
     found: list[tuple[int, str, Target]] = []
-    for pattern, kind in _REFERENCES:
+    for pattern in _REFERENCES:
         for match in pattern.finditer(text):
             if any(taken[match.start() : match.end()]):
                 continue
-            target = _target(match, kind)
+            target = _target(match)
             found.append((match.start(), match.group().strip(), target))
             end = match.end()
             while (more := _FURTHER.match(text, end)) and target.kind in ("section", "table"):
@@ -247,17 +238,14 @@ def references_in(text: str) -> list[tuple[str, Target]]:
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
 
 
-def _target(match: re.Match[str], kind: str) -> Target:
-    groups = match.groupdict()
-    if kind == "table":
-        note = groups.get("note")
-        return Target("table", table_id(groups["table"]), label_of(note) if note else "")
-    number = groups["number"]
-    if kind == "section":
-        return Target("section", number)
-    kind = _KINDS[groups["word"].lower().removesuffix("s")]
-    if kind == "annex" and "." in number:
-        return Target("section", number)
+def _target(match: re.Match[str]) -> Target:
+    groups: dict[str, str] = {"table": "", "word": "", "note": ""} | match.groupdict(default="")
+    if groups["table"]:
+        return Target("table", table_id(groups["table"]), label_of(groups["note"]) if groups["note"] else "")
+    number, word = groups["number"], groups["word"].lower()
+    kind = (
+        "section" if "." in number else next(kind for start, kind in _KINDS.items() if word.startswith(start))
+    )
     return Target(kind, numeral(number, kind == "annex"))
 
 
@@ -266,7 +254,7 @@ def target_of(text: str) -> Target | None:
     if found := references_in(text):
         return found[0][1]
     number = half_width(text).strip().removeprefix("§").strip()
-    if re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)*", number):
+    if re.fullmatch(_DOTTED, number):
         return Target("section", number)
     if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
         return Target("table", number)
