@@ -1,11 +1,12 @@
 """Tables that are drawn with characters: pipes, boxes, tabs and aligned columns."""
 
-import functools
 import itertools
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import Final
+
+from rich.cells import cell_len as width
+from rich.cells import split_text
 
 from regreader.blocks import Grid
 from regreader.numbering import caption_of, notes_of
@@ -123,22 +124,9 @@ def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
     return found
 
 
-@functools.cache
-def _places(char: str) -> int:
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def width(text: str) -> int:
-    """Return how many places a text takes: two for each Chinese character."""
-    return len(text) if text.isascii() else sum(map(_places, text))
-
-
 def _cut(line: str, start: int, end: int) -> str:
     """Return the part of a line between two places, by width."""
-    if line.isascii():
-        return line[start:end]
-    begins = itertools.accumulate(map(_places, line), initial=0)
-    return "".join(char for char, at in zip(line, begins, strict=False) if start <= at < end)
+    return line[start:end] if line.isascii() else split_text(split_text(line, end)[0], start)[1]
 
 
 # --- aligned columns ----------------------------------------------------------------------

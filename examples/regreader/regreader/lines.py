@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from rich.cells import cell_len as width
+
 from regreader.blocks import Block, Break, Item, Para
-from regreader.grids import grid_at, starts, width
+from regreader.grids import grid_at, starts
 from regreader.html_reader import read_html
 from regreader.numbering import caption_of, heading_of, notes_of
 from regreader.words import half_width, joined, plain

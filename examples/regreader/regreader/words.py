@@ -1,9 +1,12 @@
 """Letters and numerals: full-width forms, Chinese numerals, bigrams, and words of a search."""
 
+import functools
 import re
 import string
 import unicodedata
 from typing import Final
+
+import snowballstemmer
 
 CJK: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _HAN: Final = re.compile(f"[{CJK}]")
@@ -28,6 +31,9 @@ STOP_HAN: Final = re.compile(
     "的|了|吗|呢|(?<![但凡])是|(?<![存现])在|应(?![急用力对变])|(?<![温])和|(?<![参])与|或|什么|多少|多久|多高|多大|多长|哪些|哪个|哪|"
     "怎么|如何|请问|有关|关于|规定|要求|是否|最高|最低|最大|最小|最多|最少|允许|可以|到|几"
 )
+
+
+stem: Final = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").stemWord)
 
 
 def half_width(text: str) -> str:
@@ -96,7 +102,7 @@ def terms(text: str) -> list[str]:
     found: list[str] = []
     for token in _TOKEN.findall(unicodedata.normalize("NFC", half_width(text)).casefold()):
         pairs = [token[at : at + 2] for at in range(max(len(token) - 1, 1))]
-        found += pairs if has_han(token) else [_stem(token)]
+        found += pairs if has_han(token) else [stem(token)]
     return found
 
 
@@ -104,14 +110,3 @@ def query_terms(text: str) -> list[str]:
     """Return the words of a question that name its subject, each once."""
     plain = STOP_HAN.sub(" ", half_width(text))
     return list(dict.fromkeys(term for term in terms(plain) if term not in STOP))
-
-
-def _stem(word: str) -> str:
-    """Cut the endings that the forms of one English word differ in."""
-    if not word.isascii() or not word.isalpha() or len(word) < 4:
-        return word
-    for end in ("ies", "ing", "ed", "es", "s"):
-        if word.endswith(end) and len(word) - len(end) >= 3 and not word.endswith("ss"):
-            cut = word[: -len(end)]
-            return cut + "y" if end == "ies" else cut.removesuffix("e")
-    return word.removesuffix("e")
