@@ -20,7 +20,7 @@ _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "templa
 _SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
 _NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
 _NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
-_DEPTH_MAX: Final = 200  # of elements in each other
+_TOO_DEEP: Final = "its elements are nested too deeply: save it again as valid HTML"
 _MARK_NAME: Final = re.compile(
     r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)"
     r"|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE,
@@ -36,6 +36,7 @@ _NOTE_LINK: Final = re.compile(
     r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE
 )
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
+_GROUPS: Final = ("thead", "tbody", "tfoot")
 _SPAN_MAX: Final = 1_000
 
 
@@ -48,11 +49,14 @@ def read_html(text: str) -> list[Block]:
     text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
     depths = itertools.accumulate(-1 if found[1] else 1 for found in _NESTED.finditer(text))
     if max(depths, default=0) > _NESTED_MAX:
-        raise TooDeep("its elements are nested too deeply: save it again as valid HTML")
+        raise TooDeep(_TOO_DEEP)
     root = LexborHTMLParser(text).root
     reader = _Reader()
-    for node in _children(root.parent) if root is not None and root.parent is not None else ():
-        reader.visit(node)  # comments stand before the root, too
+    try:
+        for node in _children(root.parent) if root is not None and root.parent is not None else ():
+            reader.visit(node)  # comments stand before the root, too
+    except RecursionError:
+        raise TooDeep(_TOO_DEEP) from None
     reader.end_paragraph()
     return reader.blocks
 
@@ -64,7 +68,7 @@ class _Reader:
         self.level, self.anchor = 0, ""
         self.numbers: list[int] = []  # the last number of each open ordered list
 
-    def visit(self, node: LexborNode, depth: int = 0) -> None:
+    def visit(self, node: LexborNode) -> None:
         """Take a node and those in it."""
         tag = node.tag or ""
         mark = _mark_of(node, tag)
@@ -79,18 +83,16 @@ class _Reader:
         elif (
             tag[:1] not in "-!" and not _is_skipped(node) and not (mark and _PAGE_TEXT.fullmatch(node.text()))
         ):
-            if depth > _DEPTH_MAX:
-                raise TooDeep(f"its elements are nested more than {_DEPTH_MAX} deep")
-            self._visit_element(node, tag, depth)
+            self._visit_element(node, tag)
 
-    def _visit_element(self, node: LexborNode, tag: str, depth: int) -> None:
+    def _visit_element(self, node: LexborNode, tag: str) -> None:
         if tag in _BLOCKS:
             self._start_block(node, tag)
         self.anchor = self.anchor or node.attrs.sget("id")
         self.text += {"br": ["\ue003"], "sup": ["\ue000"]}.get(tag, [])
         start, count = len(self.text), len(self.blocks)
         for child in _children(node):
-            self.visit(child, depth + 1)
+            self.visit(child)
         self.text += ["\ue001"] if tag == "sup" else []
         if tag == "a" and count == len(self.blocks):
             self._end_link(node.attrs.sget("href"), start)
@@ -178,54 +180,47 @@ def _is_skipped(node: LexborNode) -> bool:
 def _grids(table: LexborNode) -> Iterator[Block]:
     """Return the parts of a table, with the page marks between them."""
     caption = "".join(_words(one) for one in _children(table) if one.tag == "caption")
-    part = _Part()
-    groups = ("thead", "tbody", "tfoot")
-    rows = ((one,) if one.tag not in groups else _children(one) for one in _children(table))
-    for node in itertools.chain.from_iterable(rows):
+    rows: list[list[str]] = []
+    below: dict[int, tuple[int, str]] = {}
+    header = 0
+    groups = (_children(one) if one.tag in _GROUPS else (one,) for one in _children(table))
+    for node in itertools.chain.from_iterable(groups):
         if mark := _mark_of(node, node.tag or ""):
-            yield from [*part.grids(caption), mark]
-            part, caption = _Part(), f"{caption} (continued)" if caption else ""
-        if node.tag == "tr" and not (mark and not node.text().strip()):
-            part.add(node)
-    yield from part.grids(caption)
+            yield from [*_grid(rows, header, caption), mark]
+            rows, below, header, caption = [], {}, 0, f"{caption} (continued)" if caption else ""
+        cells = [one for one in _children(node) if one.tag in ("td", "th")] if node.tag == "tr" else []
+        if cells and not (mark and not node.text().strip()):
+            is_head = node.parent is not None and node.parent.tag == "thead"
+            if is_head or (all(one.tag == "th" for one in cells) and header == len(rows)):
+                header = len(rows) + 1
+            rows.append(_row(cells, below))
+    yield from _grid(rows, header, caption)
 
 
-class _Part:
-    """The part of a table on one page. A merged cell stands in each place that it covers."""
+def _grid(rows: list[list[str]], header: int, caption: str) -> list[Block]:
+    width = max(map(len, rows), default=0)
+    return [Grid([row + [""] * (width - len(row)) for row in rows], header, caption)] if rows else []
 
-    def __init__(self) -> None:
-        self.rows: list[list[str]] = []
-        self.header = 0
-        self.below: dict[int, tuple[int, str]] = {}  # column -> the rows that a cell still covers, its text
 
-    def add(self, node: LexborNode) -> None:
-        cells = [one for one in _children(node) if one.tag in ("td", "th")]
-        is_head = node.parent is not None and node.parent.tag == "thead"
-        if is_head or (all(one.tag == "th" for one in cells) and self.header == len(self.rows)):
-            self.header = len(self.rows) + 1
-        row: list[str] = []
-        for cell in cells:
-            self._fill(row)
+def _row(cells: list[LexborNode], below: dict[int, tuple[int, str]]) -> list[str]:
+    """Return a row in which a merged cell stands in each place that it covers.
+
+    below: for a column the number of rows that a cell above still covers, and its text; it is brought up to date.
+    """
+    row: list[str] = []
+    for cell in [*cells, None]:
+        while len(row) in below:
+            left, text = below.pop(len(row))
+            if left > 1:
+                below[len(row)] = (left - 1, text)
+            row.append(text)
+        if cell is not None:
             down, text = _span(cell, "rowspan"), _words(cell)
             for _ in range(_span(cell, "colspan")):
                 if down > 1:
-                    self.below[len(row)] = (down - 1, text)
+                    below[len(row)] = (down - 1, text)
                 row.append(text)
-        self._fill(row)
-        self.rows += [row] if row else []
-
-    def _fill(self, row: list[str]) -> None:
-        """Put the cells of rows above that reach into this place."""
-        while len(row) in self.below:
-            left, text = self.below.pop(len(row))
-            if left > 1:
-                self.below[len(row)] = (left - 1, text)
-            row.append(text)
-
-    def grids(self, caption: str) -> list[Block]:
-        width = max(map(len, self.rows), default=0)
-        rows = [row + [""] * (width - len(row)) for row in self.rows]
-        return [Grid(rows, self.header, caption)] if rows else []
+    return row
 
 
 def _words(cell: LexborNode) -> str:
