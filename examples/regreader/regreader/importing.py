@@ -9,7 +9,7 @@ from typing import Final
 
 from regreader.blocks import Item, Regulation
 from regreader.html_reader import TooDeep, read_html
-from regreader.lines import blocks_of, lines_of, style_of
+from regreader.lines import TextReader, lines_of
 from regreader.pages import paged
 from regreader.structure import regulation_of
 from regreader.words import DIGITS_MAX
@@ -71,8 +71,8 @@ def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
         return Skipped(name, f"unreadable: {error.strerror}")
     except TooDeep as error:
         return Skipped(name, str(error))
-    style = style_of(items, form == "markdown")
-    pages = [(number, blocks_of(part, style)) for number, part in paged(items)]
+    reader = TextReader(items, form == "markdown")
+    pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
     return regulation_of(reg_id, title or reg_id, name, pages)
 
 

@@ -1,9 +1,7 @@
 """Markdown and plain text: lines and page marks of a file, and the blocks of a page."""
 
-import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from rich.cells import cell_len as width
@@ -47,118 +45,88 @@ def lines_of(text: str) -> list[Item]:
     return found
 
 
-@dataclass
-class Style:
-    """How a file is written. full: the width of a line that goes on in the next one."""
+class TextReader:
+    """Reads the lines of a file as blocks. items: of the whole file; they tell the width of its lines."""
 
-    is_markdown: bool
-    full: int
-    signs: list[str] = field(default_factory=list)  # that underline headings, by their levels
+    def __init__(self, items: Sequence[Item], is_markdown: bool) -> None:
+        widths = sorted(width(one) for one in items if isinstance(one, str) and one)
+        self._full = widths[len(widths) * 9 // 10] if widths else 80
+        self._is_markdown = is_markdown
+        self._signs: list[str] = []  # that underline headings, by their levels
+        self._lines: list[str] = []
+        self._held: list[str] = []  # lines of the open paragraph
+        self._blocks: list[Block] = []
 
-
-def style_of(items: Sequence[Item], is_markdown: bool) -> Style:
-    """Return the style of a file."""
-    widths = sorted(width(one) for one in items if isinstance(one, str) and one)
-    return Style(is_markdown, widths[len(widths) * 9 // 10] if widths else 80)
-
-
-def blocks_of(items: Sequence[Item], style: Style) -> list[Block]:
-    """Return the blocks of a page, whose lines are read."""
-    found: list[Block] = []
-    for is_text, run in itertools.groupby(items, lambda one: isinstance(one, str)):
-        if is_text:
-            _Lines([one for one in run if isinstance(one, str)], style, found).read()
-        else:
-            found += [one for one in run if not isinstance(one, str)]
-    return found
-
-
-class _Lines:
-    """The lines of a run of text. blocks: those before it on its page, to which its own are added."""
-
-    def __init__(self, lines: list[str], style: Style, blocks: list[Block]) -> None:
-        self.lines, self.style, self.blocks = lines, style, blocks
-        self.at = 0
-        self.held: list[str] = []  # lines of the open paragraph
-
-    def read(self) -> None:
-        while self.at < len(self.lines):
-            line = self.lines[self.at].strip()
-            if not line:
-                self._end_paragraph()
-                self.at += 1
-            elif not (self._heading(line) or self._table()):
-                self._text(line)
-                self.at += 1
+    def blocks_of(self, items: Sequence[Item]) -> list[Block]:
+        """Return the blocks of a page."""
+        self._lines, self._blocks = [one if isinstance(one, str) else "" for one in items], []
+        at = 0
+        while at < len(items):
+            at += self._taken(at, items[at])
         self._end_paragraph()
+        return self._blocks
 
-    def _heading(self, line: str) -> bool:
-        block: Para | None = None
-        if self.style.is_markdown and (found := _HASH.fullmatch(line)):
-            block = Para(plain(found[2]), len(found[1]))
-        elif self.style.is_markdown and (found := _FOOTNOTE.fullmatch(line)):
-            block = Para(plain(found[2]), anchor=found[1])
-        elif not self.held and (level := self._underlined(line)):
-            block = Para(plain(line) if self.style.is_markdown else line, level)
-            self.at += 1
-        elif not (self.style.is_markdown and _HR.fullmatch(line)):
-            return False
-        self._end_paragraph()
-        self.blocks += [block] if block else []
-        self.at += 1
-        return True
+    def _taken(self, at: int, item: Item) -> int:
+        """Take a block, or the lines that begin here. Return how many they are."""
+        if not isinstance(item, str) or not item.strip():
+            self._end_paragraph([] if isinstance(item, str) else [item])
+            return 1
+        marked, count = self._marked(at, item.strip())
+        if not count:
+            grid, count = grid_at(self._lines, at, self._is_below_caption())
+            marked = [grid] if grid else []
+        if marked or (self._is_markdown and _HR.fullmatch(item.strip())):
+            self._end_paragraph(marked)
+            return max(count, 1)
+        for line in self._lines[at : at + max(count, 1)]:
+            self._text(line.strip())
+        return max(count, 1)
 
-    def _underlined(self, line: str) -> int:
+    def _marked(self, at: int, line: str) -> tuple[list[Block], int]:
+        """Return the heading or footnote that signs mark, and the number of its lines: 0 for other text."""
+        if self._is_markdown and (found := _HASH.fullmatch(line)):
+            return [Para(plain(found[2]), len(found[1]))], 1
+        if self._is_markdown and (found := _FOOTNOTE.fullmatch(line)):
+            return [Para(plain(found[2]), anchor=found[1])], 1
+        below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        level = 0 if self._held else self._level_by(below, line)
+        return ([Para(plain(line) if self._is_markdown else line, level)], 2) if level else ([], 0)
+
+    def _level_by(self, below: str, line: str) -> int:
         """Return the level of a heading that stands over a line of one sign; 0 for another line."""
-        below = self.lines[self.at + 1].strip() if self.at + 1 < len(self.lines) else ""
         if len(below) < 3 or len(set(below)) > 1 or below[0] not in "=-*~^" or line[0] in "|+":
             return 0
         if not 0.7 <= len(below) / width(line) <= 1.3 or len(starts(line)) > 1:
             return 0
-        signs = self.style.signs
-        if below[0] not in signs:
-            signs.append(below[0])
-        return 1 + signs.index(below[0])
-
-    def _table(self) -> bool:
-        grid, count = grid_at(self.lines, self.at, self._is_below_caption())
-        if grid:
-            self._end_paragraph()
-            self.blocks.append(grid)
-        else:
-            for line in self.lines[self.at : self.at + count]:
-                self._text(line.strip())
-        self.at += count
-        return count > 0
+        if below[0] not in self._signs:
+            self._signs.append(below[0])
+        return 1 + self._signs.index(below[0])
 
     def _is_below_caption(self) -> bool:
-        if self.held:
-            return len(self.held) < _CAPTION_LINES and caption_of(joined(self.held)) is not None
-        last = self.blocks[-1] if self.blocks else None
+        if self._held:
+            return len(self._held) < _CAPTION_LINES and caption_of(joined(self._held)) is not None
+        last = self._blocks[-1] if self._blocks else None
         return last is None or (isinstance(last, Para) and caption_of(last.text) is not None)
 
     def _text(self, line: str) -> None:
         """Take a line of a paragraph; headings, captions and notes begin one of their own."""
-        text = half_width(plain(line) if self.style.is_markdown else line)
-        is_item = line.startswith(("- ", "> ")) and self.style.is_markdown
-        if self.held and (is_item or _begins(text) or self._ended_early()):
+        text = half_width(plain(line) if self._is_markdown else line)
+        is_item = line.startswith(("- ", "> ")) and self._is_markdown
+        if is_item or _begins(text) or self._ended_early():
             self._end_paragraph()
-        self.held.append(re.sub(r"^(?:[->]\s)+", "", text) if is_item else text)
+        self._held.append(re.sub(r"^(?:[->]\s)+", "", text) if is_item else text)
 
     def _ended_early(self) -> bool:
         """Return True if the held line is a heading or caption that does not go on in the next line."""
-        if len(self.held) > 1:
-            return False
-        heading = heading_of(self.held[0], 0)
-        is_short = width(self.held[0]) < self.style.full * 0.75
-        return caption_of(self.held[0]) is not None or (
-            heading is not None and not heading.is_clause and is_short
-        )
+        heading = heading_of(self._held[0], 0) if len(self._held) == 1 else None
+        if heading and not heading.is_clause and width(self._held[0]) < self._full * 0.75:
+            return True
+        return len(self._held) == 1 and caption_of(self._held[0]) is not None
 
-    def _end_paragraph(self) -> None:
-        if self.held:
-            self.blocks.append(Para(joined(self.held)))
-            self.held = []
+    def _end_paragraph(self, following: Sequence[Block] = ()) -> None:
+        self._blocks += [Para(joined(self._held))] if self._held else []
+        self._blocks += following
+        self._held = []
 
 
 def _begins(text: str) -> bool:
