@@ -1,5 +1,6 @@
 """Pages of blocks put together to a regulation: its sections, with their tables and notes."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -27,14 +28,14 @@ _DEPTHS: Final = {"part": 0, "chapter": 1, "annex": 1, "schedule": 1, "article":
 
 def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int, list[Block]]]) -> Regulation:
     """Put the blocks of all pages together."""
-    builder = _Builder(Regulation(name, title, source), pages)
+    builder = _Builder(Regulation(name, title, source), [block for _, blocks in pages for block in blocks])
     for number, blocks in pages:
         builder.add_page(number, blocks)
     return builder.end()
 
 
 class _Builder:
-    def __init__(self, made: Regulation, pages: Sequence[tuple[int, list[Block]]]) -> None:
+    def __init__(self, made: Regulation, blocks: list[Block]) -> None:
         self.made = made
         self.page = 0
         self.path: list[Place] = []
@@ -47,14 +48,9 @@ class _Builder:
         self.has_title = False
         self.caption: Caption | None = None
         self.loose: list[Place] = []  # notes that links lead to
-        blocks = [block for _, part in pages for block in part]
         self.labels = _linked(blocks)
-        marked = [
-            heading_of(half_width(one.text), one.level)
-            for one in blocks
-            if isinstance(one, Para) and one.level
-        ]
-        self.is_marked = sum(one is not None for one in marked) > 2
+        marked = [one for one in blocks if isinstance(one, Para) and one.level]
+        self.is_marked = sum(heading_of(half_width(one.text), one.level) is not None for one in marked) > 2
 
     def add_page(self, number: int, blocks: list[Block]) -> None:
         self.page, self.is_first = number, True
@@ -125,10 +121,8 @@ class _Builder:
 
     def _is_label(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark, or its notes are numbered like that."""
-        before = self.tables.open.notes[-1:] if self.tables.open else []
-        follows = not before or (
-            (before[0].number + label).isdigit() and int(label) == int(before[0].number) + 1
-        )
+        before = self.tables.open.notes[-1].number if self.tables.open and self.tables.open.notes else "0"
+        follows = before == "0" or ((before + label).isdigit() and int(label) == int(before) + 1)
         return (self.is_noting and follows) or self.tables.has_mark(label)
 
     def _linked_note(self, anchor: str, text: str) -> str:
@@ -172,14 +166,11 @@ class _Builder:
         return _follows(_parts(before.number), _parts(number))
 
     def _open_section(self, heading: Heading, level: int) -> None:
-        number = heading.number
-        chapter, annex = (
-            next((one for one in self.path if one.kind == kind), None) for kind in ("chapter", "annex")
-        )
-        if heading.kind == "section" and "." not in number and chapter and level != 1:
-            number = f"{chapter.number}.{number}"
-        elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and annex:
-            number = f"{annex.number}.{number}" if number in self.ids or "." not in number else number
+        number, above = heading.number, {one.kind: one.number for one in self.path}
+        if heading.kind == "section" and "." not in number and "chapter" in above and level != 1:
+            number = f"{above['chapter']}.{number}"
+        elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
+            number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
         depth = _DEPTHS.get(heading.kind, 1 + number.count("."))
         self._start(heading.kind, number, "" if heading.is_clause else heading.title, depth)
         if heading.is_clause:
@@ -248,12 +239,9 @@ def _linked(blocks: list[Block]) -> dict[str, str]:
 
 def _is_above_table(blocks: list[Block]) -> bool:
     """Return True if a table follows, at most one short paragraph such as its unit between."""
-    for block in blocks:
-        if isinstance(block, Grid):
-            return True
-        if not isinstance(block, Para) or block.level or len(block.text) > 60:
-            return False
-    return False
+    between = list(itertools.takewhile(lambda one: not isinstance(one, Grid), blocks))
+    is_short = all(isinstance(one, Para) and not one.level and len(one.text) <= 60 for one in between)
+    return is_short and len(between) < len(blocks)
 
 
 def _follows(last: list[int], new: list[int]) -> bool:
