@@ -22,6 +22,8 @@ from regreader.words import LINK, SUPER, half_width, shown
 _TITLED: Final = ("chapter", "part", "annex", "schedule")
 _NOTE_WORD: Final = re.compile(r"(?:note|注)", re.IGNORECASE)
 _BACK: Final = re.compile(r"\s*(?:↩|⤴|\^|back)\ufe0e?\s*$")
+_DOTS: Final = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
+_LEADER: Final = re.compile(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$")
 _CAPTION_MAX: Final = 120  # characters of a title that stands below the number of its table
 _DEPTHS: Final = {"part": 0, "chapter": 1, "annex": 1, "schedule": 1, "article": 9}
 
@@ -49,6 +51,7 @@ class _Builder:
         self.caption: Caption | None = None
         self.loose: list[Place] = []  # notes that links lead to
         self.labels = _linked(blocks)
+        self.contents = _contents_in(blocks)
         marked = [one for one in blocks if isinstance(one, Para) and one.level]
         self.is_marked = sum(heading_of(half_width(one.text), one.level) is not None for one in marked) > 2
 
@@ -81,7 +84,7 @@ class _Builder:
         if self._is_caption(block, text, is_above_table) or self._is_table_note(block, text):
             return shown(text)
         self.is_first = self.is_after_table = False
-        heading = heading_of(text, block.level)
+        heading = None if id(block) in self.contents else heading_of(text, block.level)
         if heading and (block.level or self._fits(heading)):
             self._open_section(heading, block.level)
         elif block.level:
@@ -222,6 +225,20 @@ class _Builder:
         self._reach()
         self.caption, self.is_first, self.is_noting, self.is_after_table = None, False, False, True
         return "\n".join([shown(title), *lines] if title else lines)
+
+
+def _contents_in(blocks: list[Block]) -> set[int]:
+    """Return the ids of the paragraphs of a table of contents.
+
+    They lead to a page by dots, or are headings beside each other that come again below.
+    """
+    paras = [one for one in blocks if isinstance(one, Para)]
+    bare = [_LEADER.sub("", half_width(one.text)) for one in paras]
+    keys = [re.sub(r"\W", "", text).casefold() if heading_of(text, 1) else "" for text in bare]
+    last = {key: at for at, key in enumerate(keys)}
+    again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]
+    beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(again) - 1)]
+    return {id(one) for one, is_in in zip(paras, beside, strict=True) if is_in or _DOTS.search(one.text)}
 
 
 def _linked(blocks: list[Block]) -> dict[str, str]:

@@ -259,3 +259,29 @@ def test_lines_of_one_paragraph_are_notes_of_their_own(tmp_path: Path) -> None:
     assert notes(read(tmp_path, "x.html", text)) == [("*", "Dry."), ("**", "Wet.")]
     chinese = "表1 甲\n\n| 项 | 值 |\n|---|---|\n| 乙 | 8＊ |\n\n注１：一；注２：二。\n＊ 三。\n"
     assert notes(read(tmp_path, "x.md", chinese)) == [("1", "一"), ("2", "二。"), ("*", "三。")]
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "sign"),
+    [
+        ("x.txt", "1 Scope\n1.1 Purpose\n2 Duties\n2.1 Pay\nAnnex A Forms", ""),
+        (
+            "x.txt",
+            "1  Scope ........ 1\n  1.1  Purpose ..... 1\n2  Duties ....... 2\n  2.1 Pay . . . . . 2",
+            "",
+        ),
+        ("x.txt", "1 Scope        1\n1.1 Purpose    1\n2 Duties       2\n2.1 Pay        2", ""),
+        (
+            "x.md",
+            "- [1 Scope](#scope)\n  - [1.1 Purpose](#purpose)\n- [2 Duties](#duties)\n  - [2.1 Pay](#pay)",
+            "## ",
+        ),
+        ("x.html", "<ul><li>1 Scope<ul><li>1.1 Purpose</ul><li>2 Duties<ul><li>2.1 Pay</ul></ul>", "<h2>"),
+    ],
+)
+def test_a_table_of_contents_makes_no_sections(tmp_path: Path, name: str, contents: str, sign: str) -> None:
+    heads = [f"{sign}{head}" for head in ("1 Scope", "1.1 Purpose", "2 Duties", "2.1 Pay", "Annex A Forms")]
+    end = "</p>" if name == "x.html" else ""
+    body = "\n\n".join(f"{head}\n\n{'<p>' if end else ''}Text of it.{end}" for head in heads)
+    one = read(tmp_path, name, f"Contents\n\n{contents}\n\n{body}\n")
+    assert [name for name, _, _ in sections(one)] == ["1", "1.1", "2", "2.1", "annex A"]
