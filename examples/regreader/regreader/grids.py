@@ -115,11 +115,14 @@ def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]])
 
 def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
     """Return a cell for each column; a cell over several columns stands in each of them."""
+    parts = line.strip("|").split("|")
+    if len(parts) == len(columns):
+        return [plain(part).strip() for part in parts]  # also where wide characters move the bars
     found: list[str] = []
     start = columns[0][0]
-    for at, (_, end) in enumerate(columns):
-        if _cut(line, end, end + 1) == "|" or at == len(columns) - 1:
-            found += [plain(_cut(line, start + 1, end)).strip()] * (at + 1 - len(found))
+    for at, (_, end) in enumerate(columns, 1):
+        if _cut(line, end, end + 1) == "|" or at == len(columns):
+            found += [plain(_cut(line, start + 1, end)).strip()] * (at - len(found))
             start = end
     return found
 

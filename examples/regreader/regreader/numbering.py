@@ -105,6 +105,10 @@ class Caption:
     title: str
     is_continued: bool = False
 
+    def titled(self, text: str) -> "Caption":
+        """Return the caption with a title that stands on a line of its own, without its unit."""
+        return Caption(self.number, _without_unit(text), self.is_continued)
+
 
 def caption_of(text: str) -> Caption | None:
     """Return the caption in a paragraph; None for other text."""
@@ -114,11 +118,11 @@ def caption_of(text: str) -> Caption | None:
     rest = found["rest"].strip()
     mark = _CONTINUED.search(rest)
     is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
-    title = without_unit(_CONTINUED.sub("", rest) if is_continued else rest)
+    title = _without_unit(_CONTINUED.sub("", rest) if is_continued else rest)
     return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
 
 
-def without_unit(text: str) -> str:
+def _without_unit(text: str) -> str:
     """Return a title without the unit behind it."""
     return re.sub(r"[\s(（]*(?:单位|units?)\s*[:：].*$", "", text, flags=re.IGNORECASE)
 

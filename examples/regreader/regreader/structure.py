@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from regreader.blocks import Block, Grid, Para, Place, Regulation, note_of
-from regreader.numbering import (
-    Caption,
-    Heading,
-    caption_of,
-    heading_of,
-    label_of,
-    notes_of,
-    plain_title,
-    without_unit,
-)  # fmt: skip
+from regreader.numbering import Caption, Heading, caption_of, heading_of, label_of, notes_of, plain_title
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, half_width, shown
 
@@ -102,7 +93,7 @@ class _Builder:
         if caption and (block.level or is_above_table):
             self.caption = caption
         elif open_one and not (open_one.title or block.level) and is_above_table and len(text) < _CAPTION_MAX:
-            self.caption = Caption(open_one.number, without_unit(text), open_one.is_continued)
+            self.caption = open_one.titled(text)
         else:
             return False
         return True
