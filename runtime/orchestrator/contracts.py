@@ -6,12 +6,15 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.usage import Usage
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.schemas.output_types import OutputType, output_type
 
 
 class QueryIntent(msgspec.Struct, frozen=True, gc=True):
@@ -39,7 +42,8 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
     """The result of a specialist.
 
     content: the answer. sources: the places that prove it. error: why there is no answer. confidence: 0 to 1.
-    data: `cells`, the table cells used, each {"table", "row", "column", "value"}; `open`, the questions left.
+    tool_calls: those behind it, each {"tool", "arguments"}. data: `cells`, the table cells used, each
+    {"table", "row", "column", "value"}; `open`, the questions left.
     """
 
     # Each model-driven specialist reads this text with its report tool, so it is short.
@@ -50,6 +54,25 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
     data: dict[str, Any] = {}
     error: str = ""
     confidence: float = 0.0
+
+
+def _report_type() -> OutputType:
+    full = output_type(SpecialistResult)
+    schema = msgspec.json.decode(bytes(full.schema))
+    parts = {name: {**part} for name, part in schema["properties"].items()}
+    for part in parts.values():
+        part.pop("default", None)
+    parts["tool_calls"]["items"] = {"type": "object"}
+    words = " ".join(schema["description"].partition("\n\n")[2].split())
+    short = {"type": "object", "description": words, "properties": parts, "required": schema["required"]}
+    return replace(full, schema=to_json(short, what="The report's schema"))
+
+
+REPORT: Final = _report_type()
+"""`SpecialistResult` with a short schema, since every specialist sends it with each of its requests.
+
+It has no titles and no defaults, and does not say what a tool call looks like: the type checks that.
+"""
 
 
 class Finding(msgspec.Struct, frozen=True, gc=True):

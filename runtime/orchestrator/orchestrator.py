@@ -14,6 +14,7 @@ from callboard.actors.protocol.usage import Usage, plus
 from callboard.runtime.orchestrator.aggregation import Aggregator
 from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
 from callboard.runtime.orchestrator.contracts import (
+    REPORT,
     Finding,
     OrchestratorResult,
     OrchestratorUsage,
@@ -141,7 +142,7 @@ class Orchestrator(Program[OrchestratorResult]):
             return _no_answer(name, "unavailable", f"the router selected {name!r}, which {why}")
         try:
             async with asyncio.timeout(self.timeout_s):
-                result = await ctx.delegate(self._agents[name], context, schema=SpecialistResult)
+                result: SpecialistResult = await ctx.delegate(self._agents[name], context, schema=REPORT)
         except DelegationFailed as error:
             return _no_answer(name, error.kind, reason_of(error))
         except InvalidPrompt as error:  # findings that are larger together than a value may be

@@ -8,7 +8,12 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.fallback import ModelChoice
-from callboard.runtime.orchestrator.contracts import SpecialistContext, SpecialistResult, known_names
+from callboard.runtime.orchestrator.contracts import (
+    REPORT,
+    SpecialistContext,
+    SpecialistResult,
+    known_names,
+)
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
 from callboard.runtime.tools.tool import Tool
@@ -51,7 +56,7 @@ class Specialist:
                 self.policy,
                 self.name,
                 description=self.description,
-                schema=SpecialistResult,
+                schema=REPORT,
                 tools=self.tools,
                 input=SpecialistContext,
             )
@@ -60,7 +65,7 @@ class Specialist:
             description=self.description,
             instructions=self.instructions,
             tools=self.tools,
-            output_schema=SpecialistResult,
+            output_schema=REPORT,
             limits=Limits(max_iterations=self.max_iterations),
             model=self.model,
             input=SpecialistContext,

@@ -1,4 +1,4 @@
-"""The tools over the Model Context Protocol."""
+"""The tools over the Model Context Protocol, on stdin and stdout."""
 
 import functools
 from collections.abc import Callable
@@ -29,8 +29,3 @@ def _told(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
             raise ToolError(str(error)) from None
 
     return call
-
-
-def serve(tools: Tools) -> None:
-    """Serve on stdin and stdout until the client ends."""
-    server_of(tools).run("stdio")

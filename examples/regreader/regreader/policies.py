@@ -4,7 +4,7 @@ They answer only from what tools return, and refuse if that does not cover the q
 particular question.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from callboard import CallFailed, ProgramContext, SpecialistContext, SpecialistResult, ToolUse
@@ -87,16 +87,16 @@ async def read_tables(ctx: ProgramContext, context: SpecialistContext) -> Specia
         return trail.refuse("the table or its note does not exist")
     best: tuple[float, SpecialistResult] | None = None
     for reg in regs:
-        for number in [target.number for target in named] or await _likely_tables(trail, reg):
+        likely = (
+            {}
+            if named
+            else await trail.call("search_tables", query=trail.query, reg_id=reg, limit=_TABLES_MAX)
+        )
+        for number in [*(one.number for one in named), *(hit["id"] for hit in likely.get("results", ()))]:
             table = await trail.call("get_table_by_id", reg_id=reg, table_id=number)
             found = _cell_answer(trail, reg, table, bool(named)) if table else None
             best = found if found and (best is None or found[0] > best[0]) else best
     return best[1] if best else trail.refuse("no table has a row and a column for this")
-
-
-async def _likely_tables(trail: _Trail, reg: str) -> list[str]:
-    found = await trail.call("search_tables", query=trail.query, reg_id=reg, limit=_TABLES_MAX)
-    return [hit["id"] for hit in found.get("results", ())]
 
 
 def _cell_answer(
@@ -105,58 +105,41 @@ def _cell_answer(
     """Return the answer from a table, and how well it fits. is_named: the question names the table."""
     words = set(query_terms(trail.query))
     rows, columns, name = table["rows"], table["columns"], f"table {table['table_id']}"
-    labels = _label_columns(rows)
-    at = _row_of(rows, labels, words)
+    first = _first_value(rows)
+    labels = [set(terms(" ".join(row[:first]))) for row in rows]
+    at = _best({at: len(label) * (label <= words) for at, label in enumerate(labels)})
     if at is None or len(columns) < 2:
         return None
-    label = " ".join(dict.fromkeys(rows[at][:labels]))
+    label = " ".join(dict.fromkeys(rows[at][:first]))
     known = {*terms(" ".join([table["caption"], label, *columns, table["table_id"]])), *_TABLE_WORDS}
     covered = len(words & known) / max(len(words), 1)
     if not is_named and covered < _COVERED:
         return None
-    column = _column_of(columns, labels, words - set(terms(label)))
-    cells = {
-        columns[one]: rows[at][one] for one in (range(labels, len(columns)) if column is None else [column])
-    }
+    heads = {one: set(terms(columns[one])) for one in range(first, len(columns))}
+    rest = words - labels[at]
+    shares = {one: len(rest & head) / max(len(head), 1) for one, head in heads.items()}
+    column = first if len(heads) == 1 else _best(shares)
+    cells = {columns[one]: rows[at][one] for one in (heads if column is None else [column])}
     marks = {one["label"] for one in table["marks"] if one["row"] == at and one["column"] in cells}
     notes = [f"Note {note['label']}: {note['text']}" for note in table["notes"] if note["label"] in marks]
     said = ", ".join(f"{one} {value}" for one, value in cells.items())
     content = " ".join([f"{name} {table['caption']}, {label}: {said}.", *notes])
     where = {"table": f"{reg} {table['table_id']}", "row": label}
     data = {"cells": [{**where, "column": one, "value": value} for one, value in cells.items()]}
-    sure = 0.9 if column is not None else 0.6
-    source = f"{reg} p.{table['page']} {name}"
+    source, sure = f"{reg} p.{table['page']} {name}", 0.6 if column is None else 0.9
     return covered + (column is not None), trail.answer(content, [source], sure, data)
 
 
-def _label_columns(rows: list[list[str]]) -> int:
+def _first_value(rows: list[list[str]]) -> int:
     """Return how many columns name a row: more than one if the first has equal cells."""
-    width = max(map(len, rows), default=0)
-    for count in range(1, min(width, 3)):
-        if len({tuple(row[:count]) for row in rows}) == len(rows):
-            return count
-    return 1
+    counts = range(1, min(max(map(len, rows), default=0), 3))
+    return next((one for one in counts if len({tuple(row[:one]) for row in rows}) == len(rows)), 1)
 
 
-def _row_of(rows: list[list[str]], count: int, words: set[str]) -> int | None:
-    """Return the one row whose label the words hold as a whole; None if no row, or more than one, has it."""
-    labels = [set(terms(" ".join(row[:count]))) for row in rows]
-    full = [at for at, label in enumerate(labels) if label and label <= words]
-    longest = max((len(labels[at]) for at in full), default=0)
-    best = [at for at in full if len(labels[at]) == longest]
-    return best[0] if len(best) == 1 else None
-
-
-def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
-    """Return the one column that shares the most with the words; the only one, if there is but one."""
-    if len(columns) == first + 1:
-        return first
-    shared = {
-        at: len(words & set(terms(columns[at]))) / max(len(set(terms(columns[at]))), 1)
-        for at in range(first, len(columns))
-    }
-    best = max(shared.values(), default=0)
-    found = [at for at, count in shared.items() if count == best]
+def _best(scores: Mapping[int, float]) -> int | None:
+    """Return the key of the highest score; None if that is 0, or several have it."""
+    best = max(scores.values(), default=0)
+    found = [at for at, score in scores.items() if score == best]
     return found[0] if best and len(found) == 1 else None
 
 
@@ -166,23 +149,27 @@ def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
 async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from the places that a question names, or from those that they refer to."""
     trail = _Trail(ctx, context)
-    named = [*dict.fromkeys(words for words, _ in references_in(trail.query))]
-    named = named or [str(one) for one in context.hints.get("section", [])]
+    named = _places_named(trail)
     said: list[str] = []
     sources: list[str] = []
-    for reg, words in ((reg, words) for reg in await trail.regulations() for words in named):
+    for reg, words in [(reg, words) for reg in await trail.regulations() for words in named] if named else ():
         found = await trail.call("resolve_reference", reg_id=reg, reference_text=words)
         if found.get("target"):
-            is_followed = trail.has_any(_FOLLOW)
-            text, further = await (_followed(trail, reg, found) if is_followed else _shown(trail, reg, found))
-            said += [text] if text else []
-            sources += [_source(reg, found["target"]), *further] if text else []
+            texts, further = await (_followed if trail.has_any(_FOLLOW) else _shown)(trail, reg, found)
+            said += texts
+            sources += [_source(reg, one) for one in (found["target"], *further)] if texts else []
     if not said:
         return trail.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
     return trail.answer("\n".join(said), sources, 0.9)
 
 
-async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]:
+def _places_named(trail: _Trail) -> list[str]:
+    """Return the words of a question that name places."""
+    named = [words for words, _ in references_in(trail.query)]
+    return [*dict.fromkeys(named or map(str, trail.context.hints.get("section", ())))]
+
+
+async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[list[str], list[Found]]:
     """Return the text of a place, or its parts if it has none or the question asks for a list."""
     target = found["target"]
     if trail.has_any(_LISTS) or not target["text"]:
@@ -191,24 +178,24 @@ async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]
             f"{one['number']} {one['title']}".strip() for one in entries if one["parent"] == target["id"]
         ]
         if below:
-            return f"{target['number']} {target['title']}: {'; '.join(below)}", []
-    return _told(target), []
+            return [f"{target['number']} {target['title']}: {'; '.join(below)}"], []
+    return [_told(target)], []
 
 
-async def _followed(trail: _Trail, reg: str, found: Found) -> tuple[str, list[str]]:
-    """Return the texts of the places that a place refers to, and their sources."""
+async def _followed(trail: _Trail, reg: str, found: Found) -> tuple[list[str], list[Found]]:
+    """Return the texts of the places that a place refers to, and these places."""
     if found["status"] == "circular":
-        return f"The references are circular: {' -> '.join(found['chain'])}.", []
-    said, sources = [], []
+        return [f"The references are circular: {' -> '.join(found['chain'])}."], []
+    said, places = [], []
     for link in found["references"]:
         further = await trail.call("resolve_reference", reg_id=reg, reference_text=link["reference"])
         if target := further.get("target"):
-            sources.append(_source(reg, target))
+            places.append(target)
             said.append(f"{target['id']} {target['title']} {target['text']}".strip())
             said += ["The references are circular."] if further["status"] == "circular" else []
         else:
             said.append(f"{link['reference']} does not exist: the reference is dangling.")
-    return "\n".join(said), sources
+    return said, places
 
 
 # --- search -----------------------------------------------------------------------------
@@ -222,19 +209,15 @@ async def search_text(ctx: ProgramContext, context: SpecialistContext) -> Specia
     for reg in context.scope or [""]:
         found = await trail.call("smart_search", query=trail.query, reg_id=reg, limit=_HITS)
         hits += [hit for hit in found.get("results", ()) if hit["kind"] != "table"]
-    if not hits or not words:
-        return trail.refuse("no place holds the words of the question")
-    texts = [set(terms(f"{hit['title']} {hit['snippet']}")) for hit in hits]
-    weight = {word: 1 / (1 + sum(word in text for text in texts)) for word in words}  # rare words tell more
-    held = [text.intersection(words) for text in texts]
-    at = max(
-        range(len(hits)), key=lambda one: (len(held[one]), sum(weight[word] for word in held[one]), -one)
-    )
-    covered = len(held[at]) / len(words)
-    if covered < _COVERED:
+    held = [{*terms(f"{hit['title']} {hit['snippet']}")}.intersection(words) for hit in hits]
+    weight = {word: 1 / (1 + sum(word in one for one in held)) for word in words}  # rare words tell more
+    ranks = [(len(one), sum(weight[word] for word in one), -at) for at, one in enumerate(held)]
+    covered, _, at = max(ranks, default=(0, 0, 0))
+    if covered < max(_COVERED * len(words), 1):
         return trail.refuse("no place holds enough of the words of the question")
-    hit = hits[at]
-    return trail.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], min(0.9, covered))
+    hit = hits[-at]
+    sure = min(0.9, covered / len(words))
+    return trail.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], sure)
 
 
 # --- discovery, and one agent for all -----------------------------------------------------
@@ -262,11 +245,10 @@ async def discover(ctx: ProgramContext, context: SpecialistContext) -> Specialis
 async def read_alone(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Try each kind of answer in turn, as one agent with all tools."""
     named = references_in(half_width(context.query))
-    order = [read_references if named and named[0][1].kind != "table" else read_tables, search_text]
-    if named:
-        order[1] = read_tables if order[0] is read_references else read_references
+    is_table = named[0][1].kind == "table" if named else not context.hints.get("section")
     calls: list[ToolUse] = []
-    for policy in order:
+    first = (read_tables, read_references) if is_table else (read_references, read_tables)
+    for policy in (*first, search_text):
         result = await policy(ctx, context)
         calls += result.tool_calls
         if result.success:

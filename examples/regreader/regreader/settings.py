@@ -1,16 +1,12 @@
-"""The settings: defaults, then a file, then the environment, then arguments, the last one wins."""
+"""The settings, each an argument, a variable of the environment, or a value of a file; the first one wins."""
 
-import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import msgspec
-
-
-class SettingsError(Exception):
-    """A setting that cannot be used. Its text names the setting and its place."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,27 +25,31 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orchestrator_mode: Literal["sequential", "parallel"] = "sequential"
 
 
-def load(
-    arguments: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None
-) -> Settings:
-    """Return the settings of arguments, over those of the environment, over those of a TOML file.
+def setting(name: str, *flags: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a setting, which the environment and the file can give, too."""
+    default = getattr(Settings(), name)
+    known: dict[str, Any] = {"envvar": f"REGREADER_{name.upper()}", "show_envvar": True}
+    return click.option(*flags, name, default=default, show_default=default != "", **known, **given)
 
-    arguments: None for a value means "not given". file: by default `regreader.toml`, if it is there.
-    Raises SettingsError.
-    """
-    path = file or Path(environment.get("REGREADER_CONFIG", "regreader.toml"))
-    found: dict[str, Any] = {}
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names with commas or blanks between them."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: object, ctx: object) -> tuple[str, ...]:
+        """Return the names of a text, or of a list in a file."""
+        return tuple(value.replace(",", " ").split() if isinstance(value, str) else map(str, value))
+
+
+def take_file(context: click.Context, parameter: object, path: Path) -> None:
+    """Make the settings of a TOML file the defaults of all options. Raises click.UsageError."""
+    if not path.exists() and context.get_parameter_source("config") is click.core.ParameterSource.DEFAULT:
+        return
     try:
-        if file is not None or path.exists():
-            found = tomllib.loads(path.read_text())
-        for name in Settings.__struct_fields__:
-            if (text := environment.get(f"REGREADER_{name.upper()}")) is not None:
-                found[name] = text.replace(",", " ").split() if name == "enabled_subagents" else text
-        found |= {name: value for name, value in arguments.items() if value is not None}
-        return msgspec.convert(found, Settings, strict=False)
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: {error}") from None
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"{error}; settings are {', '.join(Settings.__struct_fields__)}") from None
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        msgspec.convert(found, Settings, strict=False)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        known = ", ".join(Settings.__struct_fields__)
+        raise click.UsageError(f"{path}: {error}; settings are {known}") from None
+    context.default_map = {**found, "ask": found, "chat": found}

@@ -34,8 +34,8 @@ INTENTS: Final = {
 MULTI_HOP: Final = ("refers to", "refer to", "and then", "引用的", "所引")
 _REPORT: Final = (
     "Answer only from tool results; never guess. The prompt is JSON: query, scope (regulation ids, empty for "
-    "all), hints, and found (findings before you). Report success=false if the tools do not answer the "
-    "query. Put the places into sources, as 'REG p.PAGE NUMBER'."
+    "all), hints, found (earlier findings). Report success=false if the tools do not answer the query. "
+    "A source is 'REG p.PAGE NUMBER'."
 )
 _TOOLS: Final = {
     "table": ("list_regulations", "search_tables", "get_table_by_id", "lookup_annotation"),
@@ -44,8 +44,7 @@ _TOOLS: Final = {
     "discovery": ("list_regulations", "find_similar_content", "compare_sections"),
 }
 _WORK: Final = {
-    "table": "Find the table, then its row and column; read the notes that mark the cell. Give each cell "
-    "that you use in data.cells as table, row, column, value.",
+    "table": "Find the table, its row and column; read the notes that mark it. Put cells in data.cells.",
     "reference": "Resolve the section, chapter, annex, table or note that the query names. Say if it does "
     "not exist or leads back to itself. Follow references if the query asks for what a place refers to.",
     "search": "Search with the words of the query, read the page of the best place, and quote the sentence.",

@@ -1,10 +1,13 @@
 """The ten tools: each takes plain arguments, and returns plain JSON that names its places exactly."""
 
+import inspect
 import json
 import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
+
+import msgspec
 
 from regreader.index import Index
 from regreader.numbering import label_of, target_of
@@ -99,7 +102,7 @@ class Tools:
     # --- tables and notes -----------------------------------------------------------------
 
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
-        """Return a whole table, put together over its pages, with its notes and the cells that they mark.
+        """Return a whole table with its notes, and the cells that they mark.
 
         reg_id: of the regulation. table_id: its number, such as "6-2".
         """
@@ -249,6 +252,21 @@ class Tools:
                     seen.add(link["target"])
                     ways.append([*way, link["target"]])
         return []
+
+    def call(self, name: str, given: dict[str, Any]) -> Found:
+        """Call a tool with texts or numbers as arguments. Raises ToolFailure."""
+        if name not in TOOL_NAMES:
+            raise ToolFailure("not_found", f"no tool {name!r}; tools are {', '.join(TOOL_NAMES)}")
+        known = inspect.signature(getattr(self, name))
+        try:
+            bound = known.bind(**given)
+            for key, value in bound.arguments.items():
+                bound.arguments[key] = msgspec.convert(value, known.parameters[key].annotation, strict=False)
+        except (TypeError, msgspec.ValidationError) as error:
+            told = f"{name}: {error}; it takes {', '.join(known.parameters)}"
+            raise ToolFailure("bad_argument", told) from None
+        found: Found = getattr(self, name)(*bound.args, **bound.kwargs)
+        return found
 
     def by_name(self) -> dict[str, Callable[..., Found]]:
         """Return the tools by their names."""

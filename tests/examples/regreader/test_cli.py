@@ -49,6 +49,18 @@ def test_a_question_without_an_answer_is_refused(folder: Path) -> None:
     assert (done.exit_code, done.stdout.startswith("I do not know: ")) == (1, True)
 
 
+@pytest.mark.parametrize("flags", [(), ("-o",)])
+def test_a_section_is_named_by_its_number_alone(folder: Path, flags: tuple[str, ...]) -> None:
+    assert "  [lamps p.1 1.1.1]" in run("ask", "What does 1.1.1 say?", *flags).stdout
+
+
+def test_a_question_for_a_regulation_that_is_not_there_ends_no_other(folder: Path) -> None:
+    asked = {"id": 1, "question": "What does 1.1.1 say?"}
+    (folder / "q.jsonl").write_text(f"{json.dumps({**asked, 'reg_id': 'moon'})}\n{json.dumps(asked)}\n")
+    done = run("ask", "--file", "q.jsonl", "--json")
+    assert [json.loads(line)["success"] for line in done.stdout.splitlines()] == [False, True]
+
+
 def test_a_file_of_questions_gives_a_line_each(folder: Path) -> None:
     lines = [
         {"id": 1, "question": "How many hours do gas lamps burn?", "reg_id": "lamps"},
@@ -129,7 +141,7 @@ def test_a_question_before_the_first_import_says_what_to_do(
     assert "regreader import FOLDER" in run("ask", "x").stderr
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"id": 1}'])
+@pytest.mark.parametrize("line", ["{", "[]", '{"id": 1}', '{"id": 1, "question": 5}'])
 def test_a_line_that_is_no_question_is_named(folder: Path, line: str) -> None:
     (folder / "q.jsonl").write_text(line)
     done = run("ask", "--file", "q.jsonl")

@@ -1,40 +1,97 @@
 """The settings, and the contexts that they give the specialists."""
 
-from dataclasses import replace
+import asyncio
 from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner, Result
+from regreader import cli
 from regreader.index import Index
-from regreader.settings import Settings, SettingsError, load
+from regreader.settings import Settings
 from regreader.specialists import NAMES, registry, single
 from regreader.tools import Tools
 
-from callboard import Agent, ModelAnalyzer, QueryIntent
+from callboard import (
+    Call,
+    ModelAnalyzer,
+    ModelRequest,
+    Orchestrator,
+    OrchestratorResult,
+    QueryIntent,
+    Runtime,
+    ScriptedModel,
+    Specialist,
+    call,
+)
 from callboard.runtime.schemas.output_types import output_type
 
 CHARS_PER_TOKEN = 4
 
 
-def test_arguments_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "x.toml"
-    file.write_text('model = "file"\nindex = "file.db"\norchestrator_mode = "parallel"\n')
+@pytest.fixture
+def used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """Return the settings that `ask` was called with, which asks nothing here."""
+    found: list[Settings] = []
+
+    class Answers:
+        def __init__(self, settings: Settings, agent: str) -> None:
+            found.append(settings)
+
+        async def __aenter__(self) -> "Answers":
+            return self
+
+        async def __aexit__(self, *error: object) -> None: ...
+
+        async def ask(self, *asked: object) -> OrchestratorResult:
+            return OrchestratorResult(True)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "Reader", Answers)
+    monkeypatch.setattr(cli, "_known", lambda path: ["x"])
+    return found
+
+
+def ask(*words: str, environment: dict[str, str] | None = None, at_group: tuple[str, ...] = ()) -> Result:
+    return CliRunner().invoke(cli.main, [*at_group, "ask", "x", *words], env=environment)
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(used: list[Settings]) -> None:
+    Path("regreader.toml").write_text('model = "file"\nindex = "file.db"\norchestrator_mode = "parallel"\n')
     environment = {
         "REGREADER_MODEL": "env",
         "REGREADER_INDEX": "env.db",
         "REGREADER_ENABLE_ORCHESTRATOR": "true",
     }
-    found = load({"index": "arg.db", "model": None}, environment, file)
-    assert found == Settings("arg.db", "env", enable_orchestrator=True, orchestrator_mode="parallel")
+    done = ask(environment=environment, at_group=("--index", "arg.db"))
+    assert done.exit_code == 0, done.output
+    assert used == [Settings("arg.db", "env", enable_orchestrator=True, orchestrator_mode="parallel")]
 
 
-def test_the_environment_takes_lists_and_numbers() -> None:
-    environment = {
-        "REGREADER_ENABLED_SUBAGENTS": "table, discovery",
-        "REGREADER_SUBAGENT_MAX_ITERATIONS": "3",
-    }
-    found = load({}, environment)
-    assert (found.enabled_subagents, found.subagent_max_iterations) == (("table", "discovery"), 3)
+def test_every_setting_is_an_argument_and_a_variable_and_a_value_of_a_file(used: list[Settings]) -> None:
+    wanted = Settings("x.db", "m", True, ("table", "discovery"), 3, "parallel")
+    words = (
+        "-o",
+        "--model",
+        "m",
+        "--subagents",
+        "table,discovery",
+        "--max-iterations",
+        "3",
+        "--mode",
+        "parallel",
+    )
+    ask(*words, at_group=("--index", "x.db"))
+    given = msgspec.to_builtins(wanted)
+    ask(environment={f"REGREADER_{name.upper()}": str(value) for name, value in given.items()} | {
+        "REGREADER_ENABLED_SUBAGENTS": "table, discovery"
+    })  # fmt: skip
+    Path("y.toml").write_text(
+        "\n".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in given.items())
+    )
+    ask(at_group=("--config", "y.toml"))
+    ask(environment={"REGREADER_CONFIG": "y.toml"})
+    assert used == [wanted] * 4
 
 
 @pytest.mark.parametrize(
@@ -43,34 +100,55 @@ def test_the_environment_takes_lists_and_numbers() -> None:
         {"REGREADER_ORCHESTRATOR_MODE": "both"},
         {"REGREADER_ENABLE_ORCHESTRATOR": "maybe"},
         {"REGREADER_SUBAGENT_MAX_ITERATIONS": "x"},
+        {"REGREADER_SUBAGENT_MAX_ITERATIONS": "0"},
     ],
-)  # fmt: skip
-def test_a_setting_that_cannot_be_used_is_named(environment: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match="settings are index, model"):
-        load({}, environment)
+)
+def test_a_variable_that_cannot_be_used_is_named(used: list[Settings], environment: dict[str, str]) -> None:
+    done = ask(environment=environment)
+    assert (done.exit_code, used) == (2, [])
+    assert next(iter(environment)) in done.stderr
 
 
-@pytest.mark.parametrize("text", ["x = ", "moon = 1"])
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.toml").write_text(text)
-    with pytest.raises(SettingsError):
-        load({}, {}, tmp_path / "x.toml")
+@pytest.mark.parametrize(
+    "text", ["x = ", "moon = 1", 'orchestrator_mode = "both"', 'enabled_subagents = "all"']
+)
+def test_a_file_that_cannot_be_used_is_named(used: list[Settings], text: str) -> None:
+    Path("regreader.toml").write_text(text)
+    done = ask()
+    assert (done.exit_code, used) == (2, [])
+    assert "regreader.toml: " in done.stderr
+    assert "settings are index, model" in done.stderr
 
 
-def tokens(agent: Agent) -> int:
-    """Estimate the tokens of an agent's instructions and tools."""
-    profile = agent.profile()
-    tools = sum(len(msgspec.json.encode(spec)) for spec in profile.tools)
-    return (len(bytes(profile.instructions)) + tools) // CHARS_PER_TOKEN
+def requests_of(specialists: list[Specialist]) -> dict[str, ModelRequest]:
+    """Return the first request of each specialist, as its model is sent it."""
+    found: dict[str, ModelRequest] = {}
+
+    def policy(request: ModelRequest) -> Call:
+        found[request.profile] = request
+        return call("report_back", success=True, content="x")
+
+    async def body() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
+            for one in specialists:
+                await runtime.run(Orchestrator([one]), "x")
+
+    asyncio.run(body())
+    return found
 
 
-def test_a_specialist_has_a_small_context() -> None:
+def test_a_specialist_has_a_small_context_with_its_report_tool() -> None:
     tools = Tools(Index(":memory:"))
-    every = [*registry(tools, Settings(enabled_subagents=NAMES)), single(tools, Settings())]
-    counts = {one.name: tokens(replace(one, policy=None).agent()) for one in every}
+    settings = Settings(model="x", enabled_subagents=NAMES)
+    requests = requests_of([*registry(tools, settings), single(tools, settings)])
+    counts = {
+        name: (len(bytes(one.system)) + sum(len(bytes(tool)) for tool in one.tools)) // CHARS_PER_TOKEN
+        for name, one in requests.items()
+    }
     alone = counts.pop("reader")
+    assert counts.keys() == {*NAMES}
     assert all(count <= 600 for count in counts.values()), counts
-    assert alone > 2 * max(counts.values())
+    assert alone > 1.9 * max(counts.values())
 
 
 def test_a_model_backed_analyser_has_a_small_context() -> None:

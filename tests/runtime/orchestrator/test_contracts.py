@@ -1,9 +1,13 @@
 """The values of an orchestrator as prompts and back."""
 
+import json
+
 import pytest
 
-from callboard import MisuseError, Question
-from callboard.runtime.orchestrator.contracts import known_names
+from callboard import MisuseError, Question, SpecialistResult
+from callboard.runtime.orchestrator.contracts import REPORT, known_names
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.schemas.output_types import output_type
 
 
 @pytest.mark.parametrize("text", ["why?", "", "{}", '{"query": 1}', "[1]", "{", '{"other": "x"}'])
@@ -22,3 +26,18 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         known_names("get()", ["x"], {"b": 1, "a": 2})
     with pytest.raises(MisuseError, match="there are none"):
         known_names("get()", ["x"], {})
+
+
+def test_the_schema_of_a_report_is_short_and_names_every_field() -> None:
+    schema, full = json.loads(bytes(REPORT.schema)), json.loads(bytes(output_type(SpecialistResult).schema))
+    assert [*schema["properties"]] == [*full["properties"]] == [*SpecialistResult.__struct_fields__]
+    assert schema["required"] == full["required"]
+    assert all(f"{name}: " in schema["description"] for name in schema["properties"] if name != "success")
+    assert len(bytes(REPORT.schema)) < 0.65 * len(bytes(output_type(SpecialistResult).schema))
+
+
+def test_the_type_checks_what_the_short_schema_leaves_out() -> None:
+    report = {"success": True, "tool_calls": [{"tool": "t", "arguments": {"a": 1}}]}
+    assert REPORT.form_problems(to_json(report, what="x")) == ()
+    wrong = to_json({"success": True, "tool_calls": [{"arguments": {}}]}, what="x")
+    assert [one.path for one in REPORT.form_problems(wrong)] == ["/tool_calls/0"]
