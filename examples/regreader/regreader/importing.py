@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from regreader.blocks import Item, Regulation
+from regreader.blocks import Item
 from regreader.html_reader import TooDeep, read_html
 from regreader.lines import TextReader, lines_of
 from regreader.pages import paged
+from regreader.regulation import Regulation
 from regreader.structure import regulation_of
 from regreader.words import DIGITS_MAX
 

@@ -5,8 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from regreader.blocks import Block, Grid, Para, Place, Regulation, note_of
+from regreader.blocks import Block, Grid, Para
 from regreader.numbering import Caption, Heading, caption_of, heading_of, label_of, notes_of, plain_title
+from regreader.regulation import Place, Regulation, note_of
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, half_width, shown
 
@@ -62,6 +63,7 @@ class _Builder:
         self.tables.finish(self.loose, self.labels)
         made.tables = self.tables.made
         made.notes += self.loose
+        made.link()
         if not made.tables and not made.sections and made.pages:
             made.sections.append(Place("front", "0", made.title, min(made.pages), max(made.pages), level=1))
         return made

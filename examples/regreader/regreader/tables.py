@@ -3,8 +3,9 @@
 import re
 from typing import Final
 
-from regreader.blocks import Grid, Place
+from regreader.blocks import Grid
 from regreader.numbering import Caption, label_of, notes_of
+from regreader.regulation import Place
 from regreader.words import LINK, SUPER, shown
 
 _MARK: Final = re.compile(

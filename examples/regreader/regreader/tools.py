@@ -1,9 +1,7 @@
 """The ten tools: each takes plain arguments, and returns plain JSON that names its places exactly."""
 
 import inspect
-import json
 import re
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,14 +9,13 @@ import msgspec
 
 from regreader.index import Index
 from regreader.numbering import label_of, target_of
+from regreader.regulation import Place, Regulation
 from regreader.words import half_width, query_terms, terms
 
 Found = dict[str, Any]
 PAGES_MAX: Final = 20
 LIMIT_MAX: Final = 50
 _SNIPPET: Final = 240
-_HOPS_MAX: Final = 20
-_PLACE: Final = ("id", "kind", "number", "title", "page", "page_end", "section", "text")
 
 
 class ToolFailure(Exception):
@@ -39,38 +36,33 @@ class Tools:
 
     def list_regulations(self) -> Found:
         """List the imported regulations, with their ids, titles and pages."""
-        return {"regulations": self._index.rows("SELECT * FROM regulations ORDER BY reg_id")}
+        return {"regulations": self._index.regulations()}
 
     def get_toc(self, reg_id: str) -> Found:
         """Return the table of contents: chapters, sections, annexes and schedules with their pages.
 
         reg_id: of the regulation.
         """
-        self._check(reg_id)
-        entries = self._index.rows(
-            "SELECT id, kind, number, title, level, page, section AS parent FROM places "
-            "WHERE reg = ? AND kind NOT IN ('front', 'table', 'note') ORDER BY rowid",
-            reg_id,
-        )
-        return {"reg_id": reg_id, "entries": entries}
+        names = ("id", "kind", "number", "title", "level", "page", "parent")
+        sections = [one for one in self._regulation(reg_id).sections if one.kind != "front"]
+        return {
+            "reg_id": reg_id,
+            "entries": [{name: getattr(one, name) for name in names} for one in sections],
+        }
 
     def read_page_range(self, reg_id: str, start_page: int, end_page: int = 0) -> Found:
         """Read pages, at most 20.
 
         reg_id: of the regulation. start_page, end_page: page numbers; without an end only the first.
         """
-        known = self._check(reg_id)
-        end = end_page or start_page
+        pages, end = self._regulation(reg_id).pages, end_page or start_page
         if end < start_page or end - start_page >= PAGES_MAX:
             told = f"pages {start_page} to {end}: give 1 to {PAGES_MAX} pages in order"
             raise ToolFailure("bad_argument", told)
-        query = "SELECT page, text FROM pages WHERE reg = ? AND page BETWEEN ? AND ? ORDER BY page"
-        pages = self._index.rows(query, reg_id, start_page, end)
-        if not pages:
-            raise ToolFailure(
-                "not_found", f"{reg_id} has pages {known['first_page']} to {known['last_page']}"
-            )
-        return {"reg_id": reg_id, "pages": pages}
+        found = [{"page": page, "text": pages[page]} for page in range(start_page, end + 1) if page in pages]
+        if not found:
+            raise ToolFailure("not_found", f"{reg_id} has pages {min(pages)} to {max(pages)}")
+        return {"reg_id": reg_id, "pages": found}
 
     # --- search ---------------------------------------------------------------------------
 
@@ -94,9 +86,9 @@ class Tools:
         reg_id: of the regulation. query_text: a text, or the number of a section. limit: places.
         """
         section = self._section(reg_id, query_text)
-        words = set(query_terms(f"{section['title']} {section['text']}" if section else query_text))
+        words = set(query_terms(f"{section.title} {section.words}" if section else query_text))
         rows = self._index.search(sorted(words)[:80], reg_id, ("section", "table"), min(limit, LIMIT_MAX) + 3)
-        others = [row for row in rows if section is None or row["name"] != section["id"]]
+        others = [row for row in rows if section is None or row["name"] != section.id]
         return {"reg_id": reg_id, "results": [_hit(row, words) for row in others[:limit]]}
 
     # --- tables and notes -----------------------------------------------------------------
@@ -107,17 +99,12 @@ class Tools:
         reg_id: of the regulation. table_id: its number, such as "6-2".
         """
         table = self._table(reg_id, table_id)
-        columns, rows, marks = json.loads(table["cells"])
-        notes = self._index.rows(
-            "SELECT number AS label, text, page FROM places WHERE reg = ? AND kind = 'note' AND table_id = ? "
-            "ORDER BY rowid", reg_id, table["number"],
-        )  # fmt: skip
-        names = [*columns, *[""] * max((place for _, place, _ in marks), default=0)]
+        names = [*table.columns, *[""] * max((place for _, place, _ in table.marks), default=0)]
         return {
-            "reg_id": reg_id, "table_id": table["number"], "caption": table["title"], "page": table["page"],
-            "page_end": table["page_end"], "section": table["section"], "columns": columns, "rows": rows,
-            "notes": notes,
-            "marks": [{"row": at, "column": names[place], "label": label} for at, place, label in marks],
+            "reg_id": reg_id, "table_id": table.number, "caption": table.title, "page": table.page,
+            "page_end": table.page_end, "section": table.parent, "columns": table.columns, "rows": table.rows,
+            "notes": [{"label": one.number, "text": one.words, "page": one.page} for one in table.notes],
+            "marks": [{"row": at, "column": names[one], "label": label} for at, one, label in table.marks],
         }  # fmt: skip
 
     def lookup_annotation(self, reg_id: str, annotation_id: str, table_id: str = "") -> Found:
@@ -126,19 +113,18 @@ class Tools:
         reg_id: of the regulation. annotation_id: its label, such as "1", "Note 1", "注1", "*" or "表6-2注1".
         table_id: of its table; empty if the label names it, or for a note of a page.
         """
-        self._check(reg_id)
         named = target_of(annotation_id) if re.search("table|表", annotation_id, re.IGNORECASE) else None
         label = named.note if named and named.note else label_of(annotation_id)
         wanted = table_id or (named.number if named else "")
-        number = self._table(reg_id, wanted)["number"] if wanted else ""
-        notes = self._index.rows(
-            "SELECT number AS label, text, page, table_id, section FROM places WHERE reg = ? AND "
-            "kind = 'note' AND number = ? AND ? IN ('', table_id) ORDER BY page, rowid",
-            reg_id, label, number,
-        )  # fmt: skip
-        if not notes:
+        number = self._table(reg_id, wanted).number if wanted else ""
+        notes = [one for one in self._regulation(reg_id).places if one.kind == "note" and one.number == label]
+        found = sorted((one for one in notes if number in ("", one.table)), key=lambda one: one.page)
+        if not found:
             raise ToolFailure("not_found", f"{f'table {wanted}' if wanted else reg_id} has no note {label!r}")
-        return {"reg_id": reg_id, **notes[0], "others": notes[1:]}
+        told = [{
+            "label": label, "text": one.words, "page": one.page, "table_id": one.table, "section": one.parent
+        } for one in found]  # fmt: skip
+        return {"reg_id": reg_id, **told[0], "others": told[1:]}
 
     # --- references -----------------------------------------------------------------------
 
@@ -147,23 +133,19 @@ class Tools:
 
         reg_id: of the regulation. reference_text: such as "see Table 6-2, note 1", "§ 5.6.12" or "第三章".
         """
-        self._check(reg_id)
-        target = target_of(reference_text)
+        regulation, target = self._regulation(reg_id), target_of(reference_text)
         if target is None:
             told = f"{reference_text[:80]!r} names no chapter, section, table, note, annex or schedule"
             raise ToolFailure("bad_argument", told)
-        answer = {"reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number}
-        place = self._index.resolve(reg_id, target)
-        if place is None:
-            return {**answer, "status": "dangling", "target": None, "references": [], "chain": []}
-        circle = self._circle(reg_id, place["id"])
+        place = regulation.resolve(target)
+        circle = regulation.circle(place) if place else []
         return {
-            **answer,
-            "status": "circular" if circle else "resolved",
-            "target": {name: place[name] for name in _PLACE},
-            "references": self._links(reg_id, place["id"]),
-            "chain": circle or self._chain(reg_id, place["id"]),
-        }
+            "reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number,
+            "status": "circular" if circle else "resolved" if place else "dangling",
+            "target": _told(place) if place else None,
+            "references": msgspec.to_builtins(place.links) if place else [],
+            "chain": circle,
+        }  # fmt: skip
 
     def compare_sections(self, reg_id: str, section_a: str, section_b: str) -> Found:
         """Compare two sections: their texts, the words that only one has, and the ones they share.
@@ -183,75 +165,42 @@ class Tools:
 
     # --- helpers --------------------------------------------------------------------------
 
-    def _check(self, reg_id: str) -> Found:
-        known = self._index.row("SELECT * FROM regulations WHERE reg_id = ?", reg_id)
-        if known is None:
-            there = ", ".join(one["reg_id"] for one in self.list_regulations()["regulations"])
+    def _regulation(self, reg_id: str) -> Regulation:
+        found = self._index.get(reg_id)
+        if found is None:
+            there = ", ".join(one["reg_id"] for one in self._index.regulations())
             raise ToolFailure("not_found", f"no regulation {reg_id!r}; there are: {there or 'none'}")
-        return known
+        return found
 
     def _search(self, query: str, reg_id: str, kinds: tuple[str, ...], limit: int) -> Found:
         if reg_id:
-            self._check(reg_id)
+            self._regulation(reg_id)
         if not 1 <= limit <= LIMIT_MAX:
             raise ToolFailure("bad_argument", f"limit is {limit}; give 1 to {LIMIT_MAX}")
         words = query_terms(query) or terms(query)
         rows = self._index.search(words, reg_id, kinds, limit)
         return {"query": query, "results": [_hit(row, set(words)) for row in rows]}
 
-    def _table(self, reg_id: str, wanted: str) -> Found:
-        self._check(reg_id)
-        table = None
+    def _table(self, reg_id: str, wanted: str) -> Place:
+        regulation, table = self._regulation(reg_id), None
         if re.match(r"附表|schedule", wanted, re.IGNORECASE) and (place := self._section(reg_id, wanted)):
-            query = "SELECT * FROM places WHERE reg = ? AND kind = 'table' AND section = ?"
-            table = self._index.row(query, reg_id, place["id"])
-        table = table or self._index.table(reg_id, wanted)
+            table = next((one for one in regulation.tables if one.parent == place.id), None)
+        table = table or regulation.table(wanted)
         if table is None:
             raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
         return table
 
-    def _section(self, reg_id: str, name: str) -> Found | None:
-        self._check(reg_id)
-        target = target_of(name)
-        place = self._index.resolve(reg_id, target) if target and target.kind != "table" else None
-        return self._index.place(reg_id, half_width(name).strip()) or place
+    def _section(self, reg_id: str, name: str) -> Place | None:
+        regulation, target = self._regulation(reg_id), target_of(name)
+        place = regulation.resolve(target) if target and target.kind != "table" else None
+        return regulation.place(half_width(name).strip()) or place
 
     def _side(self, reg_id: str, name: str) -> Found:
         reg, _, number = name.rpartition(":")
         place = self._section(reg or reg_id, number)
         if place is None:
             raise ToolFailure("not_found", f"{reg or reg_id} has no section {number!r}")
-        return {"reg_id": reg or reg_id, **{name: place[name] for name in _PLACE}}
-
-    def _links(self, reg_id: str, source: str) -> list[Found]:
-        """Return the references in a place, each with the id of its target, None for a dangling one."""
-        query = "SELECT reference, page, target FROM links WHERE reg = ? AND source = ? ORDER BY rowid"
-        return self._index.rows(query, reg_id, source)
-
-    def _chain(self, reg_id: str, start: str) -> list[str]:
-        """Return the places that one comes to by the first reference of each, from a place on."""
-        chain = [start]
-        while len(chain) < _HOPS_MAX:
-            following = next(
-                (link["target"] for link in self._links(reg_id, chain[-1]) if link["target"]), None
-            )
-            if following is None or following in chain:
-                break
-            chain.append(following)
-        return chain
-
-    def _circle(self, reg_id: str, start: str) -> list[str]:
-        """Return the shortest way by references from a place back to it; [] without one."""
-        ways, seen = deque([[start]]), {start}
-        while ways:
-            way = ways.popleft()
-            for link in self._links(reg_id, way[-1]):
-                if link["target"] == start:
-                    return [*way, start]
-                if link["target"] and link["target"] not in seen and len(way) < _HOPS_MAX:
-                    seen.add(link["target"])
-                    ways.append([*way, link["target"]])
-        return []
+        return {"reg_id": reg or reg_id, **_told(place)}
 
     def call(self, name: str, given: dict[str, Any]) -> Found:
         """Call a tool with texts or numbers as arguments. Raises ToolFailure."""
@@ -277,6 +226,11 @@ TOOL_NAMES: Final = (
     "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
     "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
 )  # fmt: skip
+
+
+def _told(place: Place) -> Found:
+    names = ("id", "kind", "number", "title", "page", "page_end")
+    return {**{name: getattr(place, name) for name in names}, "section": place.parent, "text": place.words}
 
 
 def _hit(row: Found, words: set[str]) -> Found:

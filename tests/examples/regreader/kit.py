@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from regreader.blocks import Regulation
 from regreader.importing import Skipped, read_file
 from regreader.index import Index
+from regreader.regulation import Regulation
 from regreader.tools import Tools
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import regreader.cli as cli
 from click.testing import CliRunner, Result
-from regreader import cli
 from regreader.index import Index
 from regreader.settings import Settings
 from regreader.specialists import NAMES, registry, single

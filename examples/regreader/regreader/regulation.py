@@ -1,0 +1,126 @@
+"""A regulation: its pages, its places (sections, tables and notes), and the references between them."""
+
+from collections import deque
+from functools import cached_property
+
+import msgspec
+
+from regreader.numbering import Target, references_in, table_numbers
+
+
+class Link(msgspec.Struct):
+    """A reference in a place. target: the id of the place it leads to; None for a dangling one."""
+
+    reference: str
+    page: int
+    target: str | None
+
+
+class Place(msgspec.Struct, omit_defaults=True):
+    """A section, a table or a note.
+
+    kind: part, chapter, article, section, annex, schedule, heading, front, table or note. number: of a note
+    its label. text: its paragraphs with their pages. parent: the id of the section that holds it.
+    columns, rows, marks, notes: of a table; a mark is (row, column, label) of a cell with a note, row -1 for
+    the name of a column. table: the number of a note's table, if any. anchor: the id of links to a note.
+    """
+
+    kind: str
+    number: str
+    title: str
+    page: int
+    page_end: int
+    parent: str = ""
+    level: int = 0
+    text: list[tuple[int, str]] = []
+    links: list[Link] = []
+    columns: list[str] = []
+    rows: list[list[str]] = []
+    marks: list[tuple[int, int, str]] = []
+    notes: list["Place"] = []
+    table: str = ""
+    anchor: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return the name of the place: its number, with the kind where that is not plain."""
+        if self.kind == "note":
+            return f"{f'table {self.table}' if self.table else self.parent} note {self.number}"
+        return self.number if self.kind == "section" else f"{self.kind} {self.number}"
+
+    @property
+    def words(self) -> str:
+        """Return the text without its pages."""
+        return "\n".join(text for _, text in self.text)
+
+    def give_notes(self, notes: list[tuple[str, str]], page: int) -> None:
+        """Add notes of a table, as (label, text)."""
+        self.notes += [note_of(label, text, page, self.parent, self.number) for label, text in notes]
+
+
+def note_of(label: str, text: str, page: int, section: str, table: str = "", anchor: str = "") -> Place:
+    """Return a note of a table, or of a page."""
+    return Place("note", label, "", page, page, section, text=[(page, text)], table=table, anchor=anchor)
+
+
+class Regulation(msgspec.Struct, dict=True):
+    """One regulation. notes: those that belong to no table."""
+
+    id: str
+    title: str
+    source: str
+    pages: dict[int, str] = {}
+    sections: list[Place] = []
+    tables: list[Place] = []
+    notes: list[Place] = []
+
+    @property
+    def places(self) -> list[Place]:
+        """Return the sections, the tables and all notes."""
+        return [
+            *self.sections,
+            *self.tables,
+            *(note for one in self.tables for note in one.notes),
+            *self.notes,
+        ]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Place]:
+        return {one.id: one for one in reversed(self.places)}  # the first one of an id counts
+
+    def place(self, name: str) -> Place | None:
+        """Return the place of an id."""
+        return self._by_id.get(name)
+
+    def table(self, number: str) -> Place | None:
+        """Return a table; 6-2 and 6.2 are one number."""
+        return next((one for name in table_numbers(number) if (one := self.place(f"table {name}"))), None)
+
+    def resolve(self, target: Target) -> Place | None:
+        """Return the place that a reference leads to; None for a dangling one."""
+        if target.kind == "table":
+            table = self.table(target.number)
+            return self.place(f"{table.id} note {target.note}") if table and target.note else table
+        return next((place for name in target.names if (place := self.place(name))), None)
+
+    def link(self) -> None:
+        """Find the references of each place, but none to itself. Call it once, when all places are there."""
+        for one in self.places:
+            for page, text in one.text:
+                for words, target in references_in(text):
+                    if target.id != one.id:
+                        found = self.resolve(target)
+                        one.links.append(Link(words, page, found.id if found else None))
+
+    def circle(self, start: Place) -> list[str]:
+        """Return the shortest way by references from a place back to it; [] without one."""
+        ways, seen = deque([[start.id]]), {start.id}
+        while ways:
+            way = ways.popleft()
+            for link in self._by_id[way[-1]].links:
+                if link.target == start.id:
+                    return [*way, start.id]
+                if link.target and link.target not in seen:
+                    seen.add(link.target)
+                    ways.append([*way, link.target])
+        return []
