@@ -128,6 +128,7 @@ _HOMES = {
         "ToolUse",
     ),
     "runtime.orchestrator.orchestrator": ("Orchestrator",),
+    "runtime.orchestrator.policy_run": ("PolicyRun",),
     "runtime.orchestrator.routing": ("Router",),
     "runtime.orchestrator.specialists": ("Registry", "Specialist"),
     "runtime.programs.context": ("ProgramContext",),

@@ -128,6 +128,7 @@ from callboard.runtime.orchestrator.contracts import SpecialistContext as Specia
 from callboard.runtime.orchestrator.contracts import SpecialistResult as SpecialistResult
 from callboard.runtime.orchestrator.contracts import ToolUse as ToolUse
 from callboard.runtime.orchestrator.orchestrator import Orchestrator as Orchestrator
+from callboard.runtime.orchestrator.policy_run import PolicyRun as PolicyRun
 from callboard.runtime.orchestrator.routing import Router as Router
 from callboard.runtime.orchestrator.specialists import Registry as Registry
 from callboard.runtime.orchestrator.specialists import Specialist as Specialist
@@ -263,6 +264,7 @@ __all__ = [
     "OutputRules",
     "Permission",
     "Policy",
+    "PolicyRun",
     "PriceTier",
     "Prices",
     "Program",

@@ -4,10 +4,10 @@ They answer only from what tools return, and refuse if that does not cover the q
 particular question.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from callboard import CallFailed, ProgramContext, SpecialistContext, SpecialistResult, ToolUse
+from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult, ToolUse
 from regreader.numbering import references_in
 from regreader.words import half_width, query_terms, terms
 
@@ -20,39 +20,22 @@ _HITS: Final = 8
 _TABLE_WORDS: Final = {*terms("table note 表 注")}
 
 
-class _Trail:
-    """The tool calls of a specialist. query: the question with its digits as ASCII."""
+class _Run(PolicyRun):
+    """The run of a policy here. query: the question with its digits as ASCII."""
 
     def __init__(self, ctx: ProgramContext, context: SpecialistContext) -> None:
-        self.ctx, self.context = ctx, context
+        super().__init__(ctx, context)
         self.query = half_width(context.query)
-        self.calls: list[ToolUse] = []
 
-    async def call(self, tool: str, **arguments: object) -> Found:
+    async def found(self, tool: str, **arguments: object) -> Found:
         """Call a tool. Return {} if it has no result."""
-        self.calls.append(ToolUse(tool, dict(arguments)))
-        try:
-            found = await self.ctx.call(tool, **arguments)
-        except CallFailed:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return await self.call(tool, **arguments) or {}
 
     async def regulations(self) -> list[str]:
         """Return the ids of the regulations in scope."""
         if self.context.scope:
             return list(self.context.scope)
-        return [one["reg_id"] for one in (await self.call("list_regulations")).get("regulations", ())]
-
-    def answer(
-        self, content: str, sources: Iterable[str], confidence: float, data: Found | None = None
-    ) -> SpecialistResult:
-        """Report an answer. sources: places, of which repeated ones are dropped."""
-        places = tuple(dict.fromkeys(sources))
-        return SpecialistResult(True, content, places, tuple(self.calls), data or {}, confidence=confidence)
-
-    def refuse(self, why: str) -> SpecialistResult:
-        """Report that there is no answer."""
-        return SpecialistResult(False, tool_calls=tuple(self.calls), error=why)
+        return [one["reg_id"] for one in (await self.found("list_regulations"))["regulations"]]
 
     def has_any(self, words: Sequence[str]) -> bool:
         """Return True if the question holds one of some words."""
@@ -73,37 +56,33 @@ def _told(found: Found) -> str:
 
 async def read_tables(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from a cell of a table, or from one of its notes."""
-    trail = _Trail(ctx, context)
-    named = [target for _, target in references_in(trail.query) if target.kind == "table"]
+    run = _Run(ctx, context)
+    named = [target for _, target in references_in(run.query) if target.kind == "table"]
     hinted = next(iter(context.hints.get("note", ())), "")
-    regs = await trail.regulations()
+    regs = await run.regulations()
     for reg, target in ((reg, target) for reg in regs for target in named if target.note or hinted):
         label = target.note or hinted
-        note = await trail.call("lookup_annotation", reg_id=reg, annotation_id=label, table_id=target.number)
+        note = await run.found("lookup_annotation", reg_id=reg, annotation_id=label, table_id=target.number)
         if note:
             source = f"{reg} p.{note['page']} table {note['table_id']} note {label}"
-            return trail.answer(note["text"], [source], 0.95)
+            return run.answer(note["text"], [source], 0.95)
     if named and hinted:
-        return trail.refuse("the table or its note does not exist")
+        return run.refuse("the table or its note does not exist")
     best: tuple[float, SpecialistResult] | None = None
     for reg in regs:
         likely = (
-            {}
-            if named
-            else await trail.call("search_tables", query=trail.query, reg_id=reg, limit=_TABLES_MAX)
+            {} if named else await run.found("search_tables", query=run.query, reg_id=reg, limit=_TABLES_MAX)
         )
         for number in [*(one.number for one in named), *(hit["id"] for hit in likely.get("results", ()))]:
-            table = await trail.call("get_table_by_id", reg_id=reg, table_id=number)
-            found = _cell_answer(trail, reg, table, bool(named)) if table else None
+            table = await run.found("get_table_by_id", reg_id=reg, table_id=number)
+            found = _cell_answer(run, reg, table, bool(named)) if table else None
             best = found if found and (best is None or found[0] > best[0]) else best
-    return best[1] if best else trail.refuse("no table has a row and a column for this")
+    return best[1] if best else run.refuse("no table has a row and a column for this")
 
 
-def _cell_answer(
-    trail: _Trail, reg: str, table: Found, is_named: bool
-) -> tuple[float, SpecialistResult] | None:
+def _cell_answer(run: _Run, reg: str, table: Found, is_named: bool) -> tuple[float, SpecialistResult] | None:
     """Return the answer from a table, and how well it fits. is_named: the question names the table."""
-    words = set(query_terms(trail.query))
+    words = set(query_terms(run.query))
     rows, columns, name = table["rows"], table["columns"], f"table {table['table_id']}"
     first = _first_value(rows)
     labels = [set(terms(" ".join(row[:first]))) for row in rows]
@@ -127,7 +106,7 @@ def _cell_answer(
     where = {"table": f"{reg} {table['table_id']}", "row": label}
     data = {"cells": [{**where, "column": one, "value": value} for one, value in cells.items()]}
     source, sure = f"{reg} p.{table['page']} {name}", 0.6 if column is None else 0.9
-    return covered + (column is not None), trail.answer(content, [source], sure, data)
+    return covered + (column is not None), run.answer(content, [source], sure, data)
 
 
 def _first_value(rows: list[list[str]]) -> int:
@@ -148,32 +127,32 @@ def _best(scores: Mapping[int, float]) -> int | None:
 
 async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from the places that a question names, or from those that they refer to."""
-    trail = _Trail(ctx, context)
-    named = _places_named(trail)
+    run = _Run(ctx, context)
+    named = _places_named(run)
     said: list[str] = []
     sources: list[str] = []
-    for reg, words in [(reg, words) for reg in await trail.regulations() for words in named] if named else ():
-        found = await trail.call("resolve_reference", reg_id=reg, reference_text=words)
+    for reg, words in [(reg, words) for reg in await run.regulations() for words in named] if named else ():
+        found = await run.found("resolve_reference", reg_id=reg, reference_text=words)
         if found.get("target"):
-            texts, further = await (_followed if trail.has_any(_FOLLOW) else _shown)(trail, reg, found)
+            texts, further = await (_followed if run.has_any(_FOLLOW) else _shown)(run, reg, found)
             said += texts
             sources += [_source(reg, one) for one in (found["target"], *further)] if texts else []
     if not said:
-        return trail.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
-    return trail.answer("\n".join(said), sources, 0.9)
+        return run.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
+    return run.answer("\n".join(said), sources, 0.9)
 
 
-def _places_named(trail: _Trail) -> list[str]:
+def _places_named(run: _Run) -> list[str]:
     """Return the words of a question that name places."""
-    named = [words for words, _ in references_in(trail.query)]
-    return [*dict.fromkeys(named or map(str, trail.context.hints.get("section", ())))]
+    named = [words for words, _ in references_in(run.query)]
+    return [*dict.fromkeys(named or map(str, run.context.hints.get("section", ())))]
 
 
-async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[list[str], list[Found]]:
+async def _shown(run: _Run, reg: str, found: Found) -> tuple[list[str], list[Found]]:
     """Return the text of a place, or its parts if it has none or the question asks for a list."""
     target = found["target"]
-    if trail.has_any(_LISTS) or not target["text"]:
-        entries = (await trail.call("get_toc", reg_id=reg)).get("entries", ())
+    if run.has_any(_LISTS) or not target["text"]:
+        entries = (await run.found("get_toc", reg_id=reg)).get("entries", ())
         below = [
             f"{one['number']} {one['title']}".strip() for one in entries if one["parent"] == target["id"]
         ]
@@ -182,13 +161,13 @@ async def _shown(trail: _Trail, reg: str, found: Found) -> tuple[list[str], list
     return [_told(target)], []
 
 
-async def _followed(trail: _Trail, reg: str, found: Found) -> tuple[list[str], list[Found]]:
+async def _followed(run: _Run, reg: str, found: Found) -> tuple[list[str], list[Found]]:
     """Return the texts of the places that a place refers to, and these places."""
     if found["status"] == "circular":
         return [f"The references are circular: {' -> '.join(found['chain'])}."], []
     said, places = [], []
     for link in found["references"]:
-        further = await trail.call("resolve_reference", reg_id=reg, reference_text=link["reference"])
+        further = await run.found("resolve_reference", reg_id=reg, reference_text=link["reference"])
         if target := further.get("target"):
             places.append(target)
             said.append(f"{target['id']} {target['title']} {target['text']}".strip())
@@ -203,21 +182,21 @@ async def _followed(trail: _Trail, reg: str, found: Found) -> tuple[list[str], l
 
 async def search_text(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer with the sentence that holds the words of the question."""
-    trail = _Trail(ctx, context)
-    words = query_terms(trail.query)
+    run = _Run(ctx, context)
+    words = query_terms(run.query)
     hits: list[Found] = []
     for reg in context.scope or [""]:
-        found = await trail.call("smart_search", query=trail.query, reg_id=reg, limit=_HITS)
+        found = await run.found("smart_search", query=run.query, reg_id=reg, limit=_HITS)
         hits += [hit for hit in found.get("results", ()) if hit["kind"] != "table"]
     held = [{*terms(f"{hit['title']} {hit['snippet']}")}.intersection(words) for hit in hits]
     weight = {word: 1 / (1 + sum(word in one for one in held)) for word in words}  # rare words tell more
     ranks = [(len(one), sum(weight[word] for word in one), -at) for at, one in enumerate(held)]
     covered, _, at = max(ranks, default=(0, 0, 0))
     if covered < max(_COVERED * len(words), 1):
-        return trail.refuse("no place holds enough of the words of the question")
+        return run.refuse("no place holds enough of the words of the question")
     hit = hits[-at]
     sure = min(0.9, covered / len(words))
-    return trail.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], sure)
+    return run.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], sure)
 
 
 # --- discovery, and one agent for all -----------------------------------------------------
@@ -225,21 +204,21 @@ async def search_text(ctx: ProgramContext, context: SpecialistContext) -> Specia
 
 async def discover(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Compare two places, or find places like a section."""
-    trail = _Trail(ctx, context)
-    named = [*dict.fromkeys(one.id for _, one in references_in(trail.query) if one.kind != "table")]
-    for reg in await trail.regulations() if named else ():
+    run = _Run(ctx, context)
+    named = [*dict.fromkeys(one.id for _, one in references_in(run.query) if one.kind != "table")]
+    for reg in await run.regulations() if named else ():
         if len(named) > 1:
-            found = await trail.call("compare_sections", reg_id=reg, section_a=named[0], section_b=named[1])
+            found = await run.found("compare_sections", reg_id=reg, section_a=named[0], section_b=named[1])
             places = [found["a"], found["b"]] if found else []
             said = [*map(_told, places), "They are equal." if found.get("is_equal") else "They differ."]
         else:
-            found = await trail.call("find_similar_content", reg_id=reg, query_text=named[0])
+            found = await run.found("find_similar_content", reg_id=reg, query_text=named[0])
             places = found.get("results", [])
             said = [f"{hit['id']} {hit['title']}" for hit in places]
         if places:
             sure = 0.9 if len(named) > 1 else 0.7
-            return trail.answer("\n".join(said), [_source(reg, one) for one in places], sure)
-    return trail.refuse("it names nothing to compare")
+            return run.answer("\n".join(said), [_source(reg, one) for one in places], sure)
+    return run.refuse("it names nothing to compare")
 
 
 async def read_alone(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
