@@ -142,7 +142,7 @@ def chat(index: str, /, regs: tuple[str, ...], agent: str, **settings: Any) -> N
         try:
             session = runner.run(reader.open())
             while question := _prompted().strip():
-                _show(runner.run(reader.ask_in(session, question, regs)))
+                _show(runner.run(reader.ask(question, regs, session)))
             runner.run(session.close())
         finally:
             runner.run(reader.aclose())

@@ -39,10 +39,13 @@ _REPORT: Final = (
 )
 _TOOLS: Final = {
     "table": ("list_regulations", "search_tables", "get_table_by_id", "lookup_annotation"),
-    "reference": ("list_regulations", "get_toc", "resolve_reference"),
     "search": ("list_regulations", "get_toc", "smart_search", "read_page_range"),
+    "reference": ("list_regulations", "get_toc", "resolve_reference"),
     "discovery": ("list_regulations", "find_similar_content", "compare_sections"),
 }
+"""The specialists and their tools, the first ones first where the router has no other reason."""
+
+NAMES: Final = tuple(_TOOLS)
 _WORK: Final = {
     "table": "Find the table, its row and column; read the notes that mark it. Put cells in data.cells.",
     "reference": "Resolve the section, chapter, annex, table or note that the query names. Say if it does "
@@ -50,8 +53,6 @@ _WORK: Final = {
     "search": "Search with the words of the query, read the page of the best place, and quote the sentence.",
     "discovery": "Compare the sections that the query names, or find places like the one it describes.",
 }
-NAMES: Final = tuple(_TOOLS)
-_PRIORITY: Final = {"table": 3, "search": 2, "reference": 1, "discovery": 0}
 
 
 def analyzer() -> QueryAnalyzer:
@@ -59,12 +60,8 @@ def analyzer() -> QueryAnalyzer:
     return QueryAnalyzer(INTENTS, HINTS, MULTI_HOP)
 
 
-def agent_tools(tools: Tools) -> dict[str, Tool]:
-    """Return the ten tools as agents take them."""
-    return {name: _tool(name, tools) for name in TOOL_NAMES}
-
-
 def _tool(name: str, tools: Tools) -> Tool:
+    """Return a tool as agents take it: on the loop, for an index is used from one thread."""
     method = getattr(tools, name)
 
     @functools.wraps(method)
@@ -77,23 +74,21 @@ def _tool(name: str, tools: Tools) -> Tool:
 
 def registry(tools: Tools, settings: Settings) -> Registry:
     """Return the specialists. Without a model, each is driven by its offline policy."""
-    made = agent_tools(tools)
+    limit, enabled = settings.subagent_max_iterations, settings.enabled_subagents
     return Registry(
         Specialist(
-            name, _WORK[name].split(". ")[0] + ".", tuple(made[one] for one in names),
-            f"{_WORK[name]} {_REPORT}",
-            capabilities=(name,), keywords=INTENTS[name], priority=_PRIORITY[name],
-            enabled=name in settings.enabled_subagents, max_iterations=settings.subagent_max_iterations,
+            name, _WORK[name].split(". ")[0] + ".", tuple(_tool(one, tools) for one in names),
+            f"{_WORK[name]} {_REPORT}", (name,), INTENTS[name], priority, name in enabled, limit,
             policy=None if settings.model else policies.POLICIES[name],
         )
-        for name, names in _TOOLS.items()
+        for priority, (name, names) in enumerate(reversed(_TOOLS.items()))
     )  # fmt: skip
 
 
 def single(tools: Tools, settings: Settings) -> Specialist:
     """Return the one agent that has all tools."""
     return Specialist(
-        "reader", "Answers questions on regulations.", tuple(agent_tools(tools).values()),
+        "reader", "Answers questions on regulations.", tuple(_tool(name, tools) for name in TOOL_NAMES),
         f"You answer questions on regulations. {' '.join(_WORK.values())} {_REPORT}",
         max_iterations=2 * settings.subagent_max_iterations,
         policy=None if settings.model else policies.read_alone,

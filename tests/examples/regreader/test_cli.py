@@ -120,7 +120,7 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
         (("ask", "x", "-r", "moon"), "no regulation 'moon'; there are lamps"),
         (
             ("ask", "x", "--agent", "moon"),
-            "no specialist 'moon'; there are table, reference, search, discovery",
+            "no specialist 'moon'; there are table, search, reference, discovery",
         ),
         (("ask",), "give a question, or --file"),
         (("tool",), "give a tool or --file"),
