@@ -10,16 +10,17 @@ from regreader.blocks import Break, Item, Para
 from regreader.numbering import caption_of
 from regreader.words import half_width
 
-_SIGNS: Final = r"[-–—_=*~·\s]*"
+_SIGNS: Final = r"[-–—－_=*~·\s]*"
 _FOOTERS: Final = [
     re.compile(rf"{_SIGNS}[\[(]?\s*(?:Page|Pg\.?|p\.)\s*(\d+)\s*(?:(?:of|/)\s*\d+)?\s*[\])]?{_SIGNS}", re.IGNORECASE),
     re.compile(rf"{_SIGNS}第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?{_SIGNS}"),
-    re.compile(r"[-–—_=*~·]+\s*(\d+)\s*[-–—_=*~·]+"),
+    re.compile(r"[-–—－_=*~·]+\s*(\d+)\s*[-–—－_=*~·]+"),
     re.compile(r"(\d+)\s*/\s*\d+"),
     re.compile(r"(\d{1,4})"),
     re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
 ]  # fmt: skip
+_FRONT: Final = re.compile(r"[-–—－\s]*(?:page\s+)?[ivxl]+[-–—－\s]*", re.IGNORECASE)  # the page of a preface
 _FOOTER_MAX: Final = 120  # characters
 _ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
 _SHARE: Final = 0.8  # of the pages that have a running line
@@ -56,8 +57,8 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
 def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[int, list[Item]]]:
     """Give a number to pages that have none, by those that have one; numbers only go up."""
     first, place = next(((one, at) for at, one in enumerate(numbers) if one is not None), (1, 0))
-    if first == place == 1:
-        parts[:2], numbers, place = [parts[0] + parts[1]], numbers[1:], 0  # a title before the mark of page 1
+    while len(parts) > 1 and first <= place:  # a title, or a preface, before page 1
+        parts[:2], numbers, place = [parts[0] + parts[1]], numbers[1:], place - 1
     last = max(first - place - 1, 0)
     pages = []
     for part, number in zip(parts, numbers, strict=True):
@@ -152,4 +153,4 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
     found = equal | counting
     if len(found) < max(2, _SHARE * (pages - 1)):
         return set(), None
-    return found, offset if counting else None
+    return found | {at for at, text in texts.items() if _FRONT.fullmatch(text)}, offset if counting else None
