@@ -46,6 +46,9 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
     if len(starts(first)) < 2 or not (is_ruled or is_below_caption):
         return None, 0
     run = _run(lines, at, lambda one: not caption_of(one))
+    ends = [place for place, one in enumerate(run) if _RULE.fullmatch(one.strip())]
+    if len(ends) > 1 and ends[-1] + 1 < len(run) and notes_of(run[ends[-1] + 1].strip(), lambda label: True):
+        del run[ends[-1] + 1 :]  # notes below the last rule
     while run and notes_of(run[-1].strip(), lambda label: run[-1].strip()[0] in "([（") is not None:
         run.pop()
     grid = _aligned(run)

@@ -30,11 +30,11 @@ _NUMBERED: Final = re.compile(
     rf"(?:§+\s*|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
 )
 _CAPTION: Final = re.compile(
-    rf"(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)",
+    rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)",
     re.IGNORECASE,
 )
 _CONTINUED: Final = re.compile(
-    r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|续表?)\s*[)）\]]?", re.IGNORECASE
+    r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE
 )
 _NOTE: Final = re.compile(
     r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)",

@@ -17,7 +17,7 @@ _BACK: Final = re.compile(r"\s*(?:↩|⤴|\^|back)\ufe0e?\s*$")
 _DOTS: Final = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
 _LEADER: Final = re.compile(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$")
 _CAPTION_MAX: Final = 120  # characters of a title that stands below the number of its table
-_DEPTHS: Final = {"part": 0, "chapter": 1, "annex": 1, "schedule": 1, "article": 9}
+_DEPTHS: Final = {"annex": -1, "schedule": -1, "part": 0, "chapter": 1, "article": 9}
 
 
 def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int, list[Block]]]) -> Regulation:
@@ -94,6 +94,8 @@ class _Builder:
         caption, open_one = caption_of(text), self.caption
         if caption and (block.level or is_above_table):
             self.caption = caption
+        elif caption and self.is_after_table and self.tables.name(caption):
+            return True
         elif open_one and not (open_one.title or block.level) and is_above_table and len(text) < _CAPTION_MAX:
             self.caption = open_one.titled(text)
         else:

@@ -29,7 +29,7 @@ class Tables:
         """Take the grid of a page. is_first: nothing stands before it on its page."""
         header, rows = grid.rows[: grid.header], grid.rows
         table = self._continued(caption, rows, header, is_first)
-        if not header and len(rows) > 1 and (table is None or columns_of(rows[:1]) == table.columns):
+        if not header and len(rows) > 1 and (table is None or _is_header_of(columns_of(rows[:1]), table)):
             header = rows[:1]
         if table is None:
             number = caption.number if caption else ""
@@ -41,7 +41,7 @@ class Tables:
             self.made.append(table)
             self._by_number[number] = table
             rows = rows[len(header) :]
-        elif header and columns_of(header) == table.columns:
+        elif header and _is_header_of(columns_of(header), table):
             rows = rows[len(header) :]
         table.rows += [row for row in rows if any(row)]
         table.page_end = page
@@ -58,8 +58,20 @@ class Tables:
         last = self.open
         if last is None or last is not self.made[-1] or not is_first or not rows:
             return None
-        is_same = not header or columns_of(header) == last.columns
+        is_same = not header or _is_header_of(columns_of(header), last)
         return last if is_same and len(rows[0]) == len(last.columns) else None
+
+    def name(self, caption: Caption) -> bool:
+        """Give the open table the caption that stands below it. Return False if it has one already."""
+        table = self.open
+        if table is None or not table.number.startswith("unnumbered") or table.title:
+            return False
+        table.number, table.title = caption.number, caption.title
+        for note in table.notes:
+            note.table = table.number
+        self._by_number[caption.number] = table
+        self._unnumbered -= 1
+        return True
 
     def has_mark(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark."""
@@ -103,6 +115,12 @@ class Tables:
 def columns_of(header: list[list[str]]) -> list[str]:
     """Return the names of the columns; of several header rows, the names of a column joined."""
     return [" / ".join(dict.fromkeys(name for name in names if name)) for names in zip(*header, strict=False)]
+
+
+def _is_header_of(names: list[str], table: Place) -> bool:
+    """Return True if names are those of the columns, or the lower ones of their two header rows."""
+    pairs = zip(names, table.columns, strict=False)
+    return len(names) == len(table.columns) and all(f" / {of}".endswith(f" / {name}") for name, of in pairs)
 
 
 def _finish(table: Place, labels: dict[str, str]) -> None:

@@ -285,3 +285,59 @@ def test_a_table_of_contents_makes_no_sections(tmp_path: Path, name: str, conten
     body = "\n\n".join(f"{head}\n\n{'<p>' if end else ''}Text of it.{end}" for head in heads)
     one = read(tmp_path, name, f"Contents\n\n{contents}\n\n{body}\n")
     assert [name for name, _, _ in sections(one)] == ["1", "1.1", "2", "2.1", "annex A"]
+
+
+def test_page_numbers_stand_between_full_width_dashes(tmp_path: Path) -> None:
+    text = "".join(f"第{at}条　水泵每天巡检。\n\n　　－ {wide} －\n\n" for at, wide in ((1, "１"), (2, "２")))
+    one = read(tmp_path, "x.txt", text)
+    assert sections(one) == [("article 1", "", 1), ("article 2", "", 2)]
+    assert one.pages == {1: "第1条 水泵每天巡检。", 2: "第2条 水泵每天巡检。"}
+
+
+def test_a_preface_with_roman_page_numbers_belongs_to_page_one(tmp_path: Path) -> None:
+    pages = [f"YARD RULES\n\n{text}\n\n   Page {number}" for number, text in zip("i123", "PABC", strict=True)]
+    one = read(tmp_path, "x.txt", "\f".join(pages))
+    assert one.pages == {1: "P\nA", 2: "B", 3: "C"}
+
+
+@pytest.mark.parametrize("caption", ["Table 2 - Loads", ": Table 2 Loads", "**Table 2.** Loads"])
+def test_a_caption_may_stand_below_its_table(tmp_path: Path, caption: str) -> None:
+    one = read(tmp_path, "x.md", f"## 1 One\n\n{TABLE}\n{caption}\n\nNote 1: Old.\n\nText.\n")
+    assert [(table.number, table.title) for table in one.tables] == [("2", "Loads")]
+    assert one.places[-1].id == "table 2 note 1"
+    assert one.sections[-1].words == "Text."
+
+
+def test_a_part_of_a_table_may_leave_out_the_upper_header(tmp_path: Path) -> None:
+    head = "<tr><th rowspan=2>Car<th colspan=2>Load<tr><th>min<th>max"
+    text = (
+        f"<p>Table 1 Loads</p><table>{head}<tr><td>A<td>1<td>2</table><div class='page-break'></div>"
+        "<p>Table 1 Loads (concluded)</p><table><tr><th>Car<th>min<th>max<tr><td>B<td>3<td>4</table>"
+    )
+    (table,) = read(tmp_path, "x.html", text).tables
+    assert table.columns == ["Car", "Load / min", "Load / max"]
+    assert (table.rows, table.page_end) == ([["A", "1", "2"], ["B", "3", "4"]], 2)
+
+
+def test_notes_may_follow_the_last_rule_of_an_aligned_table(tmp_path: Path) -> None:
+    text = (
+        "Table 1 Speeds\n\nTrack        Full      Empty\n"
+        "-----------------------------\nLead         25        30\n"
+        "Ladder       15 (1)    20\n-----------------------------\n(1) 10 in snow, and\n    in fog.\n"
+    )
+    one = read(tmp_path, "x.txt", text)
+    assert one.tables[0].rows == [["Lead", "25", "30"], ["Ladder", "15", "20"]]
+    assert notes(one) == [("1", "10 in snow, and in fog.")]
+
+
+def test_a_schedule_stands_outside_of_the_parts_and_may_have_its_own(tmp_path: Path) -> None:
+    text = "## Part 2 Water\n\nx\n\n## Schedule 1 Forms\n\n### Part A Daily\n\ny\n"
+    one = read(tmp_path, "x.md", text)
+    assert [(section.id, section.parent) for section in one.sections] == [
+        ("part 2", ""), ("schedule 1", ""), ("part A", "schedule 1"),
+    ]  # fmt: skip
+
+
+def test_emphasis_is_no_text_and_signs_of_notes_are(tmp_path: Path) -> None:
+    one = read(tmp_path, "x.md", "## 1 One\n\n*Oil* and _gas_, **not** 5* or \\*x\\*, a_b_c and 2 * 3 * 4.\n")
+    assert one.sections[0].words == "Oil and gas, not 5* or *x*, a_b_c and 2 * 3 * 4."
