@@ -105,8 +105,8 @@ class TextReader:
     def _is_below_caption(self) -> bool:
         if self._held:
             return len(self._held) < _CAPTION_LINES and caption_of(joined(self._held)) is not None
-        last = self._blocks[-1] if self._blocks else None
-        return last is None or (isinstance(last, Para) and caption_of(last.text) is not None)
+        named = [caption_of(one.text) if isinstance(one, Para) else None for one in self._blocks[-2:]]
+        return not named or named[-1] is not None or (named[0] is not None and not named[0].title)
 
     def _text(self, line: str) -> None:
         """Take a line of a paragraph; headings, captions and notes begin one of their own."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from regreader.words import CJK, half_width, numeral
+from regreader.words import CJK, STOP, half_width, numeral
 
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
 _TABLE_NUMBER: Final = r"(?:[A-Z][-.–]?)?\d+(?:[-.–]\d+)*(?:[a-z](?![a-z]))?"
@@ -44,6 +44,7 @@ _ITEM: Final = re.compile(
     r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
 )
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
+ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
 _END: Final = ".。;；!！?？,，:："
 
 
@@ -77,10 +78,16 @@ def heading_of(text: str, level: int) -> Heading | None:
         return None
     number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
     title, depth = found["title"].strip(), number.count(".") + 1
-    is_clause = not level and (title[-1] in _END or len(title) > 90)
+    is_clause = not level and (title[-1] in _END or len(title) > 90 or title.split()[-1] in STOP)
     if depth == 1 and not level and (is_clause or len(title) > 80):
         return None  # an item of a list
     return Heading("section", number, title, is_clause)
+
+
+def act_heading_of(text: str) -> Heading | None:
+    """Return the heading of an article of an act, which has a bare number: "2. In this Order ..."."""
+    found = re.fullmatch(r"(\d{1,3}[A-Z]?)\.(?:\s*[—–-])?\s*(.+)", text)
+    return Heading("article", found[1], found[2], True) if found else None
 
 
 def plain_title(text: str) -> str:
@@ -217,10 +224,9 @@ _REFERENCES: Final = (
     re.compile(r"(?:\b(?:see(?:\s+also)?|according\s+to|refer\s+to|in\s+accordance\s+with)\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
-_FURTHER: Final = re.compile(
-    r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])",
-    re.IGNORECASE,
-)
+_AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
+_FURTHER: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
+_FURTHER_OF_SEVERAL: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:[-–.]\d+)*)(?![\d%℃°])", re.IGNORECASE)
 
 
 def references_in(text: str) -> list[tuple[str, Target]]:
@@ -235,7 +241,8 @@ def references_in(text: str) -> list[tuple[str, Target]]:
             target = _target(match)
             found.append((match.start(), match.group().strip(), target))
             end = match.end()
-            while (more := _FURTHER.match(text, end)) and target.kind in ("section", "table"):
+            further = _FURTHER_OF_SEVERAL if match.group().split()[0].endswith("s") else _FURTHER
+            while (more := further.match(text, end)) and target.kind in ("section", "article", "table"):
                 found.append((more.start(1), more[1], Target(target.kind, more[1].replace("–", "-"))))
                 end = more.end()
             taken[match.start() : end] = b"\1" * (end - match.start())
@@ -250,7 +257,7 @@ def _target(match: re.Match[str]) -> Target:
     kind = (
         "section" if "." in number else next(kind for start, kind in _KINDS.items() if word.startswith(start))
     )
-    return Target(kind, numeral(number, kind == "annex"))
+    return Target(kind, numeral(number))
 
 
 def target_of(text: str) -> Target | None:

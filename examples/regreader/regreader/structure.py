@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from regreader.blocks import Block, Grid, Para
-from regreader.numbering import Caption, Heading, caption_of, heading_of, label_of, notes_of, plain_title
+from regreader.numbering import (
+    ACT,
+    Caption,
+    Heading,
+    act_heading_of,
+    caption_of,
+    heading_of,
+    label_of,
+    notes_of,
+    plain_title,
+    references_in,
+)  # fmt: skip
 from regreader.regulation import Place, Regulation, note_of
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, half_width, shown
@@ -17,6 +28,8 @@ _BACK: Final = re.compile(r"\s*(?:↩|⤴|\^|back)\ufe0e?\s*$")
 _DOTS: Final = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
 _LEADER: Final = re.compile(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$")
 _CAPTION_MAX: Final = 120  # characters of a title that stands below the number of its table
+_LISTED: Final = re.compile(r"[(（]?\w{1,4}[)）.]|[—–•-]")
+_FIRST_MAX: Final = 50  # the first section: higher numbers are years
 _DEPTHS: Final = {"annex": -1, "schedule": -1, "part": 0, "chapter": 1, "article": 9}
 
 
@@ -44,6 +57,7 @@ class _Builder:
         self.loose: list[Place] = []  # notes that links lead to
         self.labels = _linked(blocks)
         self.contents = _contents_in(blocks)
+        self.is_act = any(isinstance(one, Para) and ACT.match(one.text) for one in blocks)
         marked = [one for one in blocks if isinstance(one, Para) and one.level]
         self.is_marked = sum(heading_of(half_width(one.text), one.level) is not None for one in marked) > 2
 
@@ -78,6 +92,8 @@ class _Builder:
             return shown(text)
         self.is_first = self.is_after_table = False
         heading = None if id(block) in self.contents else heading_of(text, block.level)
+        if self.is_act and not heading and not block.level:
+            heading = act_heading_of(text)
         if heading and (block.level or self._fits(heading)):
             self._open_section(heading, block.level)
         elif block.level:
@@ -135,11 +151,11 @@ class _Builder:
         return f"[{label}] {text}"
 
     def _titles_last(self, text: str) -> bool:
-        """Take a short line below "Annex B" or "第三章" as its title. Return True if it is one."""
+        """Take a short line below "Annex B" or "第三章" for its title. Return True if it is one."""
         last = self.made.sections[-1] if self.made.sections else None
-        if last is None or last.kind not in _TITLED or last.title or last.text:
+        if last is None or last.kind not in (*_TITLED, "article") or last.title or not _is_title(text):
             return False
-        if len(text) > 60 or text[-1] in ".。;；:：,，":
+        if not all(_is_reference(line) for _, line in last.text):
             return False
         last.title = plain_title(shown(text))
         return True
@@ -149,16 +165,14 @@ class _Builder:
     def _fits(self, heading: Heading) -> bool:
         """Return True if a number can follow the ones before it."""
         number, before = heading.number, self.last.get(heading.kind)
-        if heading.kind in _TITLED:
-            return f"{heading.kind} {number}" not in self.ids
+        if heading.kind in _TITLED or not re.fullmatch(r"\d+(?:\.\d+)*", number):
+            return f"{heading.kind} {number}".removeprefix("section ") not in self.ids
         if heading.kind == "article":
-            return before is None or _value(number) > _value(before.number)
+            return before is None or int(number) > _value(before.number)
         if self.is_marked and "." not in number:
             return False  # an item of a list, as headings of this depth are marked
         if before is None:
-            return True
-        if not re.fullmatch(r"\d+(?:\.\d+)*", number):
-            return number not in self.ids
+            return int(number.split(".")[0]) <= _FIRST_MAX
         if self.path and self.path[-1].kind != "section" and "." not in number:
             return int(number) <= 2
         return _follows(_parts(before.number), _parts(number))
@@ -170,15 +184,27 @@ class _Builder:
         elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
         depth = _DEPTHS.get(heading.kind, 1 + number.count("."))
-        self._start(heading.kind, number, "" if heading.is_clause else heading.title, depth)
-        if heading.is_clause:
+        is_text = heading.is_clause or (heading.kind in _TITLED and _is_reference(heading.title))
+        title = "" if is_text else heading.title
+        if self.is_act and heading.is_clause and heading.kind == "article":
+            title = self._title_above()
+        self._start(heading.kind, number, title, depth)
+        if is_text:
             self._add(shown(heading.title))
+
+    def _title_above(self) -> str:
+        """Take the line above an article of an act for its title; return "" if it is none."""
+        last = self.made.sections[-1] if self.made.sections else None
+        if last and last.kind == "heading" and not last.text:
+            self.path.remove(self.made.sections.pop())
+            return last.title
+        return last.text.pop()[1] if last and last.text and _is_title(last.text[-1][1]) else ""
 
     def _plain_heading(self, text: str, level: int) -> None:
         """Take a heading without a number: the title of the regulation, or a section named by its words."""
         if not self.has_title and not self.made.sections:
             self.has_title, self.made.title = True, text
-        else:
+        elif not self._titles_last(text):
             self._start("heading", text, text, level + 10)
 
     def _start(self, kind: str, number: str, title: str, level: int) -> None:
@@ -191,15 +217,17 @@ class _Builder:
         self.last[kind] = section
         self.ids.add(section.id)
 
-    def _add(self, text: str) -> None:
+    def _add(self, text: str) -> str:
+        """Add a paragraph to the open section, and return it."""
         if not text:
-            return
+            return text
         if not self.path:
             if not self.has_title and len(text) < _CAPTION_MAX:
                 self.made.title = text
             self._start("front", "0", "", 1)
         self.path[-1].text.append((self.page, text))
         self._reach()
+        return text
 
     def _reach(self) -> None:
         for one in self.path:
@@ -216,6 +244,10 @@ class _Builder:
         caption = caption_of(title) or (Caption("", title) if title else self.caption)
         rows = [[half_width(cell) for cell in row] for row in block.rows]
         lines = ["| " + " | ".join(shown(cell) for cell in row) + " |" for row in rows]
+        if caption is None and all(len(row) == 2 and _LISTED.fullmatch(row[0]) for row in rows):
+            return "\n".join(
+                self._add(" ".join(map(shown, row))) for row in rows
+            )  # a list laid out as a table
         self.tables.add(Grid(rows, block.header), caption, self.page, self._where(), self.is_first)
         self._reach()
         self.caption, self.is_first, self.is_noting, self.is_after_table = None, False, False, True
@@ -254,6 +286,15 @@ def _is_above_table(blocks: list[Block]) -> bool:
     between = list(itertools.takewhile(lambda one: not isinstance(one, Grid), blocks))
     is_short = all(isinstance(one, Para) and not one.level and len(one.text) <= 60 for one in between)
     return is_short and len(between) < len(blocks)
+
+
+def _is_title(text: str) -> bool:
+    return len(text) <= 60 and text[-1] not in ".。;；:：,，" and not _is_reference(text)
+
+
+def _is_reference(text: str) -> bool:
+    """Return True for a line that names the place of a schedule in its act, such as "(Article 3)"."""
+    return any(text.strip("()（） ") == words for words, _ in references_in(text))
 
 
 def _follows(last: list[int], new: list[int]) -> bool:

@@ -69,18 +69,17 @@ def has_han(text: str) -> bool:
     return _HAN.search(text) is not None
 
 
-def numeral(text: str, has_letters: bool = False) -> str:
+def numeral(text: str) -> str:
     """Return a Chinese, Roman or Arabic numeral in Arabic digits; another text as it is, in capitals.
 
-    has_letters: single letters are letters here, as those of annexes, and no Roman numerals.
+    Of single letters only I, V and X are numerals: C is the letter of an annex.
     """
     text = text.strip().upper()
     if text.isdecimal() and len(text) < DIGITS_MAX:
         return str(int(text))
     if text and len(text) < DIGITS_MAX and set(text) <= {*_CHINESE, *"十百"}:
         return str(_chinese(text))
-    is_roman = bool(text) and set(text) <= set(_ROMAN) and (len(text) > 1 or text in "IVX")
-    if not is_roman or (has_letters and len(text) == 1):
+    if not text or not set(text) <= set(_ROMAN) or (len(text) == 1 and text not in "IVX"):
         return text
     values = [_ROMAN[char] for char in text[:DIGITS_MAX]]
     return str(sum(-one if one < max(values[at:]) else one for at, one in enumerate(values)))

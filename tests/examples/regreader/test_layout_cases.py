@@ -341,3 +341,69 @@ def test_a_schedule_stands_outside_of_the_parts_and_may_have_its_own(tmp_path: P
 def test_emphasis_is_no_text_and_signs_of_notes_are(tmp_path: Path) -> None:
     one = read(tmp_path, "x.md", "## 1 One\n\n*Oil* and _gas_, **not** 5* or \\*x\\*, a_b_c and 2 * 3 * 4.\n")
     assert one.sections[0].words == "Oil and gas, not 5* or *x*, a_b_c and 2 * 3 * 4."
+
+
+ACT = """
+PART 1
+General
+
+Citation
+
+1.—(1) This Order may be cited as the Pools Order.
+
+(2) It comes into force in May.
+
+Interpretation
+
+2. In this Order “pool” has the meaning of article 3.
+
+Water
+
+3. Water is clean, see articles 1 and 2.
+
+SCHEDULE 1          Article 3
+
+FEES
+
+1. The fee is 20 pounds.
+"""
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.html"])
+def test_articles_of_an_act_have_bare_numbers_and_titles_above(tmp_path: Path, name: str) -> None:
+    text = ACT
+    if name == "x.html":
+        for head in ("Citation", "Interpretation", "Water", "FEES"):
+            text = text.replace(f"\n{head}\n", f"\n<h3>{head}</h3>\n")
+        text = "".join(one if one.startswith("<h3>") else f"<p>{one}</p>" for one in text.split("\n") if one)
+    one = read(tmp_path, name, text)
+    assert [(section.id, section.title) for section in one.sections] == [
+        ("part 1", "General"), ("article 1", "Citation"), ("article 2", "Interpretation"),
+        ("article 3", "Water"), ("schedule 1", "FEES"),
+    ]  # fmt: skip
+    assert one.sections[1].words.startswith("(1) This Order may be cited as the Pools Order.\n(2)")
+    assert [link.target for link in one.sections[3].links] == ["article 1", "article 2"]
+    assert one.sections[4].words == "Article 3\n1. The fee is 20 pounds."
+
+
+def test_the_title_of_an_article_may_stand_below_its_number(tmp_path: Path) -> None:
+    text = "CHAPTER I\nGENERAL\n\nArticle 1\n\nSubject\n\nLamps, see Annex I.\n\nANNEX I\n\nLamps\n\nANNEX II\n\nForms\n"
+    assert sections(read(tmp_path, "x.txt", text)) == [
+        ("chapter 1", "GENERAL", 1), ("article 1", "Subject", 1), ("annex 1", "Lamps", 1), ("annex 2", "Forms", 1),
+    ]  # fmt: skip
+
+
+def test_a_list_laid_out_as_a_table_is_text(tmp_path: Path) -> None:
+    text = "<h2>1 Terms</h2><table><tr><td>(a)</td><td>lamp: a light;</td></tr><tr><td>(b)</td><td>oil.</td></tr></table>"
+    one = read(tmp_path, "x.html", text)
+    assert (one.tables, one.sections[0].words) == ([], "(a) lamp: a light;\n(b) oil.")
+
+
+def test_words_that_a_list_completes_are_no_title_and_a_year_is_no_section(tmp_path: Path) -> None:
+    one = read(
+        tmp_path,
+        "x.txt",
+        "2022 No. 417\n\n1 Scope\n\n1.1 They do not apply to\n\n(a) kettles;\n\n1.2 Terms\n\n(a) x\n",
+    )
+    assert sections(one) == [("1", "Scope", 1), ("1.1", "", 1), ("1.2", "Terms", 1)]
+    assert one.sections[2].words == "They do not apply to\n(a) kettles;"
