@@ -13,7 +13,7 @@ from regreader.numbering import caption_of, notes_of
 from regreader.words import joined, plain
 
 _BOX: Final = str.maketrans("┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 9)
-_PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
+_PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:[|+]\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
 _GRID_RULE: Final = re.compile(r"\+[-=+]+\+")
 _RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
 _CELL: Final = re.compile(r"\S+(?:\s\S+)*")
@@ -35,7 +35,7 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
         run = _run(lines, at, lambda one: one.translate(_BOX)[:1] in ("+", "|"))
         return _boxed(run), len(run)
     if line.startswith("|") or (below and "|" in line and _PIPE_RULE.fullmatch(below)):
-        run = _run(lines, at, lambda one: "|" in one)
+        run = _run(lines, at, lambda one: "|" in one or _PIPE_RULE.fullmatch(one) is not None)
         return _piped(run), len(run)
     if "\t" in line and "\t" in below:
         run = _run(lines, at, lambda one: "\t" in one)

@@ -8,8 +8,11 @@ from typing import Final
 from regreader.words import CJK, STOP, half_width, numeral
 
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
-_TABLE_NUMBER: Final = r"(?:[A-Z][-.–]?)?\d+(?:[-.–]\d+)*(?:[a-z](?![a-z]))?"
+_TABLE_NUMBER: Final = (
+    r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|(?-i:[IVX]+|[A-H])\b)"
+)
 _DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
+_SECTION: Final = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
 _KINDS: Final = {
     "ch": "chapter", "part": "part", "tit": "part", "art": "article", "rule": "article", "reg": "article",
     "an": "annex", "app": "annex", "sch": "schedule", "章": "chapter", "编": "part", "节": "section", "条": "article",
@@ -17,17 +20,15 @@ _KINDS: Final = {
 }  # fmt: skip
 """The kinds of places by the beginnings of their words."""
 
-_WORD: Final = (
-    "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?section|clause|paragraph"
-)
+_WORD: Final = "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?section|clause"
 _NAMED: Final = (
-    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl|para)\.)s?\s*(?<![a-z])(?P<number>{_DOTTED}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|[ivx]{{2,4}}\b)", re.IGNORECASE),
+    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|[ivx]{{2,4}}\b)", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
 _TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
 _NUMBERED: Final = re.compile(
-    rf"(?:§+\s*|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
+    rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
 )
 _CAPTION: Final = re.compile(
     rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)",
@@ -40,11 +41,15 @@ _NOTE: Final = re.compile(
     r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)",
     re.IGNORECASE,
 )
+_PREFIX: Final = re.compile(
+    r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*", re.IGNORECASE
+)
 _ITEM: Final = re.compile(
     r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
 )
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
+_TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
 _END: Final = ".。;；!！?？,，:："
 
 
@@ -69,7 +74,8 @@ def heading_of(text: str, level: int) -> Heading | None:
         if found and titled:
             target, title = _target(found), titled[1]
             if level or found["word"] == "条" or _is_title(target.kind, title):
-                is_clause = not level and target.kind == "article" and title[-1:] in {*_END}
+                is_long = target.kind == "article" or len(title) > _TITLE_MAX
+                is_clause = not level and is_long and title[-1:] in {*_END}
                 return Heading(target.kind, target.number, plain_title(title), is_clause)
     if level and (listed := re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)", text)):
         return Heading("chapter", numeral(listed[1]), listed[2])
@@ -91,10 +97,8 @@ def act_heading_of(text: str) -> Heading | None:
 
 
 def plain_title(text: str) -> str:
-    """Return the title of an annex without words such as "(informative)" before it."""
-    return re.sub(
-        r"^\s*[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]\s*", "", text, flags=re.IGNORECASE
-    ).strip()
+    """Return a title without words such as "(informative)" or "to Part 7 —" before it."""
+    return _PREFIX.sub("", text).strip()
 
 
 def _is_title(kind: str, text: str) -> bool:
@@ -125,7 +129,7 @@ def caption_of(text: str) -> Caption | None:
     rest = found["rest"].strip()
     mark = _CONTINUED.search(rest)
     is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
-    title = _without_unit(_CONTINUED.sub("", rest) if is_continued else rest)
+    title = plain_title(_without_unit(_CONTINUED.sub("", rest) if is_continued else rest))
     return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
 
 
@@ -137,7 +141,8 @@ def _without_unit(text: str) -> str:
 def table_id(text: str) -> str:
     """Return the number of a table, from a number or a text such as "Table 6-2" or "表6-2"."""
     found = re.search(_TABLE_NUMBER, half_width(text), re.IGNORECASE)
-    return found.group().replace("–", "-") if found else text.strip()
+    number = found.group().replace("–", "-") if found else text.strip()
+    return numeral(number) if number.isalpha() else number
 
 
 def table_numbers(text: str) -> list[str]:
@@ -220,7 +225,7 @@ _REFERENCES: Final = (
     re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
     *_NAMED,
-    re.compile(rf"§+\s*(?P<number>{_DOTTED})"),
+    re.compile(rf"§+\s*(?P<number>{_SECTION})"),
     re.compile(r"(?:\b(?:see(?:\s+also)?|according\s+to|refer\s+to|in\s+accordance\s+with)\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
@@ -254,9 +259,8 @@ def _target(match: re.Match[str]) -> Target:
     if groups["table"]:
         return Target("table", table_id(groups["table"]), label_of(groups["note"]) if groups["note"] else "")
     number, word = groups["number"], groups["word"].lower()
-    kind = (
-        "section" if "." in number else next(kind for start, kind in _KINDS.items() if word.startswith(start))
-    )
+    kinds = (kind for start, kind in _KINDS.items() if word.startswith(start))
+    kind = "section" if "." in number else next(kinds)
     return Target(kind, numeral(number))
 
 

@@ -16,7 +16,7 @@ _FOOTERS: Final = [
     re.compile(rf"{_SIGNS}第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?{_SIGNS}"),
     re.compile(r"[-–—－_=*~·]+\s*(\d+)\s*[-–—－_=*~·]+"),
     re.compile(r"(\d+)\s*/\s*\d+"),
-    re.compile(r"(\d{1,4})"),
+    re.compile(r"(?:[A-Z\d]{1,3}-)?(\d{1,4})"),
     re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
 ]  # fmt: skip

@@ -179,7 +179,7 @@ class _Builder:
 
     def _open_section(self, heading: Heading, level: int) -> None:
         number, above = heading.number, {one.kind: one.number for one in self.path}
-        if heading.kind == "section" and "." not in number and "chapter" in above and level != 1:
+        if heading.kind == "section" and number.isdigit() and "chapter" in above and level != 1:
             number = f"{above['chapter']}.{number}"
         elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number

@@ -407,3 +407,49 @@ def test_words_that_a_list_completes_are_no_title_and_a_year_is_no_section(tmp_p
     )
     assert sections(one) == [("1", "Scope", 1), ("1.1", "", 1), ("1.2", "Terms", 1)]
     assert one.sections[2].words == "They do not apply to\n(a) kettles;"
+
+
+CODE = """
+CHAPTER 14. NOISE
+
+Sec. 14-1. Purpose.
+
+Nights are quiet, except as section 14-2 says, see Table 14-A and Table IV.
+
+Sec. 14-2. Limits.
+
+TABLE 14-A
+MAXIMUM LEVELS
+
+  Zone          |   Day    |  Night
+  --------------+----------+---------
+  Residential   |   55     |   45 *
+  Industrial    |   75     |   70
+
+  *  40 on Sundays.
+
+Table IV to section 14-2 — Hours
+
+| Day | From |
+|---|---|
+| Monday | 7 |
+"""
+
+
+def test_sections_and_tables_have_numbers_with_dashes_letters_and_roman_numerals(tmp_path: Path) -> None:
+    one = read(tmp_path, "x.txt", CODE)
+    assert sections(one) == [("chapter 14", "NOISE", 1), ("14-1", "Purpose.", 1), ("14-2", "Limits.", 1)]
+    assert [link.target for link in one.sections[1].links] == ["14-2", "table 14-A", "table 4"]
+    assert [(table.number, table.title) for table in one.tables] == [
+        ("14-A", "MAXIMUM LEVELS"),
+        ("4", "Hours"),
+    ]
+    assert one.tables[0].rows == [["Residential", "55", "45"], ["Industrial", "75", "70"]]
+    assert tools_of(one).get_table_by_id("x", "Table IV")["table_id"] == "4"
+
+
+def test_a_paragraph_of_a_section_is_no_section(tmp_path: Path) -> None:
+    one = read(
+        tmp_path, "x.md", "## 1 A\n\nx\n\n## 2 B\n\nSee § 1 para. 2 and paragraph 1, or para. 1.1.\n\n1.1 y\n"
+    )
+    assert [link.reference for link in one.sections[1].links] == ["§ 1", "para. 1.1"]
