@@ -9,7 +9,7 @@ from regreader.words import CJK, STOP, half_width, numeral
 
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
 _TABLE_NUMBER: Final = (
-    r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|(?-i:[IVX]+|[A-H])\b)"
+    r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"
 )
 _DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _SECTION: Final = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
@@ -20,7 +20,9 @@ _KINDS: Final = {
 }  # fmt: skip
 """The kinds of places by the beginnings of their words."""
 
-_WORD: Final = "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?section|clause"
+_WORD: Final = (
+    "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"
+)
 _NAMED: Final = (
     re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|[ivx]{{2,4}}\b)", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])"),
@@ -220,13 +222,18 @@ class Target:
         return [self.id, *(Target(kind, self.number).id for kind in kinds)]
 
 
+_POINTS: Final = (
+    r"see(?:\s+also)?|according\s+to|refer\s+to|accordance\s+with|pursuant\s+to|subject\s+to|under|"
+    r"(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"
+)
+_UNIT: Final = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES: Final = (
-    re.compile(rf"note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
-    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE),
+    re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
     *_NAMED,
     re.compile(rf"§+\s*(?P<number>{_SECTION})"),
-    re.compile(r"(?:\b(?:see(?:\s+also)?|according\s+to|refer\s+to|in\s+accordance\s+with)\s+|见|按照?|依据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)", re.IGNORECASE),
+    re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
 _AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
@@ -274,4 +281,7 @@ def target_of(text: str) -> Target | None:
     if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
         return Target("table", number)
     heading = heading_of(f"{number} x", 1)
-    return Target(heading.kind, heading.number) if heading else None
+    named = re.search(r"(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
+    if heading or not named:
+        return Target(heading.kind, heading.number) if heading else None
+    return Target("section", named.group())
