@@ -21,7 +21,10 @@ _HTML: Final = re.compile(
     re.IGNORECASE,
 )
 _CAPTION_LINES: Final = 4  # fewer lines can be a caption
-_LISTED: Final = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]")
+_LISTED: Final = re.compile(
+    r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]"
+)
+_NUMBER: Final = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)+")
 
 
 def lines_of(text: str) -> list[Item]:
@@ -114,6 +117,8 @@ class TextReader:
         is_item = line.startswith(("- ", "> ")) and self._is_markdown
         if is_item or _begins(text) or self._ended_early():
             self._end_paragraph()
+        if len(self._held) == 1 and _NUMBER.fullmatch(self._held[0]):
+            text = f"{self._held.pop()} {text}"  # the title of a term stands below its number
         self._held.append(re.sub(r"^(?:[->]\s)+", "", text) if is_item else text)
 
     def _ended_early(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from regreader.words import CJK, STOP, half_width, numeral
+from regreader.words import CJK, NUMBER_WORD, STOP, half_width, numeral
 
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
 _TABLE_NUMBER: Final = (
@@ -24,7 +24,7 @@ _WORD: Final = (
     "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"
 )
 _NAMED: Final = (
-    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|[ivx]{{2,4}}\b)", re.IGNORECASE),
+    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
@@ -43,6 +43,7 @@ _NOTE: Final = re.compile(
     r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)",
     re.IGNORECASE,
 )
+_SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _PREFIX: Final = re.compile(
     r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*", re.IGNORECASE
 )
@@ -70,6 +71,7 @@ def heading_of(text: str, level: int) -> Heading | None:
 
     level: of a marked heading; 0 if only its words tell.
     """
+    text = _SPACED.sub(r"\1", text)
     for pattern in _NAMED:
         found = pattern.match(text)
         titled = _TITLE.fullmatch(text, found.end()) if found else None
@@ -137,7 +139,7 @@ def caption_of(text: str) -> Caption | None:
 
 def _without_unit(text: str) -> str:
     """Return a title without the unit behind it."""
-    return re.sub(r"[\s(（]*(?:单位|units?)\s*[:：].*$", "", text, flags=re.IGNORECASE)
+    return re.sub(r"[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", "", text, flags=re.IGNORECASE)
 
 
 def table_id(text: str) -> str:

@@ -20,7 +20,9 @@ _FOOTERS: Final = [
     re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
 ]  # fmt: skip
-_FRONT: Final = re.compile(r"[-–—－\s]*(?:page\s+)?[ivxl]+[-–—－\s]*", re.IGNORECASE)  # the page of a preface
+_FRONT: Final = re.compile(
+    r"[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*", re.IGNORECASE
+)  # the page of a preface
 _FOOTER_MAX: Final = 120  # characters
 _ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
 _SHARE: Final = 0.8  # of the pages that have a running line
@@ -57,7 +59,7 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
 def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[int, list[Item]]]:
     """Give a number to pages that have none, by those that have one; numbers only go up."""
     first, place = next(((one, at) for at, one in enumerate(numbers) if one is not None), (1, 0))
-    while len(parts) > 1 and first <= place:  # a title, or a preface, before page 1
+    while len(parts) > 1 and (first <= place or (place == 1 and _is_title(parts[0]))):  # or a preface
         parts[:2], numbers, place = [parts[0] + parts[1]], numbers[1:], place - 1
     last = max(first - place - 1, 0)
     pages = []
@@ -72,6 +74,11 @@ def _words(item: Item) -> str | None:
     if isinstance(item, Para):
         return None if item.level else " ".join(half_width(item.text).split())
     return " ".join(half_width(item).split()) if isinstance(item, str) and not item.startswith("#") else None
+
+
+def _is_title(part: list[Item]) -> bool:
+    """Return True for a page that has nothing but a heading, as before the mark of the first page."""
+    return sum(one != "" for one in part) == 1 and all(one == "" or _words(one) is None for one in part)
 
 
 def _is_blank(part: list[Item]) -> bool:

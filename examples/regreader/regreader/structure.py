@@ -57,7 +57,7 @@ class _Builder:
         self.loose: list[Place] = []  # notes that links lead to
         self.labels = _linked(blocks)
         self.contents = _contents_in(blocks)
-        self.is_act = any(isinstance(one, Para) and ACT.match(one.text) for one in blocks)
+        self.is_act = _is_act([half_width(one.text) for one in blocks if isinstance(one, Para)])
         marked = [one for one in blocks if isinstance(one, Para) and one.level]
         self.is_marked = sum(heading_of(half_width(one.text), one.level) is not None for one in marked) > 2
 
@@ -266,6 +266,14 @@ def _contents_in(blocks: list[Block]) -> set[int]:
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]
     beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(again) - 1)]
     return {id(one) for one, is_in in zip(paras, beside, strict=True) if is_in or _DOTS.search(one.text)}
+
+
+def _is_act(texts: list[str]) -> bool:
+    """Return True if bare numbers are those of articles: they count through, and no other ones are there."""
+    bare = [heading.number for text in texts if (heading := act_heading_of(text))]
+    others = any(heading.kind in ("section", "article") for text in texts if (heading := heading_of(text, 0)))
+    counts = len(bare) > 2 and bare == [str(at + 1) for at in range(len(bare))]
+    return (counts and not others) or any(ACT.match(text) for text in texts)
 
 
 def _linked(blocks: list[Block]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from regreader.words import LINK, SUPER, shown
 
 _MARK: Final = re.compile(
     r"\s*(?:[(（\[]?\s*(?:注|note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]]?|(?P<sign>[*†‡§¶#]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹]+)"
-    r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|\[(?P<box>\d{1,2}|[a-z])\])$",
+    r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|(?<=\d)(?P<tail>[a-h])|\[(?P<box>\d{1,2}|[a-z])\])$",
     re.IGNORECASE,
 )
 _DITTO: Final = ("^^", "〃", "″", "同上")
@@ -75,7 +75,9 @@ class Tables:
 
     def has_mark(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark."""
-        mark = re.compile(rf"(?:\ue000|\s|[(（\[^]){re.escape(label)}(?:\ue001|[)）\]])")
+        mark = re.compile(
+            rf"(?:\ue000|\s|[(（\[^]){re.escape(label)}(?:\ue001|[)）\]])|\d{re.escape(label)}$(?<![0-9])"
+        )
         return any(
             mark.search(cell)
             for row in ([self.open.columns, *self.open.rows] if self.open else ())

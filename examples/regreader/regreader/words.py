@@ -16,6 +16,21 @@ _DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
 _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
+_WORDS: Final = "one two three four five six seven eight nine ten eleven twelve".split()
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+NUMBER_WORD: Final = "|".join(_WORDS)
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
 LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
@@ -56,7 +71,7 @@ def plain(text: str) -> str:
     text = _EMPHASIS.sub(r"\2", text)
     text = re.sub(r"\[([^\]^]+)\]\((?!#fn)[^)\s]*\)", r"\1", text)
     text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
-    return re.sub(r"</?(?:b|i|em|strong|u|span|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
+    return re.sub(r"</?(?:b|i|em|strong|u|span|sub|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
 
 
 def shown(text: str) -> str:
@@ -75,6 +90,8 @@ def numeral(text: str) -> str:
     Of single letters only I, V and X are numerals: C is the letter of an annex.
     """
     text = text.strip().upper()
+    if text.lower() in _WORDS:
+        return str(_WORDS.index(text.lower()) + 1)
     if text.isdecimal() and len(text) < DIGITS_MAX:
         return str(int(text))
     if text and len(text) < DIGITS_MAX and set(text) <= {*_CHINESE, *"十百"}:

@@ -453,3 +453,56 @@ def test_a_paragraph_of_a_section_is_no_section(tmp_path: Path) -> None:
         tmp_path, "x.md", "## 1 A\n\nx\n\n## 2 B\n\nSee § 1 para. 2 and paragraph 1, or para. 1.1.\n\n1.1 y\n"
     )
     assert [link.reference for link in one.sections[1].links] == ["§ 1", "para. 1.1"]
+
+
+def test_rules_that_count_through_the_whole_file_are_articles(tmp_path: Path) -> None:
+    text = "PART ONE - CONDUCT\n\n1. Be quiet.\n\n2. See Rule 3.\n\nPART TWO - ROOMS\n\n3. Return keys.\n"
+    one = read(tmp_path, "x.txt", text)
+    assert [name for name, _, _ in sections(one)] == [
+        "part 1",
+        "article 1",
+        "article 2",
+        "part 2",
+        "article 3",
+    ]
+    assert one.sections[2].links[0].target == "article 3"
+    listed = read(tmp_path, "y.txt", f"1 Scope\n\nOwners\n\n{text}")
+    assert [name for name, _, _ in sections(listed)] == ["1", "part 1", "part 2"]
+
+
+def test_headings_may_be_spaced_and_terms_stand_below_their_numbers(tmp_path: Path) -> None:
+    text = "１　总　则\n\n１．１\n起重机　crane\n工作的机械。\n\n　附　录　Ａ\n（规范性附录）\n试验载荷\n\nＡ．１　总则\n"
+    one = read(tmp_path, "x.txt", text)
+    assert sections(one) == [
+        ("1", "总则", 1),
+        ("1.1", "起重机 crane", 1),
+        ("annex A", "试验载荷", 1),
+        ("A.1", "总则", 1),
+    ]
+    assert one.sections[1].words == "工作的机械。"
+
+
+def test_a_letter_behind_a_digit_is_a_mark_if_a_note_has_it(tmp_path: Path) -> None:
+    text = "表1 系数\n\n工况    动载\n------------\n满载    1.1a\n超载    1.2b\n------------\na　有风时。\nb　仅限试验。\n"
+    one = read(tmp_path, "x.txt", text)
+    assert one.tables[0].rows == [["满载", "1.1"], ["超载", "1.2"]]
+    assert notes(one) == [("a", "有风时。"), ("b", "仅限试验。")]
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ("as specified in 1.1", "1.1"),
+        ("under 1.1", "1.1"),
+        ("按1.1", "1.1"),
+        ("参照1.1", "1.1"),
+        ("as required by 1.1", "1.1"),
+        ("Table 1-1, footnote *", "table 1-1 note *"),
+    ],
+)
+def test_a_place_is_named_in_many_ways(tmp_path: Path, words: str, target: str) -> None:
+    text = f"## 1 A\n\n1.1 x\n\n1.2 Limits {words} hold, under 1.1 kV too.\n\nTable 1-1 L\n\n{TABLE.replace('1 |', '1* |')}\n\\* Once.\n"
+    one = read(tmp_path, "x.md", text)
+    assert [link.target for link in one.sections[2].links if "required" not in words] in ([target], [])
+    found = tools_of(one).resolve_reference("x", words)
+    assert found["target"]["id"] == target
