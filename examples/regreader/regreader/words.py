@@ -16,21 +16,8 @@ _DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
 _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
-_WORDS: Final = "one two three four five six seven eight nine ten eleven twelve".split()
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
-NUMBER_WORD: Final = "|".join(_WORDS)
+NUMBER_WORD: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_WORDS: Final = NUMBER_WORD.split("|")
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
 LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
