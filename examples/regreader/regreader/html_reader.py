@@ -20,7 +20,6 @@ _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "templa
 _SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
 _NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
 _NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
-_TOO_DEEP: Final = "its elements are nested too deeply: save it again as valid HTML"
 _MARK_NAME: Final = re.compile(
     r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)"
     r"|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE,
@@ -36,6 +35,7 @@ _NOTE_LINK: Final = re.compile(
     r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE
 )
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
+_ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
 _GROUPS: Final = ("thead", "tbody", "tfoot")
 _SPAN_MAX: Final = 1_000
 
@@ -43,22 +43,21 @@ _SPAN_MAX: Final = 1_000
 class TooDeep(Exception):
     """Elements are nested deeper than any regulation needs."""
 
+    def __init__(self) -> None:
+        super().__init__("its elements are nested too deeply: save it again as valid HTML")
+
 
 def read_html(text: str) -> list[Block]:
     """Return the blocks of a page or of a part of one. Raises TooDeep."""
     text = _SELF_CLOSED.sub(r"<\1\2></\1>", text)
     depths = itertools.accumulate(-1 if found[1] else 1 for found in _NESTED.finditer(text))
     if max(depths, default=0) > _NESTED_MAX:
-        raise TooDeep(_TOO_DEEP)
+        raise TooDeep
     root = LexborHTMLParser(text).root
-    reader = _Reader()
-    try:
-        for node in _children(root.parent) if root is not None and root.parent is not None else ():
-            reader.visit(node)  # comments stand before the root, too
+    try:  # comments stand before the root, too
+        return _Reader().read(_children(root.parent)) if root is not None and root.parent is not None else []
     except RecursionError:
-        raise TooDeep(_TOO_DEEP) from None
-    reader.end_paragraph()
-    return reader.blocks
+        raise TooDeep from None
 
 
 class _Reader:
@@ -68,18 +67,21 @@ class _Reader:
         self.level, self.anchor = 0, ""
         self.numbers: list[int] = []  # the last number of each open ordered list
 
-    def visit(self, node: LexborNode) -> None:
-        """Take a node and those in it."""
-        tag = node.tag or ""
-        mark = _mark_of(node, tag)
+    def read(self, nodes: Iterator[LexborNode]) -> list[Block]:
+        """Take nodes, and return all blocks."""
+        for node in nodes:
+            self._visit(node)
+        self._end_paragraph()
+        return self.blocks
+
+    def _visit(self, node: LexborNode) -> None:
+        tag, mark = node.tag or "", _mark_of(node)
         if mark:
-            self.end_paragraph()
-            self.blocks += self._merged(mark)
+            self._end_paragraph(mark)
         if tag == "-text":
             self.text.append(node.text_content or "")
         elif tag == "table":
-            self.end_paragraph()
-            self.blocks += _grids(node)
+            self._end_paragraph(*_grids(node))
         elif (
             tag[:1] not in "-!" and not _is_skipped(node) and not (mark and _PAGE_TEXT.fullmatch(node.text()))
         ):
@@ -90,33 +92,24 @@ class _Reader:
             self._start_block(node, tag)
         self.anchor = self.anchor or node.attrs.sget("id")
         self.text += {"br": ["\ue003"], "sup": ["\ue000"]}.get(tag, [])
-        start, count = len(self.text), len(self.blocks)
+        start, count, href = len(self.text), len(self.blocks), node.attrs.sget("href")
         for child in _children(node):
-            self.visit(child)
+            self._visit(child)
         self.text += ["\ue001"] if tag == "sup" else []
-        if tag == "a" and count == len(self.blocks):
-            self._end_link(node.attrs.sget("href"), start)
+        if tag == "a" and count == len(self.blocks) and href.startswith("#"):
+            words = "".join(self.text[start:]).strip().strip("\ue000\ue001").strip()
+            if _NOTE_LINK.fullmatch(words):
+                self.text[start:] = [f"[^{href[1:]}\ue002{words.strip(' []')}]"]
         if tag in _BLOCKS:
-            self.end_paragraph()
+            self._end_paragraph()
         if tag == "ol":
             self.numbers.pop()
         if _side(node) == "after":
-            self.end_paragraph()
-            self.blocks += self._merged(Break())
-
-    def _merged(self, mark: Break | Para) -> list[Block]:
-        """Return a mark; [] if it and the one before it are one break."""
-        last = self.blocks[-1] if self.blocks else None
-        if not (isinstance(mark, Break) and isinstance(last, Break) and None in (last.number, mark.number)):
-            return [mark]
-        last.number = mark.number if last.number is None else last.number
-        return []
+            self._end_paragraph(Break())
 
     def _start_block(self, node: LexborNode, tag: str) -> None:
-        if not re.fullmatch(
-            r"\s*\w{1,2}\)\s*", "".join(self.text)
-        ):  # the number of an item, its text follows
-            self.end_paragraph()
+        if not _ITEM_NUMBER.fullmatch("".join(self.text)):  # the text of an item follows its number
+            self._end_paragraph()
         self.level = int(tag[1]) if tag[0] == "h" and tag[1:].isdigit() else 0
         if tag == "ol":
             start = node.attrs.sget("start", "1")
@@ -126,22 +119,24 @@ class _Reader:
             last, is_letter = self.numbers[-1], node.parent.attrs.sget("type") == "a"
             self.text.append(f"{chr(96 + last) if is_letter and last <= 26 else last}) ")
 
-    def _end_link(self, href: str, start: int) -> None:
-        words = "".join(self.text[start:]).strip().strip("\ue000\ue001").strip()
-        if href.startswith("#") and _NOTE_LINK.fullmatch(words):
-            self.text[start:] = [f"[^{href[1:]}\ue002{words.strip(' []')}]"]
-
-    def end_paragraph(self) -> None:
+    def _end_paragraph(self, *following: Block) -> None:
         text = " ".join("".join(self.text).split()).replace("\ue000\ue001", "")
         for part in _LINE_OF_NOTES.split(text):
             if line := " ".join(part.replace("\ue003", " ").split()):
                 self.blocks.append(Para(line, self.level, self.anchor))
         self.anchor = "" if text or self.level else self.anchor
         self.text, self.level = [], 0
+        for block in following:
+            last = self.blocks[-1] if self.blocks else None
+            if isinstance(block, Break) and isinstance(last, Break) and None in (last.number, block.number):
+                last.number = block.number if last.number is None else last.number  # both are one break
+            else:
+                self.blocks.append(block)
 
 
-def _mark_of(node: LexborNode, tag: str) -> Break | Para | None:
+def _mark_of(node: LexborNode) -> Break | Para | None:
     """Return the page mark that a node is or begins with; a printed page number is a paragraph of its own."""
+    tag = node.tag or ""
     if tag == "-comment":
         found = _PAGE_TEXT.fullmatch(node.comment_content or "")
         return Break(int(found[1]) if found[1] else None) if found and found.group().strip() else None
@@ -151,8 +146,7 @@ def _mark_of(node: LexborNode, tag: str) -> Break | Para | None:
     names = f"{given.sget('class')} {given.sget('epub:type')} {given.sget('role').replace('doc-', '')}"
     is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id"))
     is_named = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
-    is_mark = is_anchor or is_named
-    is_number = _NUMBER_NAME.search(names)
+    is_mark, is_number = is_anchor or is_named, _NUMBER_NAME.search(names)
     words = _PAGE_TEXT.fullmatch(node.text()) if is_mark or is_number else None
     if is_number and words and words[1]:
         return Para(words.group().strip())
@@ -174,32 +168,24 @@ def _is_skipped(node: LexborNode) -> bool:
     return node.tag in _SKIPPED or is_imprint or is_aid
 
 
-# --- tables -------------------------------------------------------------------------------
-
-
 def _grids(table: LexborNode) -> Iterator[Block]:
     """Return the parts of a table, with the page marks between them."""
     caption = "".join(_words(one) for one in _children(table) if one.tag == "caption")
-    rows: list[list[str]] = []
+    part = Grid([], 0, caption)
     below: dict[int, tuple[int, str]] = {}
-    header = 0
     groups = (_children(one) if one.tag in _GROUPS else (one,) for one in _children(table))
     for node in itertools.chain.from_iterable(groups):
-        if mark := _mark_of(node, node.tag or ""):
-            yield from [*_grid(rows, header, caption), mark]
-            rows, below, header, caption = [], {}, 0, f"{caption} (continued)" if caption else ""
+        if mark := _mark_of(node):
+            yield from [*([part] if part.rows else []), mark]
+            part, below = Grid([], 0, f"{caption} (continued)" if caption else ""), {}
         cells = [one for one in _children(node) if one.tag in ("td", "th")] if node.tag == "tr" else []
         if cells and not (mark and not node.text().strip()):
             is_head = node.parent is not None and node.parent.tag == "thead"
-            if is_head or (all(one.tag == "th" for one in cells) and header == len(rows)):
-                header = len(rows) + 1
-            rows.append(_row(cells, below))
-    yield from _grid(rows, header, caption)
-
-
-def _grid(rows: list[list[str]], header: int, caption: str) -> list[Block]:
-    width = max(map(len, rows), default=0)
-    return [Grid([row + [""] * (width - len(row)) for row in rows], header, caption)] if rows else []
+            if is_head or (all(one.tag == "th" for one in cells) and part.header == len(part.rows)):
+                part.header = len(part.rows) + 1
+            part.rows.append(_row(cells, below))
+    if part.rows:
+        yield part
 
 
 def _row(cells: list[LexborNode], below: dict[int, tuple[int, str]]) -> list[str]:
@@ -225,12 +211,11 @@ def _row(cells: list[LexborNode], below: dict[int, tuple[int, str]]) -> list[str
 
 def _words(cell: LexborNode) -> str:
     """Return the text of a cell, with its marks of notes."""
-    reader = _Reader()
-    reader.visit(cell)
-    reader.end_paragraph()
-    rows = [[block.text] if isinstance(block, Para) else [] for block in reader.blocks]
-    rows += [row for block in reader.blocks if isinstance(block, Grid) for row in block.rows]
-    return " ".join(cell for row in rows for cell in row)
+    blocks = _Reader().read(iter([cell]))
+    rows = [
+        row for one in blocks for row in (one.rows if isinstance(one, Grid) else [[getattr(one, "text", "")]])
+    ]
+    return " ".join(cell for row in rows for cell in row).strip()
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:
