@@ -1,6 +1,8 @@
-"""The blocks that a file is read into, before they are put together to a regulation."""
+"""The blocks that a file is read into, with half-width digits and letters."""
 
 from dataclasses import dataclass
+
+from regreader.words import half_width
 
 
 @dataclass
@@ -19,14 +21,22 @@ class Para:
     level: int = 0
     anchor: str = ""
 
+    def __post_init__(self) -> None:
+        self.text = half_width(self.text)
+
 
 @dataclass
 class Grid:
-    """A table as it stands on one page. header: the number of header rows."""
+    """A table as it stands on one page, all rows of one length. header: the number of header rows."""
 
     rows: list[list[str]]
     header: int = 1
     caption: str = ""
+
+    def __post_init__(self) -> None:
+        width = max(map(len, self.rows), default=0)
+        self.caption = half_width(self.caption)
+        self.rows = [[*map(half_width, row), *[""] * (width - len(row))] for row in self.rows]
 
 
 Block = Break | Para | Grid

@@ -75,8 +75,7 @@ def _piped(run: list[str]) -> Grid | None:
             rows.append(_cells(re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))))
     if len(rows) < 2 and not header:
         return None
-    width = max(map(len, rows))
-    return Grid([row + [""] * (width - len(row)) for row in rows], header)
+    return Grid(rows, header)
 
 
 # --- boxes --------------------------------------------------------------------------------

@@ -20,20 +20,13 @@ _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "templa
 _SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
 _NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
 _NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
-_MARK_NAME: Final = re.compile(
-    r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)"
-    r"|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE,
-)  # fmt: skip
+_MARK_NAME: Final = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE)  # fmt: skip
 _NUMBER_NAME: Final = re.compile(r"page-?num(?:ber)?", re.IGNORECASE)
 _PAGE_ID: Final = re.compile(r"(?:page|pg|p)[-_]?\d+", re.IGNORECASE)
-_PAGE_TEXT: Final = re.compile(
-    r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE
-)
+_PAGE_TEXT: Final = re.compile(r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE)  # fmt: skip
 _BREAK_SIDE: Final = re.compile(r"break-(before|after)(?::always|:page|(?=[\s;])|$)")
 _NUMBERED: Final = ("data-page", "data-page-number", "data-n", "n", "title", "aria-label", "value", "id")
-_NOTE_LINK: Final = re.compile(
-    r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE
-)
+_NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
 _ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
 _GROUPS: Final = ("thead", "tbody", "tfoot")
@@ -171,21 +164,22 @@ def _is_skipped(node: LexborNode) -> bool:
 def _grids(table: LexborNode) -> Iterator[Block]:
     """Return the parts of a table, with the page marks between them."""
     caption = "".join(_words(one) for one in _children(table) if one.tag == "caption")
-    part = Grid([], 0, caption)
+    rows: list[list[str]] = []
     below: dict[int, tuple[int, str]] = {}
+    header = 0
     groups = (_children(one) if one.tag in _GROUPS else (one,) for one in _children(table))
     for node in itertools.chain.from_iterable(groups):
         if mark := _mark_of(node):
-            yield from [*([part] if part.rows else []), mark]
-            part, below = Grid([], 0, f"{caption} (continued)" if caption else ""), {}
+            yield from [*([Grid(rows, header, caption)] if rows else []), mark]
+            rows, below, header, caption = [], {}, 0, f"{caption} (continued)" if caption else ""
         cells = [one for one in _children(node) if one.tag in ("td", "th")] if node.tag == "tr" else []
         if cells and not (mark and not node.text().strip()):
             is_head = node.parent is not None and node.parent.tag == "thead"
-            if is_head or (all(one.tag == "th" for one in cells) and part.header == len(part.rows)):
-                part.header = len(part.rows) + 1
-            part.rows.append(_row(cells, below))
-    if part.rows:
-        yield part
+            if is_head or (all(one.tag == "th" for one in cells) and header == len(rows)):
+                header = len(rows) + 1
+            rows.append(_row(cells, below))
+    if rows:
+        yield Grid(rows, header, caption)
 
 
 def _row(cells: list[LexborNode], below: dict[int, tuple[int, str]]) -> list[str]:

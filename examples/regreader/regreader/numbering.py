@@ -7,6 +7,7 @@ from typing import Final
 
 from regreader.words import CJK, NUMBER_WORD, STOP, half_width, numeral
 
+Notes = list[tuple[str, str]]  # labels and texts
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
 _TABLE_NUMBER: Final = (
     r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"
@@ -29,27 +30,15 @@ _NAMED: Final = (
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
 _TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
-_NUMBERED: Final = re.compile(
-    rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)"
-)
-_CAPTION: Final = re.compile(
-    rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_CONTINUED: Final = re.compile(
-    r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE
-)
-_NOTE: Final = re.compile(
-    r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)",
-    re.IGNORECASE,
-)
+_NUMBERED: Final = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
+_CAPTION: Final = re.compile(rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
+_CONTINUED: Final = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
+_NOTE: Final = re.compile(r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _PREFIX: Final = re.compile(
     r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*", re.IGNORECASE
 )
-_ITEM: Final = re.compile(
-    r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)"
-)
+_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)")  # fmt: skip
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
 _TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
@@ -165,9 +154,7 @@ def label_of(text: str) -> str:
     return text.strip(" ()（）[]【】.:：、^").lower() or "note"
 
 
-def notes_of(
-    text: str, is_known: Callable[[str], bool] = lambda label: False
-) -> list[tuple[str, str]] | None:
+def notes_of(text: str, is_known: Callable[[str], bool] = lambda label: False) -> Notes | None:
     """Return the notes in a paragraph under a table, as (label, text); None for a paragraph that is no note.
 
     is_known: tells if a bare number or letter is the label of a note here, and not an item of a list.
@@ -192,7 +179,7 @@ def notes_of(
     return [(label, item["text"].strip())] if is_sign or is_known(label) else None
 
 
-def _items(text: str) -> list[tuple[str, str]]:
+def _items(text: str) -> Notes:
     """Split "1. one; 2. two" or "①one②two", if its numbers count from 1 up."""
     text = re.sub("[①-⑳]", lambda found: f" {label_of(found.group())}) ", text)
     parts = re.split(r"(?:^|(?<=[\s;；。.]))(\d{1,2})[.)、．）]\s*", text.strip())

@@ -72,7 +72,7 @@ def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[
 def _words(item: Item) -> str | None:
     """Return the text of a line or paragraph; None for headings, tables and page marks."""
     if isinstance(item, Para):
-        return None if item.level else " ".join(half_width(item.text).split())
+        return None if item.level else " ".join(item.text.split())
     return " ".join(half_width(item).split()) if isinstance(item, str) and not item.startswith("#") else None
 
 

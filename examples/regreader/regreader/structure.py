@@ -5,22 +5,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from regreader.blocks import Block, Grid, Para
-from regreader.numbering import (
-    ACT,
-    Caption,
-    Heading,
-    act_heading_of,
-    caption_of,
-    heading_of,
-    label_of,
-    notes_of,
-    plain_title,
-    references_in,
-)  # fmt: skip
+from regreader import numbering
+from regreader.blocks import Block, Break, Grid, Para
 from regreader.regulation import Place, Regulation, note_of
 from regreader.tables import Tables
-from regreader.words import LINK, SUPER, half_width, shown
+from regreader.words import LINK, SUPER, shown
 
 _TITLED: Final = ("chapter", "part", "annex", "schedule")
 _NOTE_WORD: Final = re.compile(r"(?:note|注)", re.IGNORECASE)
@@ -53,30 +42,27 @@ class _Builder:
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
         self.is_noting = False  # the paragraph before was a note of the open table
         self.has_title = False
-        self.caption: Caption | None = None
+        self.caption: numbering.Caption | None = None
         self.loose: list[Place] = []  # notes that links lead to
-        self.labels = _linked(blocks)
-        self.contents = _contents_in(blocks)
-        self.is_act = _is_act([half_width(one.text) for one in blocks if isinstance(one, Para)])
-        marked = [one for one in blocks if isinstance(one, Para) and one.level]
-        self.is_marked = sum(heading_of(half_width(one.text), one.level) is not None for one in marked) > 2
+        paras = [one for one in blocks if isinstance(one, Para)]
+        self.labels, self.contents = _linked(blocks), _contents_in(paras)
+        self.is_act = _is_act([one.text for one in paras])
+        marked = (numbering.heading_of(one.text, one.level) for one in paras if one.level)
+        self.is_marked = sum(one is not None for one in marked) > 2
 
     def add_page(self, number: int, blocks: list[Block]) -> None:
         self.page, self.is_first = number, True
-        lines = []
-        for at, block in enumerate(blocks):
-            if isinstance(block, Grid):
-                lines.append(self._grid(block))
-            elif isinstance(block, Para):
-                text = half_width(block.text)
-                lines.append(self._para(block, text, _is_above_table(blocks[at + 1 : at + 3])))
+        lines = [
+            self._grid(block) if isinstance(block, Grid) else self._para(block, blocks[at + 1 : at + 3])
+            for at, block in enumerate(blocks)
+            if not isinstance(block, Break)
+        ]
         self.made.pages[number] = "\n".join(line for line in lines if line)
 
     def end(self) -> Regulation:
         made = self.made
         self.tables.finish(self.loose, self.labels)
-        made.tables = self.tables.made
-        made.notes += self.loose
+        made.tables, made.notes = self.tables.made, made.notes + self.loose
         made.link()
         if not made.tables and not made.sections and made.pages:
             made.sections.append(Place("front", "0", made.title, min(made.pages), max(made.pages), level=1))
@@ -84,30 +70,34 @@ class _Builder:
 
     # --- paragraphs -----------------------------------------------------------------------
 
-    def _para(self, block: Para, text: str, is_above_table: bool) -> str:
+    def _para(self, block: Para, following: list[Block]) -> str:
         """Take a paragraph, and return it as it is shown."""
+        text = block.text
         if block.anchor in self.labels and not block.level:
             return self._linked_note(block.anchor, text)
-        if self._is_caption(block, text, is_above_table) or self._is_table_note(block, text):
+        if self._is_caption(block, _is_above_table(following)) or self._is_table_note(block):
             return shown(text)
         self.is_first = self.is_after_table = False
-        heading = None if id(block) in self.contents else heading_of(text, block.level)
+        heading = None if id(block) in self.contents else numbering.heading_of(text, block.level)
         if self.is_act and not heading and not block.level:
-            heading = act_heading_of(text)
+            heading = numbering.act_heading_of(text)
         if heading and (block.level or self._fits(heading)):
             self._open_section(heading, block.level)
-        elif block.level:
-            self._plain_heading(shown(text), block.level)
-        else:
-            if self.is_noting:
-                self.tables.open, self.is_noting = None, False
-            if not self._titles_last(text):
+        elif not block.level and self.is_noting:
+            self.tables.open, self.is_noting = None, False
+            self._add(shown(text))
+        elif block.level and not self.has_title and not self.made.sections:
+            self.has_title, self.made.title = True, shown(text)
+        elif not self._titles_last(text):
+            if block.level:
+                self._start("heading", shown(text), shown(text), block.level + 10)
+            else:
                 self._add(shown(text))
         return shown(text)
 
-    def _is_caption(self, block: Para, text: str, is_above_table: bool) -> bool:
+    def _is_caption(self, block: Para, is_above_table: bool) -> bool:
         """Take the caption of a table, or its title on a line of its own. Return True if it is one."""
-        caption, open_one = caption_of(text), self.caption
+        text, caption, open_one = block.text, numbering.caption_of(block.text), self.caption
         if caption and (block.level or is_above_table):
             self.caption = caption
         elif caption and self.is_after_table and self.tables.name(caption):
@@ -118,15 +108,15 @@ class _Builder:
             return False
         return True
 
-    def _is_table_note(self, block: Para, text: str) -> bool:
+    def _is_table_note(self, block: Para) -> bool:
         """Take a note of the open table. Return False for other texts; a lone note is text, too."""
-        table = self.tables.open
+        text, table = block.text, self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
-            for label, words in (notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
+            for label, words in (numbering.notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
                 self.made.notes.append(note_of(label, shown(words), self.page, self._where()))
             return False
-        found = notes_of(text, self._is_label)
-        heading = heading_of(text, block.level)
+        found = numbering.notes_of(text, self._is_label)
+        heading = numbering.heading_of(text, block.level)
         if found is None or (heading and text[0] not in "nN注备" and (block.level or self._fits(heading))):
             return False
         self.is_noting = self.is_after_table = True
@@ -157,18 +147,18 @@ class _Builder:
             return False
         if not all(_is_reference(line) for _, line in last.text):
             return False
-        last.title = plain_title(shown(text))
+        last.title = numbering.plain_title(shown(text))
         return True
 
     # --- sections ---------------------------------------------------------------------------
 
-    def _fits(self, heading: Heading) -> bool:
+    def _fits(self, heading: numbering.Heading) -> bool:
         """Return True if a number can follow the ones before it."""
         number, before = heading.number, self.last.get(heading.kind)
         if heading.kind in _TITLED or not re.fullmatch(r"\d+(?:\.\d+)*", number):
             return f"{heading.kind} {number}".removeprefix("section ") not in self.ids
         if heading.kind == "article":
-            return before is None or int(number) > _value(before.number)
+            return before is None or [int(number)] > _parts(before.number)
         if self.is_marked and "." not in number:
             return False  # an item of a list, as headings of this depth are marked
         if before is None:
@@ -177,7 +167,7 @@ class _Builder:
             return int(number) <= 2
         return _follows(_parts(before.number), _parts(number))
 
-    def _open_section(self, heading: Heading, level: int) -> None:
+    def _open_section(self, heading: numbering.Heading, level: int) -> None:
         number, above = heading.number, {one.kind: one.number for one in self.path}
         if heading.kind == "section" and number.isdigit() and "chapter" in above and level != 1:
             number = f"{above['chapter']}.{number}"
@@ -199,13 +189,6 @@ class _Builder:
             self.path.remove(self.made.sections.pop())
             return last.title
         return last.text.pop()[1] if last and last.text and _is_title(last.text[-1][1]) else ""
-
-    def _plain_heading(self, text: str, level: int) -> None:
-        """Take a heading without a number: the title of the regulation, or a section named by its words."""
-        if not self.has_title and not self.made.sections:
-            self.has_title, self.made.title = True, text
-        elif not self._titles_last(text):
-            self._start("heading", text, text, level + 10)
 
     def _start(self, kind: str, number: str, title: str, level: int) -> None:
         while self.path and self.path[-1].level >= level:
@@ -240,28 +223,24 @@ class _Builder:
 
     def _grid(self, block: Grid) -> str:
         """Take a table, and return it as it is shown."""
-        title = half_width(block.caption)
-        caption = caption_of(title) or (Caption("", title) if title else self.caption)
-        rows = [[half_width(cell) for cell in row] for row in block.rows]
-        lines = ["| " + " | ".join(shown(cell) for cell in row) + " |" for row in rows]
+        title, rows = block.caption, block.rows
+        caption = numbering.caption_of(title) or (numbering.Caption("", title) if title else self.caption)
+        lines = ["| " + " | ".join(map(shown, row)) + " |" for row in rows]
         if caption is None and all(len(row) == 2 and _LISTED.fullmatch(row[0]) for row in rows):
-            return "\n".join(
-                self._add(" ".join(map(shown, row))) for row in rows
-            )  # a list laid out as a table
-        self.tables.add(Grid(rows, block.header), caption, self.page, self._where(), self.is_first)
+            return "\n".join([self._add(" ".join(map(shown, row))) for row in rows])  # a list in two columns
+        self.tables.add(block, caption, self.page, self._where(), self.is_first)
         self._reach()
         self.caption, self.is_first, self.is_noting, self.is_after_table = None, False, False, True
         return "\n".join([shown(title), *lines] if title else lines)
 
 
-def _contents_in(blocks: list[Block]) -> set[int]:
+def _contents_in(paras: list[Para]) -> set[int]:
     """Return the ids of the paragraphs of a table of contents.
 
     They lead to a page by dots, or are headings beside each other that come again below.
     """
-    paras = [one for one in blocks if isinstance(one, Para)]
-    bare = [_LEADER.sub("", half_width(one.text)) for one in paras]
-    keys = [re.sub(r"\W", "", text).casefold() if heading_of(text, 1) else "" for text in bare]
+    bare = [_LEADER.sub("", one.text) for one in paras]
+    keys = [re.sub(r"\W", "", text).casefold() if numbering.heading_of(text, 1) else "" for text in bare]
     last = {key: at for at, key in enumerate(keys)}
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]
     beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(again) - 1)]
@@ -270,10 +249,10 @@ def _contents_in(blocks: list[Block]) -> set[int]:
 
 def _is_act(texts: list[str]) -> bool:
     """Return True if bare numbers are those of articles: they count through, and no other ones are there."""
-    bare = [heading.number for text in texts if (heading := act_heading_of(text))]
-    others = any(heading.kind in ("section", "article") for text in texts if (heading := heading_of(text, 0)))
+    bare = [one.number for text in texts if (one := numbering.act_heading_of(text))]
+    kinds = {one.kind for text in texts if (one := numbering.heading_of(text, 0))}
     counts = len(bare) > 2 and bare == [str(at + 1) for at in range(len(bare))]
-    return (counts and not others) or any(ACT.match(text) for text in texts)
+    return (counts and not kinds & {"section", "article"}) or any(map(numbering.ACT.match, texts))
 
 
 def _linked(blocks: list[Block]) -> dict[str, str]:
@@ -285,7 +264,7 @@ def _linked(blocks: list[Block]) -> dict[str, str]:
         for text in texts:
             for target, words in LINK.findall(text):
                 if isinstance(block, Grid) or not text.startswith(f"[^{target}"):
-                    labels.setdefault(target, label_of(words or target))
+                    labels.setdefault(target, numbering.label_of(words or target))
     return labels
 
 
@@ -302,7 +281,7 @@ def _is_title(text: str) -> bool:
 
 def _is_reference(text: str) -> bool:
     """Return True for a line that names the place of a schedule in its act, such as "(Article 3)"."""
-    return any(text.strip("()（） ") == words for words, _ in references_in(text))
+    return any(text.strip("()（） ") == words for words, _ in numbering.references_in(text))
 
 
 def _follows(last: list[int], new: list[int]) -> bool:
@@ -319,7 +298,3 @@ def _follows(last: list[int], new: list[int]) -> bool:
 
 def _parts(number: str) -> list[int]:
     return [int(part) for part in number.split(".") if part.isdigit()]
-
-
-def _value(number: str) -> int:
-    return int(number) if number.isdigit() else 0
