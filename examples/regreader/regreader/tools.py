@@ -32,17 +32,12 @@ class Tools:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    # --- the regulation as a whole --------------------------------------------------------
-
     def list_regulations(self) -> Found:
         """List the imported regulations, with their ids, titles and pages."""
         return {"regulations": self._index.regulations()}
 
     def get_toc(self, reg_id: str) -> Found:
-        """Return the table of contents: chapters, sections, annexes and schedules with their pages.
-
-        reg_id: of the regulation.
-        """
+        """Return the chapters, sections, annexes and schedules of a regulation, with their pages."""
         names = ("id", "kind", "number", "title", "level", "page", "parent")
         sections = [one for one in self._regulation(reg_id).sections if one.kind != "front"]
         return {
@@ -51,10 +46,7 @@ class Tools:
         }
 
     def read_page_range(self, reg_id: str, start_page: int, end_page: int = 0) -> Found:
-        """Read pages, at most 20.
-
-        reg_id: of the regulation. start_page, end_page: page numbers; without an end only the first.
-        """
+        """Read up to 20 pages; without end_page only the first one."""
         pages, end = self._regulation(reg_id).pages, end_page or start_page
         if end < start_page or end - start_page >= PAGES_MAX:
             told = f"pages {start_page} to {end}: give 1 to {PAGES_MAX} pages in order"
@@ -64,55 +56,35 @@ class Tools:
             raise ToolFailure("not_found", f"{reg_id} has pages {min(pages)} to {max(pages)}")
         return {"reg_id": reg_id, "pages": found}
 
-    # --- search ---------------------------------------------------------------------------
-
     def smart_search(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
-        """Search sections, tables and notes for words; the best places come first.
-
-        query: a few words. reg_id: of one regulation; empty for all. limit: places, at most 50.
-        """
+        """Search sections, tables and notes for words, the best first; without reg_id in all regulations."""
         return self._search(query, reg_id, ("section", "table", "note"), limit)
 
     def search_tables(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
-        """Search tables by their captions, columns, cells and notes.
-
-        query: a few words. reg_id: of one regulation; empty for all. limit: tables, at most 50.
-        """
+        """Search tables by captions, columns, cells and notes."""
         return self._search(query, reg_id, ("table",), limit)
 
     def find_similar_content(self, reg_id: str, query_text: str, limit: int = 5) -> Found:
-        """Find places that share the most words with a text or with a section.
-
-        reg_id: of the regulation. query_text: a text, or the number of a section. limit: places.
-        """
+        """Find places that share the most words with a text, or with the section of a number."""
         section = self._section(reg_id, query_text)
         words = set(query_terms(f"{section.title} {section.words}" if section else query_text))
         rows = self._index.search(sorted(words)[:80], reg_id, ("section", "table"), min(limit, LIMIT_MAX) + 3)
         others = [row for row in rows if section is None or row["name"] != section.id]
         return {"reg_id": reg_id, "results": [_hit(row, words) for row in others[:limit]]}
 
-    # --- tables and notes -----------------------------------------------------------------
-
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
-        """Return a whole table with its notes, and the cells that they mark.
-
-        reg_id: of the regulation. table_id: its number, such as "6-2".
-        """
+        """Return a table, such as "6-2", with its notes and the cells that they mark."""
         table = self._table(reg_id, table_id)
         names = [*table.columns, *[""] * max((place for _, place, _ in table.marks), default=0)]
         return {
             "reg_id": reg_id, "table_id": table.number, "caption": table.title, "page": table.page,
             "page_end": table.page_end, "section": table.parent, "columns": table.columns, "rows": table.rows,
-            "notes": [{"label": one.number, "text": one.words, "page": one.page} for one in table.notes],
+            "notes": [_note(one) for one in table.notes],
             "marks": [{"row": at, "column": names[one], "label": label} for at, one, label in table.marks],
         }  # fmt: skip
 
     def lookup_annotation(self, reg_id: str, annotation_id: str, table_id: str = "") -> Found:
-        """Return a note, and the table that it belongs to.
-
-        reg_id: of the regulation. annotation_id: its label, such as "1", "Note 1", "注1", "*" or "表6-2注1".
-        table_id: of its table; empty if the label names it, or for a note of a page.
-        """
+        """Return a note by its label, such as "1" or "*", of a table or a page."""
         named = target_of(annotation_id) if re.search("table|表", annotation_id, re.IGNORECASE) else None
         label = named.note if named and named.note else label_of(annotation_id)
         wanted = table_id or (named.number if named else "")
@@ -121,18 +93,11 @@ class Tools:
         found = sorted((one for one in notes if number in ("", one.table)), key=lambda one: one.page)
         if not found:
             raise ToolFailure("not_found", f"{f'table {wanted}' if wanted else reg_id} has no note {label!r}")
-        told = [{
-            "label": label, "text": one.words, "page": one.page, "table_id": one.table, "section": one.parent
-        } for one in found]  # fmt: skip
-        return {"reg_id": reg_id, **told[0], "others": told[1:]}
-
-    # --- references -----------------------------------------------------------------------
+        first, *others = [{**_note(one), "table_id": one.table, "section": one.parent} for one in found]
+        return {"reg_id": reg_id, **first, "others": others}
 
     def resolve_reference(self, reg_id: str, reference_text: str) -> Found:
-        """Find the target of a reference, and say if it is dangling or circular.
-
-        reg_id: of the regulation. reference_text: such as "see Table 6-2, note 1", "§ 5.6.12" or "第三章".
-        """
+        """Find the place that words such as "Table 6-2, note 1" name; say if it is dangling or circular."""
         regulation, target = self._regulation(reg_id), target_of(reference_text)
         if target is None:
             told = f"{reference_text[:80]!r} names no chapter, section, table, note, annex or schedule"
@@ -148,20 +113,14 @@ class Tools:
         }  # fmt: skip
 
     def compare_sections(self, reg_id: str, section_a: str, section_b: str) -> Found:
-        """Compare two sections: their texts, the words that only one has, and the ones they share.
-
-        reg_id: of the regulation. section_a, section_b: numbers; "ID:NUMBER" for one of another regulation.
-        """
+        """Compare two sections by their numbers; "ID:NUMBER" is one of another regulation."""
         a, b = (self._side(reg_id, one) for one in (section_a, section_b))
         words_a, words_b = (list(dict.fromkeys(terms(side["text"]))) for side in (a, b))
         return {
-            "a": a,
-            "b": b,
-            "only_a": [word for word in words_a if word not in words_b],
+            "a": a, "b": b, "only_a": [word for word in words_a if word not in words_b],
             "only_b": [word for word in words_b if word not in words_a],
-            "shared": [word for word in words_a if word in words_b],
-            "is_equal": a["text"] == b["text"],
-        }
+            "shared": [word for word in words_a if word in words_b], "is_equal": a["text"] == b["text"],
+        }  # fmt: skip
 
     # --- helpers --------------------------------------------------------------------------
 
@@ -226,6 +185,10 @@ TOOL_NAMES: Final = (
     "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
     "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
 )  # fmt: skip
+
+
+def _note(note: Place) -> Found:
+    return {"label": note.number, "text": note.words, "page": note.page}
 
 
 def _told(place: Place) -> Found:
