@@ -84,7 +84,7 @@ class Tools:
         }  # fmt: skip
 
     def lookup_annotation(self, reg_id: str, annotation_id: str, table_id: str = "") -> Found:
-        """Return a note by its label, such as "1" or "*", of a table or a page."""
+        """Return a note by its label, such as "1" or "*"."""
         named = target_of(annotation_id) if re.search("table|表", annotation_id, re.IGNORECASE) else None
         label = named.note if named and named.note else label_of(annotation_id)
         wanted = table_id or (named.number if named else "")

@@ -42,7 +42,7 @@ numbers = st.one_of(
 
 
 def _divided(number: float) -> Fraction:
-    """Return a number as `multipleOf` takes it: a fraction by its digits, so that 19.99 is 1,999 hundredths."""
+    """Return a number as `multipleOf` takes it: of a fraction its digits, so 19.99 is 1,999 hundredths."""
     return Fraction(number) if number == int(number) else Fraction(Decimal(repr(number)))
 
 
