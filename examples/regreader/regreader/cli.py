@@ -5,10 +5,10 @@ import functools
 import json
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Any, Final
 
 import click
 import msgspec
@@ -20,22 +20,12 @@ from regreader.reader import Reader, UnknownAgent
 from regreader.settings import Names, Settings, setting, take_file
 from regreader.tools import TOOL_NAMES, ToolFailure, Tools
 
+_Run = Callable[..., Any]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class _NotFound(click.ClickException):
     exit_code = 3
-
-
-class _Asked(TypedDict):
-    id: Any
-    question: str
-    reg_id: NotRequired[str | None]
-
-
-class _Called(TypedDict):
-    tool: str
-    arguments: NotRequired[dict[str, Any] | None]
 
 
 @click.group()
@@ -106,17 +96,11 @@ def ask(
     """Ask a question, or each question of a file."""
     if (question is None) == (file is None):
         raise click.UsageError("give a question, or --file QUESTIONS.jsonl")
-    asked = [{"question": question}] if file is None else _lines(file, _Asked)
-    reader = _reader(Settings(index, **settings), agent, regs)
-    is_good = asyncio.run(_ask_all(reader, asked, regs, as_json))
-    sys.exit(0 if is_good or file else 1)
-
-
-async def _ask_all(reader: Reader, asked: list[dict[str, Any]], regs: Sequence[str], as_json: bool) -> bool:
+    asked = _lines(file, id=object, question=str) if file else [{"question": question or ""}]
     is_good = True
-    async with reader:
+    with _opened(Settings(index, **settings), agent, regs) as (reader, run):
         for one in asked:
-            result = await reader.ask(one["question"], [one["reg_id"]] if one.get("reg_id") else regs)
+            result = run(reader.ask(one["question"], [one["reg_id"]] if one.get("reg_id") else regs))
             is_good = is_good and result.success
             line = msgspec.to_builtins(result)
             if as_json and "id" in one:
@@ -125,7 +109,7 @@ async def _ask_all(reader: Reader, asked: list[dict[str, Any]], regs: Sequence[s
                 _print(line)
             else:
                 _show(result)
-    return is_good
+    sys.exit(0 if is_good or file else 1)
 
 
 @main.command()
@@ -136,16 +120,11 @@ def chat(index: str, /, regs: tuple[str, ...], agent: str, **settings: Any) -> N
 
     An empty line or the end of input ends the chat.
     """
-    reader = _reader(Settings(index, **settings), agent, regs)
-    with asyncio.Runner() as runner:  # the loop stands while a person types, so that Ctrl-C ends the chat
-        runner.run(reader.__aenter__())
-        try:
-            session = runner.run(reader.open())
-            while question := _prompted().strip():
-                _show(runner.run(reader.ask(question, regs, session)))
-            runner.run(session.close())
-        finally:
-            runner.run(reader.aclose())
+    with _opened(Settings(index, **settings), agent, regs) as (reader, run):
+        session = run(reader.open())
+        while question := _prompted().strip():
+            _show(run(reader.ask(question, regs, session)))
+        run(session.close())
 
 
 @main.command()
@@ -165,7 +144,7 @@ def tool(path: str, name: str | None, arguments: tuple[str, ...], file: Path | N
         raise click.UsageError(f"{wrong!r}: write arguments as key=value")
     with closing(_index(path)) as index:
         tools = Tools(index)
-        for line in _lines(file, _Called) if file else ():
+        for line in _lines(file, tool=str) if file else ():
             _print({**line, **_called(tools, line["tool"], line.get("arguments") or {})})
         done = _called(tools, name, dict(one.split("=", 1) for one in arguments)) if name else {}
     if name:
@@ -197,16 +176,17 @@ def _called(tools: Tools, name: str, given: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"code": error.code, "message": str(error)}}
 
 
-def _lines(file: Path, kind: Any) -> list[dict[str, Any]]:
-    """Read a file of JSON objects of one kind, a line each."""
+def _lines(file: Path, **needed: type) -> list[dict[str, Any]]:
+    """Read a file of JSON objects, a line each. needed: the keys that each has, with their types."""
     found = []
     for number, text in enumerate(file.read_bytes().split(b"\n"), 1):
         if text.strip():
             try:
                 found.append(msgspec.json.decode(text, type=dict[str, Any]))
-                msgspec.convert(found[-1], kind)
             except msgspec.DecodeError as error:
                 raise click.UsageError(f"{file}:{number}: {error}") from None
+            if lacks := [name for name, kind in needed.items() if not isinstance(found[-1].get(name), kind)]:
+                raise click.UsageError(f"{file}:{number}: it needs {lacks[0]} as {needed[lacks[0]].__name__}")
     return found
 
 
@@ -239,14 +219,23 @@ def _known(path: str) -> list[str]:
         return [one["reg_id"] for one in Tools(index).list_regulations()["regulations"]]
 
 
-def _reader(settings: Settings, agent: str, regs: Sequence[str]) -> Reader:
-    """Return a reader of an index that has these regulations."""
+@contextmanager
+def _opened(
+    settings: Settings, agent: str, regs: Sequence[str]
+) -> Iterator[tuple[Reader, Callable[..., Any]]]:
+    """Open a reader of an index that has these regulations, and give what runs its coroutines."""
     known = _known(settings.index)
     if not known:
         raise _NotFound("nothing is imported yet: regreader import FOLDER")
     if unknown := next((reg for reg in regs if reg not in known), None):
         raise _NotFound(f"no regulation {unknown!r}; there are {', '.join(known)}")
     try:
-        return Reader(settings, agent)
+        reader = Reader(settings, agent)
     except UnknownAgent as error:
         raise click.UsageError(str(error)) from None
+    with asyncio.Runner() as runner:  # the loop stands while a person types, so that Ctrl-C ends the chat
+        runner.run(reader.__aenter__())
+        try:
+            yield reader, runner.run
+        finally:
+            runner.run(reader.aclose())

@@ -35,6 +35,7 @@ class Index:
     def __init__(self, path: Path | str) -> None:
         self._db = sqlite3.connect(path, check_same_thread=False)
         self._db.executescript(_SCHEMA)
+        self._db.execute("SELECT body FROM regulations LIMIT 0")  # fails for a file of another form
         self._read = functools.lru_cache(_HELD)(self._decoded)
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ def used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         async def __aenter__(self) -> "Answers":
             return self
 
-        async def __aexit__(self, *error: object) -> None: ...
+        async def aclose(self) -> None: ...
 
         async def ask(self, *asked: object) -> OrchestratorResult:
             return OrchestratorResult(True)
