@@ -23,6 +23,7 @@ FILE_BYTES_MAX: Final = 10_000_000
 FOLDER_BYTES_MAX: Final = 200_000_000
 _DIGITS: Final = re.compile(r"[\d零〇一二三四五六七八九十百两]+")
 _BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
+_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass
@@ -39,9 +40,9 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Skipped]:
-    """Read files of a folder, each as one regulation."""
+    """Read files of a folder, each as one regulation that is named as the file."""
     total = 0
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for path in files:
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size
         if path.suffix.lower() not in _FORMS:
@@ -51,8 +52,12 @@ def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Ski
             yield Skipped(name, f"too large: {bounds}")
         else:
             total += size
-            found = read_file(path, _free_id(path.stem, taken), name)
-            taken.add(found.id if isinstance(found, Regulation) else "")
+            reg_id = re.sub(r"[^\w.-]+", "-", path.stem).strip("-") or "regulation"
+            while reg_id in taken:
+                taken[reg_id] += 1
+                reg_id = f"{reg_id}-{taken[reg_id]}"
+            found = read_file(path, reg_id, name)
+            taken |= {reg_id: 1} if isinstance(found, Regulation) else {}
             yield found
 
 
@@ -80,7 +85,7 @@ def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
 def _read(text: str, form: str) -> tuple[str, list[Item]]:
     """Return the title that a file gives itself, and its items."""
     if form == "html":
-        found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        found = _TITLE.search(text)
         return html.unescape(" ".join(found[1].split())) if found else "", [*read_html(text)]
     matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if form == "markdown" else None
     found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
@@ -103,11 +108,3 @@ def decoded(data: bytes) -> str | None:
         return None
     controls = sum(char < " " and char not in "\n\r\t\f" for char in text[:8192])
     return text if controls * 20 <= min(len(text), 8192) else None
-
-
-def _free_id(stem: str, taken: set[str]) -> str:
-    name = re.sub(r"[^\w.-]+", "-", stem).strip("-") or "regulation"
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}-{number}", number + 1
-    return found

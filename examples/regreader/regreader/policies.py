@@ -51,40 +51,36 @@ def _told(found: Found) -> str:
     return " ".join(part for part in parts if part)
 
 
-# --- tables -----------------------------------------------------------------------------
-
-
 async def read_tables(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from a cell of a table, or from one of its notes."""
     run = _Run(ctx, context)
     named = [target for _, target in references_in(run.query) if target.kind == "table"]
     hinted = next(iter(context.hints.get("note", ())), "")
-    regs = await run.regulations()
-    for reg, target in ((reg, target) for reg in regs for target in named if target.note or hinted):
-        label = target.note or hinted
-        note = await run.found("lookup_annotation", reg_id=reg, annotation_id=label, table_id=target.number)
-        if note:
-            source = f"{reg} p.{note['page']} table {note['table_id']} note {label}"
-            return run.answer(note["text"], [source], 0.95)
-    if named and hinted:
-        return run.refuse("the table or its note does not exist")
     best: tuple[float, SpecialistResult] | None = None
-    for reg in regs:
-        likely = (
-            {} if named else await run.found("search_tables", query=run.query, reg_id=reg, limit=_TABLES_MAX)
-        )
-        for number in [*(one.number for one in named), *(hit["id"] for hit in likely.get("results", ()))]:
+    for reg in await run.regulations():
+        for target in (target for target in named if target.note or hinted):
+            asked = {"annotation_id": target.note or hinted, "table_id": target.number}
+            if note := await run.found("lookup_annotation", reg_id=reg, **asked):
+                place = {"page": note["page"], "id": f"table {note['table_id']} note {note['label']}"}
+                return run.answer(note["text"], [_source(reg, place)], 0.95)
+        seek = {"query": run.query, "reg_id": reg, "limit": _TABLES_MAX}
+        likely = {} if named else await run.found("search_tables", **seek)
+        numbers = [one.number for one in named if not hinted] + [
+            hit["id"] for hit in likely.get("results", ())
+        ]
+        for number in numbers:
             table = await run.found("get_table_by_id", reg_id=reg, table_id=number)
             found = _cell_answer(run, reg, table, bool(named)) if table else None
             best = found if found and (best is None or found[0] > best[0]) else best
-    return best[1] if best else run.refuse("no table has a row and a column for this")
+    return best[1] if best else run.refuse("no table or note has this")
 
 
 def _cell_answer(run: _Run, reg: str, table: Found, is_named: bool) -> tuple[float, SpecialistResult] | None:
     """Return the answer from a table, and how well it fits. is_named: the question names the table."""
     words = set(query_terms(run.query))
     rows, columns, name = table["rows"], table["columns"], f"table {table['table_id']}"
-    first = _first_value(rows)
+    counts = range(1, min(max(map(len, rows), default=0), 3))  # of columns that tell rows apart
+    first = next((one for one in counts if len({tuple(row[:one]) for row in rows}) == len(rows)), 1)
     labels = [set(terms(" ".join(row[:first]))) for row in rows]
     at = _best({at: len(label) * (label <= words) for at, label in enumerate(labels)})
     if at is None or len(columns) < 2:
@@ -105,14 +101,9 @@ def _cell_answer(run: _Run, reg: str, table: Found, is_named: bool) -> tuple[flo
     content = " ".join([f"{name} {table['caption']}, {label}: {said}.", *notes])
     where = {"table": f"{reg} {table['table_id']}", "row": label}
     data = {"cells": [{**where, "column": one, "value": value} for one, value in cells.items()]}
-    source, sure = f"{reg} p.{table['page']} {name}", 0.6 if column is None else 0.9
+    sure = 0.6 if column is None else 0.9
+    source = _source(reg, {"page": table["page"], "id": name})
     return covered + (column is not None), run.answer(content, [source], sure, data)
-
-
-def _first_value(rows: list[list[str]]) -> int:
-    """Return how many columns name a row: more than one if the first has equal cells."""
-    counts = range(1, min(max(map(len, rows), default=0), 3))
-    return next((one for one in counts if len({tuple(row[:one]) for row in rows}) == len(rows)), 1)
 
 
 def _best(scores: Mapping[int, float]) -> int | None:
@@ -122,13 +113,11 @@ def _best(scores: Mapping[int, float]) -> int | None:
     return found[0] if best and len(found) == 1 else None
 
 
-# --- references -------------------------------------------------------------------------
-
-
 async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer from the places that a question names, or from those that they refer to."""
     run = _Run(ctx, context)
-    named = _places_named(run)
+    words_named = [words for words, _ in references_in(run.query)]
+    named = [*dict.fromkeys(words_named or map(str, context.hints.get("section", ())))]
     said: list[str] = []
     sources: list[str] = []
     for reg, words in [(reg, words) for reg in await run.regulations() for words in named] if named else ():
@@ -140,12 +129,6 @@ async def read_references(ctx: ProgramContext, context: SpecialistContext) -> Sp
     if not said:
         return run.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
     return run.answer("\n".join(said), sources, 0.9)
-
-
-def _places_named(run: _Run) -> list[str]:
-    """Return the words of a question that name places."""
-    named = [words for words, _ in references_in(run.query)]
-    return [*dict.fromkeys(named or map(str, run.context.hints.get("section", ())))]
 
 
 async def _shown(run: _Run, reg: str, found: Found) -> tuple[list[str], list[Found]]:
@@ -177,9 +160,6 @@ async def _followed(run: _Run, reg: str, found: Found) -> tuple[list[str], list[
     return said, places
 
 
-# --- search -----------------------------------------------------------------------------
-
-
 async def search_text(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
     """Answer with the sentence that holds the words of the question."""
     run = _Run(ctx, context)
@@ -197,9 +177,6 @@ async def search_text(ctx: ProgramContext, context: SpecialistContext) -> Specia
     hit = hits[-at]
     sure = min(0.9, covered / len(words))
     return run.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], sure)
-
-
-# --- discovery, and one agent for all -----------------------------------------------------
 
 
 async def discover(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
