@@ -33,11 +33,9 @@ _TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(
 _NUMBERED: Final = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
 _CAPTION: Final = re.compile(rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
 _CONTINUED: Final = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
-_NOTE: Final = re.compile(r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D))(?P<text>.*)", re.IGNORECASE)  # fmt: skip
+_NOTE: Final = re.compile(r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
-_PREFIX: Final = re.compile(
-    r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*", re.IGNORECASE
-)
+_AROUND_TITLE: Final = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
 _ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)")  # fmt: skip
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
@@ -66,9 +64,13 @@ def heading_of(text: str, level: int) -> Heading | None:
         titled = _TITLE.fullmatch(text, found.end()) if found else None
         if found and titled:
             target, title = _target(found), titled[1]
-            if level or found["word"] == "条" or _is_title(target.kind, title):
-                is_long = target.kind == "article" or len(title) > _TITLE_MAX
-                is_clause = not level and is_long and title[-1:] in {*_END}
+            is_sentence, is_long = title[-1:] in {*_END}, len(title) > _TITLE_MAX
+            # "Section 5.2 applies to ..." begins with a reference, and is no heading
+            is_text = "a" <= title[:1] <= "z" or (
+                target.kind not in ("article", "section") and (is_sentence or is_long)
+            )
+            if level or found["word"] == "条" or not is_text:
+                is_clause = not level and is_sentence and (target.kind == "article" or is_long)
                 return Heading(target.kind, target.number, plain_title(title), is_clause)
     if level and (listed := re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)", text)):
         return Heading("chapter", numeral(listed[1]), listed[2])
@@ -90,15 +92,8 @@ def act_heading_of(text: str) -> Heading | None:
 
 
 def plain_title(text: str) -> str:
-    """Return a title without words such as "(informative)" or "to Part 7 —" before it."""
-    return _PREFIX.sub("", text).strip()
-
-
-def _is_title(kind: str, text: str) -> bool:
-    """Return False for a sentence that begins with a reference, such as "Section 5.2 applies to ..."."""
-    if text[:1].islower() and text[:1].isascii():
-        return False
-    return kind in ("article", "section") or not (text[-1:] in {*_END} or len(text) > 90)
+    """Return a title without "(informative)" or "to Part 7 —" before it, and without a unit behind it."""
+    return _AROUND_TITLE.sub("", text).strip()
 
 
 @dataclass(frozen=True)
@@ -109,10 +104,6 @@ class Caption:
     title: str
     is_continued: bool = False
 
-    def titled(self, text: str) -> "Caption":
-        """Return the caption with a title that stands on a line of its own, without its unit."""
-        return Caption(self.number, _without_unit(text), self.is_continued)
-
 
 def caption_of(text: str) -> Caption | None:
     """Return the caption in a paragraph; None for other text."""
@@ -122,13 +113,8 @@ def caption_of(text: str) -> Caption | None:
     rest = found["rest"].strip()
     mark = _CONTINUED.search(rest)
     is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
-    title = plain_title(_without_unit(_CONTINUED.sub("", rest) if is_continued else rest))
+    title = plain_title(_CONTINUED.sub("", rest) if is_continued else rest)
     return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
-
-
-def _without_unit(text: str) -> str:
-    """Return a title without the unit behind it."""
-    return re.sub(r"[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", "", text, flags=re.IGNORECASE)
 
 
 def table_id(text: str) -> str:
@@ -162,15 +148,11 @@ def notes_of(text: str, is_known: Callable[[str], bool] = lambda label: False) -
     several = re.split(r"\s*[;；]?\s*(?=(?:\bNotes?\s*|注\s*)\d{1,2}\s*[:：.])", text, flags=re.IGNORECASE)
     if len(several := [one for one in several if one]) > 1 and _NOTE.fullmatch(several[0]):
         return [note for one in several for note in notes_of(one) or ()]
-    found = _NOTE.fullmatch(text)
-    if found:
+    if found := _NOTE.fullmatch(text):
+        words = found["text"].strip()
         if found["label"]:
-            return [(label_of(found["label"]), found["text"].strip())]
-        if not found["text"]:
-            return []
-        return _items(found["text"]) or [("note", found["text"].strip())]
-    if re.fullmatch(r"(?:Notes?|注释?|备注)\s*[:：]?", text, re.IGNORECASE):
-        return []
+            return [(label_of(found["label"]), words)]
+        return _items(words) or ([("note", words)] if words else [])
     item = _ITEM.fullmatch(text)
     if item is None:
         return None
@@ -264,13 +246,15 @@ def target_of(text: str) -> Target | None:
     """Return the target that a text names first, such as "see 6.2", "表6-2注1" or a plain number."""
     if found := references_in(text):
         return found[0][1]
-    number = half_width(text).strip().removeprefix("§").strip()
-    if re.fullmatch(_DOTTED, number):
-        return Target("section", number)
+    number = half_width(text).strip()
     if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
         return Target("table", number)
     heading = heading_of(f"{number} x", 1)
-    named = re.search(r"(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
-    if heading or not named:
-        return Target(heading.kind, heading.number) if heading else None
-    return Target("section", named.group())
+    named = re.search(rf"^{_DOTTED}$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
+    return (
+        Target("section", named.group())
+        if named
+        else Target(heading.kind, heading.number)
+        if heading
+        else None
+    )

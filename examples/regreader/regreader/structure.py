@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from regreader import numbering
@@ -103,7 +104,7 @@ class _Builder:
         elif caption and self.is_after_table and self.tables.name(caption):
             return True
         elif open_one and not (open_one.title or block.level) and is_above_table and len(text) < _CAPTION_MAX:
-            self.caption = open_one.titled(text)
+            self.caption = replace(open_one, title=numbering.plain_title(text))
         else:
             return False
         return True
