@@ -19,9 +19,7 @@ _RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
 _CELL: Final = re.compile(r"\S+(?:\s\S+)*")
 _FRAME: Final = 3  # rules of a box that has one below its header and none between its rows
 _HEADER_MAX: Final = 3  # rows above the rule of an aligned table
-_RETRIED_MAX: Final = (
-    100  # lines; a longer run that is no table is text as a whole, so that time stays linear
-)
+_RETRIED_MAX: Final = 100  # lines; a longer run that is no table is text, so that time stays linear
 
 
 def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | None, int]:
@@ -73,12 +71,7 @@ def _piped(run: list[str]) -> Grid | None:
             header = header or len(rows)
         else:
             rows.append(_cells(re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))))
-    if len(rows) < 2 and not header:
-        return None
-    return Grid(rows, header)
-
-
-# --- boxes --------------------------------------------------------------------------------
+    return Grid(rows, header) if len(rows) > 1 or header else None
 
 
 def _boxed(run: list[str]) -> Grid | None:
@@ -132,9 +125,6 @@ def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
 def _cut(line: str, start: int, end: int) -> str:
     """Return the part of a line between two places, by width."""
     return line[start:end] if line.isascii() else split_text(split_text(line, end)[0], start)[1]
-
-
-# --- aligned columns ----------------------------------------------------------------------
 
 
 def starts(line: str) -> list[int]:

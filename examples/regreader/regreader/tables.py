@@ -27,39 +27,35 @@ class Tables:
 
     def add(self, grid: Grid, caption: Caption | None, page: int, section: str, is_first: bool) -> None:
         """Take the grid of a page. is_first: nothing stands before it on its page."""
-        header, rows = grid.rows[: grid.header], grid.rows
-        table = self._continued(caption, rows, header, is_first)
-        if not header and len(rows) > 1 and (table is None or _is_header_of(columns_of(rows[:1]), table)):
+        rows, header = grid.rows, grid.rows[: grid.header]
+        table = self._continued(caption, grid, is_first)
+        if not header and len(rows) > 1 and (table is None or _is_header_of(rows[:1], table)):
             header = rows[:1]
         if table is None:
-            number = caption.number if caption else ""
-            if not number:
-                self._unnumbered += 1
-                number = f"unnumbered-{self._unnumbered}"
-            title = caption.title if caption else ""
+            title, number = (caption.title, caption.number) if caption else ("", "")
+            self._unnumbered += not number
+            number = number or f"unnumbered-{self._unnumbered}"
             table = Place("table", number, title, page, page, section, columns=columns_of(header))
             self.made.append(table)
             self._by_number[number] = table
             rows = rows[len(header) :]
-        elif header and _is_header_of(columns_of(header), table):
+        elif header and _is_header_of(header, table):
             rows = rows[len(header) :]
         table.rows += [row for row in rows if any(row)]
         table.page_end = page
         self.open = table
         self._take_note_rows(table, page)
 
-    def _continued(
-        self, caption: Caption | None, rows: list[list[str]], header: list[list[str]], is_first: bool
-    ) -> Place | None:
+    def _continued(self, caption: Caption | None, grid: Grid, is_first: bool) -> Place | None:
         """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
         if caption:
             same = self._by_number.get(caption.number) if caption.number else None
             return same if same and (caption.is_continued or same is self.open) else None
-        last = self.open
-        if last is None or last is not self.made[-1] or not is_first or not rows:
+        last, header = self.open, grid.rows[: grid.header]
+        if last is None or last is not self.made[-1] or not is_first or not grid.rows:
             return None
-        is_same = not header or _is_header_of(columns_of(header), last)
-        return last if is_same and len(rows[0]) == len(last.columns) else None
+        is_same = len(grid.rows[0]) == len(last.columns) and (not header or _is_header_of(header, last))
+        return last if is_same else None
 
     def name(self, caption: Caption) -> bool:
         """Give the open table the caption that stands below it. Return False if it has one already."""
@@ -75,14 +71,11 @@ class Tables:
 
     def has_mark(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark."""
-        mark = re.compile(
-            rf"(?:\ue000|\s|[(（\[^]){re.escape(label)}(?:\ue001|[)）\]])|\d{re.escape(label)}$(?<![0-9])"
-        )
-        return any(
-            mark.search(cell)
-            for row in ([self.open.columns, *self.open.rows] if self.open else ())
-            for cell in row
-        )
+        name = re.escape(label)
+        tail = rf"|\d{name}$" if label.isalpha() else ""  # a superscript that has become plain
+        mark = re.compile(rf"(?:\ue000|\s|[(（\[^]){name}(?:\ue001|[)）\]]){tail}")
+        rows = [self.open.columns, *self.open.rows] if self.open else []
+        return any(mark.search(cell) for row in rows for cell in row)
 
     def _take_note_rows(self, table: Place, page: int) -> None:
         """Take the last rows that are notes: one text over all columns."""
@@ -119,8 +112,9 @@ def columns_of(header: list[list[str]]) -> list[str]:
     return [" / ".join(dict.fromkeys(name for name in names if name)) for names in zip(*header, strict=False)]
 
 
-def _is_header_of(names: list[str], table: Place) -> bool:
-    """Return True if names are those of the columns, or the lower ones of their two header rows."""
+def _is_header_of(header: list[list[str]], table: Place) -> bool:
+    """Return True for the names of the columns, or the lower ones of their two header rows."""
+    names = columns_of(header)
     pairs = zip(names, table.columns, strict=False)
     return len(names) == len(table.columns) and all(f" / {of}".endswith(f" / {name}") for name, of in pairs)
 
