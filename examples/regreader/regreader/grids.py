@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from rich.cells import cell_len as width
-from rich.cells import split_text
 
 from regreader.blocks import Grid
 from regreader.numbering import caption_of, notes_of
@@ -124,7 +123,8 @@ def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
 
 def _cut(line: str, start: int, end: int) -> str:
     """Return the part of a line between two places, by width."""
-    return line[start:end] if line.isascii() else split_text(split_text(line, end)[0], start)[1]
+    begins = itertools.accumulate(map(width, line), initial=0)
+    return "".join(char for char, at in zip(line, begins, strict=False) if start <= at < end)
 
 
 def starts(line: str) -> list[int]:

@@ -30,7 +30,7 @@ _NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#]{
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
 _ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
 _GROUPS: Final = ("thead", "tbody", "tfoot")
-_SPAN_MAX: Final = 1_000
+_SPAN_MAX: Final = 100  # columns or rows of a merged cell
 
 
 class TooDeep(Exception):
@@ -204,12 +204,11 @@ def _row(cells: list[LexborNode], below: dict[int, tuple[int, str]]) -> list[str
 
 
 def _words(cell: LexborNode) -> str:
-    """Return the text of a cell, with its marks of notes."""
+    """Return the text of a cell, with its marks of notes; of a table in it each text once."""
     blocks = _Reader().read(iter([cell]))
-    rows = [
-        row for one in blocks for row in (one.rows if isinstance(one, Grid) else [[getattr(one, "text", "")]])
-    ]
-    return " ".join(cell for row in rows for cell in row).strip()
+    texts = [one.text for one in blocks if isinstance(one, Para)]
+    inner = (text for one in blocks if isinstance(one, Grid) for row in one.rows for text in row)
+    return " ".join([*texts, *dict.fromkeys(inner)]).strip()
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:

@@ -75,7 +75,7 @@ class Tools:
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
         """Return a table, such as "6-2", with its notes and the cells that they mark."""
         table = self._table(reg_id, table_id)
-        names = [*table.columns, *[""] * max((place for _, place, _ in table.marks), default=0)]
+        names = [*table.columns, *[""] * (1 + max((place for _, place, _ in table.marks), default=0))]
         return {
             "reg_id": reg_id, "table_id": table.number, "caption": table.title, "page": table.page,
             "page_end": table.page_end, "section": table.parent, "columns": table.columns, "rows": table.rows,

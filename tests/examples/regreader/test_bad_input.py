@@ -240,3 +240,23 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
         told = terminal.read(65_536)
     assert b"100%" in told
     assert done.stdout == piped.stdout.encode()
+
+
+def test_a_table_without_columns_names_none_in_its_marks(tmp_path: Path) -> None:
+    text = "<p>Table 1 X</p><table><tr><td>5*</td></tr></table><p>* Once.</p>"
+    found = tools_of(read(tmp_path, "x.html", text)).get_table_by_id("x", "1")
+    assert (found["rows"], found["marks"]) == ([["5"]], [{"row": 0, "column": "", "label": "*"}])
+
+
+@pytest.mark.parametrize("row", ["| 起重", "|", "| 起重机械 | 一 | 二 | 三 |", "起 | 重"])
+def test_a_box_with_a_broken_row_is_read_without_an_error(tmp_path: Path, row: str) -> None:
+    box = (
+        f"Table 1 X\n\n+----+----+\n| 级 | 载 |\n+====+====+\n{row}\n+----+----+\n| a  | b  |\n+----+----+\n"
+    )
+    assert len(read(tmp_path, "x.txt", box).tables) <= 1
+
+
+def test_merged_cells_of_tables_in_tables_do_not_multiply(tmp_path: Path) -> None:
+    text = "<table><caption>Table 1 X</caption><tr><td rowspan=9999 colspan=9999>a" * 5 + "</table>" * 5
+    (table,) = read(tmp_path, "x.html", text).tables
+    assert len(str(table)) < 20_000
