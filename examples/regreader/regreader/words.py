@@ -40,6 +40,8 @@ stem: Final = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").st
 
 def half_width(text: str) -> str:
     """Return a text with full-width digits and letters, and points and dashes between them, as ASCII."""
+    if text.isascii():
+        return text
     text = text.translate(_FULL).replace("\u00a0", " ").replace("\u3000", " ")
     return _DASH.sub("-", _POINT.sub(".", text))
 
