@@ -10,10 +10,11 @@ from typing import Final
 from regreader.blocks import Item
 from regreader.html_reader import TooDeep, read_html
 from regreader.lines import TextReader, lines_of
+from regreader.numbering import heading_of
 from regreader.pages import paged
 from regreader.regulation import Regulation
 from regreader.structure import regulation_of
-from regreader.words import DIGITS_MAX
+from regreader.words import DIGITS_MAX, half_width
 
 _FORMS: Final = {
     ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text", ".html": "html",
@@ -78,8 +79,11 @@ def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
     except TooDeep as error:
         return Skipped(name, str(error))
     reader = TextReader(items, form == "markdown")
+    first = next((re.split(r"\s{2,}", one.strip())[0] for one in items if isinstance(one, str) and one), "")
     pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
-    return regulation_of(reg_id, title or reg_id, name, pages)
+    found = regulation_of(reg_id, title, name, pages)
+    found.title = found.title or ("" if heading_of(half_width(first), 0) else first) or reg_id
+    return found
 
 
 def _read(text: str, form: str) -> tuple[str, list[Item]]:

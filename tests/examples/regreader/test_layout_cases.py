@@ -506,3 +506,9 @@ def test_a_place_is_named_in_many_ways(tmp_path: Path, words: str, target: str) 
     assert [link.target for link in one.sections[2].links if "required" not in words] in ([target], [])
     found = tools_of(one).resolve_reference("x", words)
     assert found["target"]["id"] == target
+
+
+def test_a_running_head_is_the_title_of_a_file_without_another(tmp_path: Path) -> None:
+    pages = [f"WARD CODE                Rev. 3\n\n{at}. PART {at}\n\nText.\n\n    - {at} -" for at in (1, 2)]
+    assert read(tmp_path, "x.txt", "\f".join(pages)).title == "WARD CODE"
+    assert read(tmp_path, "y.txt", "1. SCOPE\n\nText.").title == "y"
