@@ -142,7 +142,14 @@ def _aligned(run: list[str]) -> Grid | None:
     ruled = [run[place] for place in rules if len(run[place].split()) > 1]
     columns = starts(ruled[0] if ruled else rows[0])
     header = next((place - rules.index(place) for place in rules if place > 0), 1)
-    return Grid([_cells_at(row, columns) for row in rows], min(max(header, 1), _HEADER_MAX))
+    made: list[list[str]] = []
+    for cells in (_cells_at(row, columns) for row in rows):
+        filled = [at for at, cell in enumerate(cells) if cell]
+        if len(made) > header and len(columns) > 2 and len(filled) == 1 and filled[0]:
+            made[-1][filled[0]] += f" {cells[filled[0]]}"  # a cell that goes on in the next line
+        else:
+            made.append(cells)
+    return Grid(made, min(max(header, 1), _HEADER_MAX))
 
 
 def _cells_at(row: str, columns: list[int]) -> list[str]:

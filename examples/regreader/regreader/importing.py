@@ -79,7 +79,8 @@ def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
     except TooDeep as error:
         return Skipped(name, str(error))
     reader = TextReader(items, form == "markdown")
-    first = next((re.split(r"\s{2,}", one.strip())[0] for one in items if isinstance(one, str) and one), "")
+    line = next((one for one in items if isinstance(one, str) and one.strip()), "")
+    first = max(re.split(r"\s{2,}", line.strip()), key=len)
     pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
     found = regulation_of(reg_id, title, name, pages)
     found.title = found.title or ("" if heading_of(half_width(first), 0) else first) or reg_id

@@ -16,7 +16,7 @@ _DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _SECTION: Final = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
 _KINDS: Final = {
     "ch": "chapter", "part": "part", "tit": "part", "art": "article", "rule": "article", "reg": "article",
-    "an": "annex", "app": "annex", "sch": "schedule", "章": "chapter", "编": "part", "节": "section", "条": "article",
+    "an": "annex", "app": "annex", "sch": "schedule", "章": "chapter", "编": "part", "部分": "part", "节": "section", "条": "article",
     "附录": "annex", "附件": "annex", "附表": "schedule", "": "section",
 }  # fmt: skip
 """The kinds of places by the beginnings of their words."""
@@ -26,7 +26,7 @@ _WORD: Final = (
 )
 _NAMED: Final = (
     re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
-    re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条])"),
+    re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
 _TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
@@ -36,9 +36,10 @@ _CONTINUED: Final = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d
 _NOTE: Final = re.compile(r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _AROUND_TITLE: Final = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
-_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))\s*(?P<text>.+)")  # fmt: skip
+_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?\s*(?P<text>.+)")  # fmt: skip
 _SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
+_LISTED_MAX: Final = 24  # characters of "一、总则" or "IV. FEES" as a heading
 _TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
 _END: Final = ".。;；!！?？,，:："
 
@@ -72,8 +73,9 @@ def heading_of(text: str, level: int) -> Heading | None:
             if level or found["word"] == "条" or not is_text:
                 is_clause = not level and is_sentence and (target.kind == "article" or is_long)
                 return Heading(target.kind, target.number, plain_title(title), is_clause)
-    if level and (listed := re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)", text)):
-        return Heading("chapter", numeral(listed[1]), listed[2])
+    listed = re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)|([IVX]+)\.\s+(.+)", text)
+    if listed and (level or (len(text) <= _LISTED_MAX and text[-1] not in _END and text.upper() == text)):
+        return Heading("chapter", numeral(listed[1] or listed[3]), listed[2] or listed[4])
     found = _NUMBERED.fullmatch(text)
     if found is None:
         return None
@@ -93,7 +95,12 @@ def act_heading_of(text: str) -> Heading | None:
 
 def plain_title(text: str) -> str:
     """Return a title without "(informative)" or "to Part 7 —" before it, and without a unit behind it."""
-    return _AROUND_TITLE.sub("", text).strip()
+    text = _AROUND_TITLE.sub("", text).strip()
+    return (
+        text[1:-1]
+        if text[:1] in "(（" and text.find(text[-1:]) == len(text) - 1 and text[-1:] in ")）"
+        else text
+    )
 
 
 @dataclass(frozen=True)
@@ -199,8 +206,8 @@ _POINTS: Final = (
 )
 _UNIT: Final = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES: Final = (
-    re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
-    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡]+))?", re.IGNORECASE),
+    re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
     *_NAMED,
     re.compile(rf"§+\s*(?P<number>{_SECTION})"),

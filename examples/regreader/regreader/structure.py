@@ -20,7 +20,7 @@ _LEADER: Final = re.compile(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$")
 _CAPTION_MAX: Final = 120  # characters of a title that stands below the number of its table
 _LISTED: Final = re.compile(r"[(（]?\w{1,4}[)）.]|[—–•-]")
 _FIRST_MAX: Final = 50  # the first section: higher numbers are years
-_DEPTHS: Final = {"annex": -1, "schedule": -1, "part": 0, "chapter": 1, "article": 9}
+_DEPTHS: Final = {"annex": -3, "schedule": -3, "part": -2, "chapter": -1, "article": 9}
 
 
 def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int, list[Block]]]) -> Regulation:
@@ -48,8 +48,10 @@ class _Builder:
         paras = [one for one in blocks if isinstance(one, Para)]
         self.labels, self.contents = _linked(blocks), _contents_in(paras)
         self.is_act = _is_act([one.text for one in paras])
-        marked = (numbering.heading_of(one.text, one.level) for one in paras if one.level)
-        self.is_marked = sum(one is not None for one in marked) > 2
+        heads = [(one.level, numbering.heading_of(one.text, one.level)) for one in paras]
+        self.is_marked = sum(level > 0 and head is not None for level, head in heads) > 2
+        firsts = [head for _, head in heads if head and (head.kind, head.number) == ("section", "1")]
+        self.is_restarting = len(firsts) > 1  # sections are counted in each chapter
 
     def add_page(self, number: int, blocks: list[Block]) -> None:
         self.page, self.is_first = number, True
@@ -82,8 +84,8 @@ class _Builder:
         heading = None if id(block) in self.contents else numbering.heading_of(text, block.level)
         if self.is_act and not heading and not block.level:
             heading = numbering.act_heading_of(text)
-        if heading and (block.level or self._fits(heading)):
-            self._open_section(heading, block.level)
+        if heading and (block.level or self._fits(heading, block.text)):
+            self._open_section(heading, block)
         elif not block.level and self.is_noting:
             self.tables.open, self.is_noting = None, False
             self._add(shown(text))
@@ -118,7 +120,9 @@ class _Builder:
             return False
         found = numbering.notes_of(text, self._is_label)
         heading = numbering.heading_of(text, block.level)
-        if found is None or (heading and text[0] not in "nN注备" and (block.level or self._fits(heading))):
+        if found is None or (
+            heading and text[0] not in "nN注备" and (block.level or self._fits(heading, block.text))
+        ):
             return False
         self.is_noting = self.is_after_table = True
         table.give_notes([(label, shown(words)) for label, words in found], self.page)
@@ -134,7 +138,7 @@ class _Builder:
         """Take the note that links lead to, without its own label and its links back."""
         label = self.labels[anchor]
         text = LINK.sub("", text, count=1) if text.startswith("[^") else text
-        text = _BACK.sub("", SUPER.sub("", text, count=1)).strip()
+        text = _BACK.sub("", SUPER.sub("", text, count=1)).strip().lstrip(")）.:：、 ")
         text = LINK.sub("", text).strip() if text.endswith("]") else text
         own = rf"[\[(（]?(?:note|注)?\s*{re.escape(label)}[\])）.:：、\s]+"
         text = shown(re.sub(rf"^{own}", "", text, flags=re.IGNORECASE))
@@ -153,7 +157,7 @@ class _Builder:
 
     # --- sections ---------------------------------------------------------------------------
 
-    def _fits(self, heading: numbering.Heading) -> bool:
+    def _fits(self, heading: numbering.Heading, text: str) -> bool:
         """Return True if a number can follow the ones before it."""
         number, before = heading.number, self.last.get(heading.kind)
         if heading.kind in _TITLED or not re.fullmatch(r"\d+(?:\.\d+)*", number):
@@ -164,13 +168,14 @@ class _Builder:
             return False  # an item of a list, as headings of this depth are marked
         if before is None:
             return int(number.split(".")[0]) <= _FIRST_MAX
-        if self.path and self.path[-1].kind != "section" and "." not in number:
-            return int(number) <= 2
-        return _follows(_parts(before.number), _parts(number))
+        if self.path and self.path[-1].kind != "section" and number.isdigit() and text[0].isdigit():
+            return int(number) <= 2  # the first section of a chapter, or an item of a list
+        return _follows(_parts(before.number), _parts(number)) or (self.is_restarting and number == "1")
 
-    def _open_section(self, heading: numbering.Heading, level: int) -> None:
+    def _open_section(self, heading: numbering.Heading, block: Para) -> None:
         number, above = heading.number, {one.kind: one.number for one in self.path}
-        if heading.kind == "section" and number.isdigit() and "chapter" in above and level != 1:
+        is_of_chapter = block.level != 1 and (self.is_restarting or block.text.startswith("第"))
+        if heading.kind == "section" and number.isdigit() and "chapter" in above and is_of_chapter:
             number = f"{above['chapter']}.{number}"
         elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
@@ -192,7 +197,7 @@ class _Builder:
         return last.text.pop()[1] if last and last.text and _is_title(last.text[-1][1]) else ""
 
     def _start(self, kind: str, number: str, title: str, level: int) -> None:
-        while self.path and self.path[-1].level >= level:
+        while self.path and (self.path[-1].level >= level or self.path[-1].kind == "front"):
             self.path.pop()
         section = Place(kind, number, shown(title), self.page, self.page, self._where(), level)
         self.tables.open, self.caption, self.is_noting, self.has_title = None, None, False, True

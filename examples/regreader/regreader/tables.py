@@ -9,7 +9,7 @@ from regreader.regulation import Place
 from regreader.words import LINK, SUPER, shown
 
 _MARK: Final = re.compile(
-    r"\s*(?:[(（\[]?\s*(?:注|note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]]?|(?P<sign>[*†‡§¶#]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹]+)"
+    r"\s*(?:[(（\[]?\s*(?:注|note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]]?|(?P<sign>[*†‡§¶#※]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹]+)"
     r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|(?<=\d)(?P<tail>[a-h])|\[(?P<box>\d{1,2}|[a-z])\])$",
     re.IGNORECASE,
 )

@@ -38,12 +38,13 @@ class Tools:
 
     def get_toc(self, reg_id: str) -> Found:
         """Return the chapters, sections, annexes and schedules of a regulation, with their pages."""
-        names = ("id", "kind", "number", "title", "level", "page", "parent")
-        sections = [one for one in self._regulation(reg_id).sections if one.kind != "front"]
-        return {
-            "reg_id": reg_id,
-            "entries": [{name: getattr(one, name) for name in names} for one in sections],
-        }
+        levels = {"": 0}
+        entries = []
+        for one in self._regulation(reg_id).sections:
+            levels[one.id] = levels.get(one.parent, 0) + 1
+            told = {"level": levels[one.id], "page": one.page, "parent": one.parent}
+            entries += [{**_named(one), **told}] if one.kind != "front" else []
+        return {"reg_id": reg_id, "entries": entries}
 
     def read_page_range(self, reg_id: str, start_page: int, end_page: int = 0) -> Found:
         """Read up to 20 pages; without end_page only the first one."""
@@ -191,9 +192,13 @@ def _note(note: Place) -> Found:
     return {"label": note.number, "text": note.words, "page": note.page}
 
 
+def _named(place: Place) -> Found:
+    return {"id": place.id, "kind": place.kind, "number": place.number, "title": place.title}
+
+
 def _told(place: Place) -> Found:
-    names = ("id", "kind", "number", "title", "page", "page_end")
-    return {**{name: getattr(place, name) for name in names}, "section": place.parent, "text": place.words}
+    pages = {"page": place.page, "page_end": place.page_end}
+    return {**_named(place), **pages, "section": place.parent, "text": place.words}
 
 
 def _hit(row: Found, words: set[str]) -> Found:
