@@ -1,31 +1,16 @@
-"""The tools over the Model Context Protocol, on stdin and stdout."""
+"""The tools over the Model Context Protocol."""
 
-import functools
-from collections.abc import Callable
-from typing import Any
+import inspect
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from regreader.tools import ToolFailure, Tools
+from regreader.tools import Tools, on_loop
 
 
 def server_of(tools: Tools) -> MCPServer:
-    """Return a server with the ten tools."""
-    server = MCPServer("regreader", instructions="Reads regulations. Begin with list_regulations.")
-    for name, function in tools.by_name().items():
-        server.add_tool(_told(function), name=name)
+    """Return a server with the ten tools. A client reads why a call failed."""
+    server = MCPServer("regreader", instructions=f"Begin with list_regulations. {inspect.getdoc(Tools)}")
+    for function in tools.by_name().values():
+        server.add_tool(on_loop(function, ToolError))
     return server
-
-
-def _told(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Wrap a tool, so that the client reads why a call failed."""
-
-    @functools.wraps(function)
-    def call(**arguments: Any) -> dict[str, Any]:
-        try:
-            return function(**arguments)
-        except ToolFailure as error:
-            raise ToolError(str(error)) from None
-
-    return call

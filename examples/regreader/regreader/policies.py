@@ -4,14 +4,19 @@ They answer only from what tools return, and refuse if that does not cover the q
 particular question.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
-from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult, ToolUse
-from regreader.numbering import references_in
+from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult
+from regreader.numbering import Target, references_in
+from regreader.settings import NAMES
+from regreader.tools import Found
 from regreader.words import half_width, query_terms, terms
 
-Found = dict[str, Any]
+Part = tuple[str, list[Found]]
+"""A part of an answer: its text, and the places that it is from."""
+
 _FOLLOW: Final = ("refer", "points to", "leads to", "cites", "引用", "指向", "所引", "参见的", "依据的")
 _LISTS: Final = ("list", "sections of", "sections in", "contents", "哪些", "列出", "目录")
 _COVERED: Final = 0.6  # the part of a question's words that an answer must hold
@@ -20,198 +25,211 @@ _HITS: Final = 8
 _TABLE_WORDS: Final = {*terms("table note 表 注")}
 
 
-class _Run(PolicyRun):
-    """The run of a policy here. query: the question with its digits as ASCII."""
+class _Policy(PolicyRun):
+    """The work on one question: a method for each specialist, and one for the agent with all tools.
+
+    query: the question with its digits as ASCII. named: the places that it names; plain numbers are sections
+    in a question that names no other.
+    """
 
     def __init__(self, ctx: ProgramContext, context: SpecialistContext) -> None:
         super().__init__(ctx, context)
         self.query = half_width(context.query)
+        plain = [(one, Target("section", one)) for one in context.hints.get("section", ())]
+        self.named = references_in(self.query) or plain
 
-    async def found(self, tool: str, **arguments: object) -> Found:
+    async def ask(self, tool: str, **arguments: object) -> Found:
         """Call a tool. Return {} if it has no result."""
         return await self.call(tool, **arguments) or {}
 
-    async def regulations(self) -> list[str]:
-        """Return the ids of the regulations in scope."""
+    async def each(self, tool: str, asked: list[Found]) -> list[Found]:
+        """Call a tool for each regulation in scope, with each of some arguments. Return the results."""
+        regs = await self._regulations() if asked else ()
+        found = [await self.ask(tool, reg_id=reg, **one) for reg in regs for one in asked]
+        return [one for one in found if one]
+
+    async def _regulations(self) -> Sequence[str]:
+        """Return the regulations in scope: without a scope those that the question quotes, or all."""
         if self.context.scope:
-            return list(self.context.scope)
-        return [one["reg_id"] for one in (await self.found("list_regulations"))["regulations"]]
+            return self.context.scope
+        known = (await self.ask("list_regulations")).get("regulations", ())
+        quoted = set(self.context.hints.get("regulation", ()))
+        meant = [one for one in known if quoted & {one["reg_id"], one["title"]}]
+        return [one["reg_id"] for one in meant or known]
+
+    def join(self, parts: list[Part], confidence: float, data: Found | None = None) -> SpecialistResult:
+        """Report an answer, with the names of the regulations if its parts are from several."""
+        is_mixed = len({places[0]["reg_id"] for _, places in parts}) > 1
+        said = [f"{places[0]['reg_id']}: {text}" if is_mixed else text for text, places in parts]
+        places = [f"{one['reg_id']} p.{one['page']} {one['id']}" for _, places in parts for one in places]
+        return self.answer("\n".join(said), places, confidence, data)
 
     def has_any(self, words: Sequence[str]) -> bool:
         """Return True if the question holds one of some words."""
         return any(word in self.query.casefold() for word in words)
 
-
-def _source(reg: str, found: Found) -> str:
-    return f"{reg} p.{found['page']} {found['id']}"
-
-
-def _told(found: Found) -> str:
-    parts = (found["number"], found["title"], found["text"])
-    return " ".join(part for part in parts if part)
-
-
-async def read_tables(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    """Answer from a cell of a table, or from one of its notes."""
-    run = _Run(ctx, context)
-    named = [target for _, target in references_in(run.query) if target.kind == "table"]
-    hinted = next(iter(context.hints.get("note", ())), "")
-    best: tuple[float, SpecialistResult] | None = None
-    for reg in await run.regulations():
-        for target in (target for target in named if target.note or hinted):
-            asked = {"annotation_id": target.note or hinted, "table_id": target.number}
-            if note := await run.found("lookup_annotation", reg_id=reg, **asked):
-                place = {"page": note["page"], "id": f"table {note['table_id']} note {note['label']}"}
-                return run.answer(note["text"], [_source(reg, place)], 0.95)
-        seek = {"query": run.query, "reg_id": reg, "limit": _TABLES_MAX}
-        likely = {} if named else await run.found("search_tables", **seek)
-        numbers = [one.number for one in named if not hinted] + [
-            hit["id"] for hit in likely.get("results", ())
-        ]
-        for number in numbers:
-            table = await run.found("get_table_by_id", reg_id=reg, table_id=number)
-            found = _cell_answer(run, reg, table, bool(named)) if table else None
-            best = found if found and (best is None or found[0] > best[0]) else best
-    return best[1] if best else run.refuse("no table or note has this")
-
-
-def _cell_answer(run: _Run, reg: str, table: Found, is_named: bool) -> tuple[float, SpecialistResult] | None:
-    """Return the answer from a table, and how well it fits. is_named: the question names the table."""
-    words = set(query_terms(run.query))
-    rows, columns, name = table["rows"], table["columns"], f"table {table['table_id']}"
-    counts = range(1, min(max(map(len, rows), default=0), 3))  # of columns that tell rows apart
-    first = next((one for one in counts if len({tuple(row[:one]) for row in rows}) == len(rows)), 1)
-    labels = [set(terms(" ".join(row[:first]))) for row in rows]
-    at = _best({at: len(label) * (label <= words) for at, label in enumerate(labels)})
-    if at is None or len(columns) < 2:
-        return None
-    label = " ".join(dict.fromkeys(rows[at][:first]))
-    known = {*terms(" ".join([table["caption"], label, *columns, table["table_id"]])), *_TABLE_WORDS}
-    covered = len(words & known) / max(len(words), 1)
-    if not is_named and covered < _COVERED:
-        return None
-    heads = {one: set(terms(columns[one])) for one in range(first, len(columns))}
-    rest = words - labels[at]
-    shares = {one: len(rest & head) / max(len(head), 1) for one, head in heads.items()}
-    column = first if len(heads) == 1 else _best(shares)
-    cells = {columns[one]: rows[at][one] for one in (heads if column is None else [column])}
-    marks = {one["label"] for one in table["marks"] if one["row"] == at and one["column"] in cells}
-    notes = [f"Note {note['label']}: {note['text']}" for note in table["notes"] if note["label"] in marks]
-    said = ", ".join(f"{one} {value}" for one, value in cells.items())
-    content = " ".join([f"{name} {table['caption']}, {label}: {said}.", *notes])
-    where = {"table": f"{reg} {table['table_id']}", "row": label}
-    data = {"cells": [{**where, "column": one, "value": value} for one, value in cells.items()]}
-    sure = 0.6 if column is None else 0.9
-    source = _source(reg, {"page": table["page"], "id": name})
-    return covered + (column is not None), run.answer(content, [source], sure, data)
-
-
-def _best(scores: Mapping[int, float]) -> int | None:
-    """Return the key of the highest score; None if that is 0, or several have it."""
-    best = max(scores.values(), default=0)
-    found = [at for at, score in scores.items() if score == best]
-    return found[0] if best and len(found) == 1 else None
-
-
-async def read_references(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    """Answer from the places that a question names, or from those that they refer to."""
-    run = _Run(ctx, context)
-    words_named = [words for words, _ in references_in(run.query)]
-    named = [*dict.fromkeys(words_named or map(str, context.hints.get("section", ())))]
-    said: list[str] = []
-    sources: list[str] = []
-    for reg, words in [(reg, words) for reg in await run.regulations() for words in named] if named else ():
-        found = await run.found("resolve_reference", reg_id=reg, reference_text=words)
-        if found.get("target"):
-            texts, further = await (_followed if run.has_any(_FOLLOW) else _shown)(run, reg, found)
-            said += texts
-            sources += [_source(reg, one) for one in (found["target"], *further)] if texts else []
-    if not said:
-        return run.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
-    return run.answer("\n".join(said), sources, 0.9)
-
-
-async def _shown(run: _Run, reg: str, found: Found) -> tuple[list[str], list[Found]]:
-    """Return the text of a place, or its parts if it has none or the question asks for a list."""
-    target = found["target"]
-    if run.has_any(_LISTS) or not target["text"]:
-        entries = (await run.found("get_toc", reg_id=reg)).get("entries", ())
-        below = [
-            f"{one['number']} {one['title']}".strip() for one in entries if one["parent"] == target["id"]
-        ]
-        if below:
-            return [f"{target['number']} {target['title']}: {'; '.join(below)}"], []
-    return [_told(target)], []
-
-
-async def _followed(run: _Run, reg: str, found: Found) -> tuple[list[str], list[Found]]:
-    """Return the texts of the places that a place refers to, and these places."""
-    if found["status"] == "circular":
-        return [f"The references are circular: {' -> '.join(found['chain'])}."], []
-    said, places = [], []
-    for link in found["references"]:
-        further = await run.found("resolve_reference", reg_id=reg, reference_text=link["reference"])
-        if target := further.get("target"):
-            places.append(target)
-            said.append(f"{target['id']} {target['title']} {target['text']}".strip())
-            said += ["The references are circular."] if further["status"] == "circular" else []
+    async def table(self) -> SpecialistResult:
+        """Answer from a note of a table, or from one of its cells."""
+        named = [target for _, target in self.named if target.kind == "table"]
+        hinted = next(iter(self.context.hints.get("note", ())), "")
+        labels = [(one.number, one.note or hinted) for one in named if one.note or hinted]
+        asked = [{"annotation_id": label, "table_id": number} for number, label in labels]
+        if notes := await self.each("lookup_annotation", asked):
+            return self.join([(note["text"], [note]) for note in notes], 0.95)
+        if named and hinted:
+            return self.refuse("the table or its note does not exist")
+        if named:
+            tables = await self.each("get_table_by_id", [{"table_id": one.number} for one in named])
         else:
-            said.append(f"{link['reference']} does not exist: the reference is dangling.")
-    return said, places
+            found = await self.each("search_tables", [{"query": self.query, "limit": _TABLES_MAX}])
+            hits = [(hit["reg_id"], hit["id"]) for one in found for hit in one["results"]]
+            tables = [await self.ask("get_table_by_id", reg_id=reg, table_id=number) for reg, number in hits]
+        answers = [one for table in tables if table and (one := self._cell_answer(table, bool(named)))]
+        if not answers:
+            return self.refuse("no table has a row and a column for this")
+        return max(answers, key=lambda one: one[0])[1]
 
+    def _cell_answer(self, table: Found, is_named: bool) -> tuple[float, SpecialistResult] | None:
+        """Return the answer from a table, and how well it fits. is_named: the question names the table."""
+        words = set(query_terms(self.query))
+        rows, columns, number, caption = (table[key] for key in ("rows", "columns", "table_id", "caption"))
+        labels = _label_columns(rows)
+        at = _row_of(rows, labels, words)
+        if at is None or len(columns) < 2:
+            return None
+        label = " ".join(dict.fromkeys(rows[at][:labels]))
+        known = {*terms(" ".join([caption, label, *columns, number])), *_TABLE_WORDS}
+        covered = len(words & known) / len(words)
+        if not is_named and covered < _COVERED:
+            return None
+        column = _column_of(columns, labels, words - set(terms(label)))
+        shown = range(labels, len(columns)) if column is None else [column]
+        cells = {columns[one]: rows[at][one] for one in shown}
+        marks = {one["label"] for one in table["marks"] if one["row"] == at and one["column"] in cells}
+        notes = [f"Note {note['label']}: {note['text']}" for note in table["notes"] if note["label"] in marks]
+        said = ", ".join(f"{name} {value}" for name, value in cells.items())
+        content = " ".join([f"table {number} {caption}, {label}: {said}.", *notes])
+        where = {"table": f"{table['reg_id']} {number}", "row": label}
+        data = {"cells": [{**where, "column": name, "value": value} for name, value in cells.items()]}
+        is_sure = column is not None
+        return covered + is_sure, self.join([(content, [table])], 0.9 if is_sure else 0.6, data)
 
-async def search_text(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    """Answer with the sentence that holds the words of the question."""
-    run = _Run(ctx, context)
-    words = query_terms(run.query)
-    hits: list[Found] = []
-    for reg in context.scope or [""]:
-        found = await run.found("smart_search", query=run.query, reg_id=reg, limit=_HITS)
-        hits += [hit for hit in found.get("results", ()) if hit["kind"] != "table"]
-    held = [{*terms(f"{hit['title']} {hit['snippet']}")}.intersection(words) for hit in hits]
-    weight = {word: 1 / (1 + sum(word in one for one in held)) for word in words}  # rare words tell more
-    ranks = [(len(one), sum(weight[word] for word in one), -at) for at, one in enumerate(held)]
-    covered, _, at = max(ranks, default=(0, 0, 0))
-    if covered < max(_COVERED * len(words), 1):
-        return run.refuse("no place holds enough of the words of the question")
-    hit = hits[-at]
-    sure = min(0.9, covered / len(words))
-    return run.answer(hit["snippet"] or hit["title"], [_source(hit["reg_id"], hit)], sure)
+    async def reference(self) -> SpecialistResult:
+        """Answer from the places that a question names, or from those that they refer to."""
+        named = dict.fromkeys(words for words, _ in self.named)
+        part_of = self._followed if self.has_any(_FOLLOW) else self._shown
+        found = await self.each("resolve_reference", [{"reference_text": words} for words in named])
+        parts = [await part_of(one) for one in found if one["target"]]
+        if said := [part for part in parts if part[0]]:
+            return self.join(said, 0.9)
+        return self.refuse(f"{', '.join(named)} does not exist" if named else "it names no place")
 
+    async def _shown(self, found: Found) -> Part:
+        """Return the text of a place, or its parts if it has none or the question asks for a list."""
+        target = found["target"]
+        if self.has_any(_LISTS) or not target["text"]:
+            entries = (await self.ask("get_toc", reg_id=found["reg_id"])).get("entries", ())
+            inner = [f"{one['number']} {one['title']}" for one in entries if one["parent"] == target["id"]]
+            if inner:
+                return f"{target['number']} {target['title']}: {'; '.join(map(str.strip, inner))}", [target]
+        return _told(target), [target]
 
-async def discover(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    """Compare two places, or find places like a section."""
-    run = _Run(ctx, context)
-    named = [*dict.fromkeys(one.id for _, one in references_in(run.query) if one.kind != "table")]
-    for reg in await run.regulations() if named else ():
+    async def _followed(self, found: Found) -> Part:
+        """Return the texts of the places that a place refers to."""
+        if found["status"] == "circular":
+            return f"The references are circular: {' -> '.join(found['chain'])}.", [found["target"]]
+        said, places = [], [found["target"]]
+        for link in found["references"]:
+            words = link["reference"]
+            further = await self.ask("resolve_reference", reg_id=found["reg_id"], reference_text=words)
+            if target := further.get("target"):
+                places.append(target)
+                said.append(f"{target['id']} {target['title']} {target['text']}".strip())
+                said += ["The references are circular."] if further["status"] == "circular" else []
+            else:
+                said.append(f"{words} does not exist: the reference is dangling.")
+        return "\n".join(said), places
+
+    async def search(self) -> SpecialistResult:
+        """Answer with the sentence that holds the words of the question."""
+        words = set(query_terms(self.query))
+        found = await self.each("smart_search", [{"query": self.query, "limit": _HITS}])
+        hits = [hit for one in found for hit in one["results"] if hit["kind"] != "table"]
+        if not hits or not words:
+            return self.refuse("no place holds the words of the question")
+        held = [words.intersection(terms(f"{hit['title']} {hit['snippet']}")) for hit in hits]
+        weight = {word: 1 / (1 + sum(word in one for one in held)) for word in words}  # rare words tell more
+        ranks = [(len(one), sum(weight[word] for word in one)) for one in held]
+        best = max(ranks)
+        hit, covered = hits[ranks.index(best)], best[0] / len(words)
+        if covered < _COVERED:
+            return self.refuse("no place holds enough of the words of the question")
+        return self.join([(hit["snippet"] or hit["title"], [hit])], min(0.9, covered))
+
+    async def discovery(self) -> SpecialistResult:
+        """Compare two places, or find places like a section."""
+        named = [*dict.fromkeys(one.id for _, one in self.named if one.kind != "table")]
+        parts: list[Part] = []
         if len(named) > 1:
-            found = await run.found("compare_sections", reg_id=reg, section_a=named[0], section_b=named[1])
-            places = [found["a"], found["b"]] if found else []
-            said = [*map(_told, places), "They are equal." if found.get("is_equal") else "They differ."]
+            pair = {"section_a": named[0], "section_b": named[1]}
+            for found in await self.each("compare_sections", [pair]):
+                places = [found["a"], found["b"]]
+                end = "They are equal." if found["is_equal"] else "They differ."
+                parts.append(("\n".join([*map(_told, places), end]), places))
         else:
-            found = await run.found("find_similar_content", reg_id=reg, query_text=named[0])
-            places = found.get("results", [])
-            said = [f"{hit['id']} {hit['title']}" for hit in places]
-        if places:
-            sure = 0.9 if len(named) > 1 else 0.7
-            return run.answer("\n".join(said), [_source(reg, one) for one in places], sure)
-    return run.refuse("it names nothing to compare")
+            for found in await self.each("find_similar_content", [{"query_text": one} for one in named]):
+                parts += [(f"{hit['id']} {hit['title']}", [hit]) for hit in found["results"]]
+        if not parts:
+            return self.refuse("it names nothing to compare")
+        return self.join(parts, 0.9 if len(named) > 1 else 0.7)
+
+    async def reader(self) -> SpecialistResult:
+        """Try each kind of answer in turn, as one agent with all tools."""
+        named = references_in(self.query)
+        order = [self.table, self.reference] if named else [self.table, self.search, self.reference]
+        if named and named[0][1].kind != "table":
+            order.reverse()
+        for answer in order:
+            result = await answer()
+            if result.success:
+                return result
+        return self.refuse("no tool result answers the question")
 
 
-async def read_alone(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    """Try each kind of answer in turn, as one agent with all tools."""
-    named = references_in(half_width(context.query))
-    is_table = named[0][1].kind == "table" if named else not context.hints.get("section")
-    calls: list[ToolUse] = []
-    first = (read_tables, read_references) if is_table else (read_references, read_tables)
-    for policy in (*first, search_text):
-        result = await policy(ctx, context)
-        calls += result.tool_calls
-        if result.success:
-            return result
-    return SpecialistResult(False, tool_calls=tuple(calls), error="no tool result answers the question")
+def _label_columns(rows: list[list[str]]) -> int:
+    """Return how many columns name a row: two if the first has equal cells, and both together have none."""
+    one, two = (len({tuple(row[:count]) for row in rows}) for count in (1, 2))
+    return 2 if one < len(rows) == two and len(rows[0]) > 2 else 1
 
 
-POLICIES: Final = {
-    "table": read_tables, "reference": read_references, "search": search_text, "discovery": discover,
-}  # fmt: skip
+def _row_of(rows: list[list[str]], count: int, words: set[str]) -> int | None:
+    """Return the one row with the longest label that the words hold as a whole."""
+    labels = [set(terms(" ".join(row[:count]))) for row in rows]
+    return _best({at: len(label) for at, label in enumerate(labels) if label and label <= words})
+
+
+def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
+    """Return the one column that shares the most with the words; the only one, if there is but one."""
+    if len(columns) == first + 1:
+        return first
+    names = {at: set(terms(columns[at])) for at in range(first, len(columns))}
+    return _best({at: len(words & name) / len(name) for at, name in names.items() if words & name})
+
+
+def _best(counts: Mapping[int, float]) -> int | None:
+    """Return the key of the highest number; None if there is none, or more than one."""
+    best = [key for key, count in counts.items() if count == max(counts.values())]
+    return best[0] if len(best) == 1 else None
+
+
+def _told(place: Found) -> str:
+    return " ".join(part for part in (place["number"], place["title"], place["text"]) if part)
+
+
+async def _drive(name: str, ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+    answer: Callable[[], Awaitable[SpecialistResult]] = getattr(_Policy(ctx, context), name)
+    return await answer()
+
+
+POLICIES: Final = {name: functools.partial(_drive, name) for name in (*NAMES, "reader")}
+"""The policies of the specialists, and of the one agent with all tools."""

@@ -1,12 +1,19 @@
-"""The settings, each an argument, a variable of the environment, or a value of a file; the first one wins."""
+"""The settings: defaults, then a file, then the environment, then arguments, the last one wins."""
 
+import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-import click
 import msgspec
+
+Name = Literal["table", "search", "reference", "discovery"]
+NAMES: Final[tuple[Name, ...]] = get_args(Name)
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used. Its text names the setting and its place."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,36 +27,35 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: str = "regreader.db"
     model: str = ""
     enable_orchestrator: bool = False
-    enabled_subagents: tuple[str, ...] = ("search", "table", "reference")
-    subagent_max_iterations: int = 6
+    enabled_subagents: tuple[Name, ...] = ("table", "search", "reference")
+    subagent_max_iterations: Annotated[int, msgspec.Meta(ge=1)] = 6
     orchestrator_mode: Literal["sequential", "parallel"] = "sequential"
 
 
-def setting(name: str, *flags: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of a setting, which the environment and the file can give, too."""
-    default = getattr(Settings(), name)
-    known: dict[str, Any] = {"envvar": f"REGREADER_{name.upper()}", "show_envvar": True}
-    return click.option(*flags, name, default=default, show_default=default != "", **known, **given)
+def load(
+    arguments: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None
+) -> Settings:
+    """Return the settings of arguments, over those of the environment, over those of a TOML file.
 
-
-class Names(click.ParamType[tuple[str, ...]]):
-    """Names with commas or blanks between them."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: object, ctx: object) -> tuple[str, ...]:
-        """Return the names of a text, or of a list in a file."""
-        return tuple(value.replace(",", " ").split() if isinstance(value, str) else map(str, value))
-
-
-def take_file(context: click.Context, parameter: object, path: Path) -> None:
-    """Make the settings of a TOML file the defaults of all options. Raises click.UsageError."""
-    if not path.exists() and context.get_parameter_source("config") is click.core.ParameterSource.DEFAULT:
-        return
+    arguments: None for a value means "not given". environment: its names such as REGREADER_MODEL.
+    file: by default `regreader.toml`, if it is there. Raises SettingsError.
+    """
+    path, prefix, found = file or Path("regreader.toml"), "REGREADER_", dict[str, Any]()
+    settings = Settings()
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        msgspec.convert(found, Settings, strict=False)
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        known = ", ".join(Settings.__struct_fields__)
-        raise click.UsageError(f"{path}: {error}; settings are {known}") from None
-    context.default_map = {**found, "ask": found, "chat": found}
+        of_file = tomllib.loads(path.read_text(encoding="utf-8-sig")) if file or path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+    named = {key.removeprefix(prefix).lower(): key for key in environment if key.startswith(prefix)}
+    of_environment = {name: environment[key] for name, key in named.items() if name != "config"}
+    for place, given in ((path, of_file), ("environment", of_environment), ("arguments", arguments)):
+        values = {name: value for name, value in given.items() if value is not None}
+        if isinstance(names := values.get("enabled_subagents"), str):
+            values["enabled_subagents"] = names.replace(",", " ").split()
+        found |= values
+        try:
+            settings = msgspec.convert(found, Settings, strict=False)
+        except msgspec.ValidationError as error:
+            known = ", ".join(Settings.__struct_fields__)
+            raise SettingsError(f"{place}: {error}; settings are {known}") from None
+    return settings

@@ -1,13 +1,12 @@
 """The specialists of the reader: their tools, their words, and the rules for questions."""
 
-import functools
-from typing import Any, Final
+from typing import Final
 
-from callboard import HintRule, QueryAnalyzer, Registry, Specialist, Tool, tool
+from callboard import HintRule, QueryAnalyzer, Registry, Specialist, tool
 from regreader import policies
 from regreader.numbering import label_of
 from regreader.settings import Settings
-from regreader.tools import TOOL_NAMES, Tools
+from regreader.tools import TOOL_NAMES, Tools, on_loop
 from regreader.words import numeral
 
 _N: Final = r"[零〇一二三四五六七八九十百\d]+"
@@ -33,9 +32,9 @@ INTENTS: Final = {
 }  # fmt: skip
 MULTI_HOP: Final = ("refers to", "refer to", "and then", "引用的", "所引")
 _REPORT: Final = (
-    "Answer only from tool results; never guess. The prompt is JSON: query, scope (regulation ids, empty for "
-    "all), hints, found (earlier findings). Report success=false if the tools do not answer the query. "
-    "A source is 'REG p.PAGE NUMBER'."
+    "Answer only from tool results. The prompt is JSON: query, scope (regulation ids; empty means all), "
+    "hints, found (earlier findings). Report success=false if the tools do not answer the query. "
+    "Sources are 'REG p.PAGE NUMBER'."
 )
 _TOOLS: Final = {
     "table": ("list_regulations", "search_tables", "get_table_by_id", "lookup_annotation"),
@@ -43,14 +42,14 @@ _TOOLS: Final = {
     "reference": ("list_regulations", "get_toc", "resolve_reference"),
     "discovery": ("list_regulations", "find_similar_content", "compare_sections"),
 }
-"""The specialists and their tools, the first ones first where the router has no other reason."""
+"""The tools of each specialist, in the order of their priority."""
 
-NAMES: Final = tuple(_TOOLS)
 _WORK: Final = {
-    "table": "Find the table, its row and column; read the notes that mark it. Put cells in data.cells.",
+    "table": "Find the table, its row and column, and the notes that mark the cell. Report each cell that "
+    "you use in data.cells.",
+    "search": "Search with the words of the query, read the best page, and quote the sentence.",
     "reference": "Resolve the section, chapter, annex, table or note that the query names. Say if it does "
     "not exist or leads back to itself. Follow references if the query asks for what a place refers to.",
-    "search": "Search with the words of the query, read the page of the best place, and quote the sentence.",
     "discovery": "Compare the sections that the query names, or find places like the one it describes.",
 }
 
@@ -60,36 +59,23 @@ def analyzer() -> QueryAnalyzer:
     return QueryAnalyzer(INTENTS, HINTS, MULTI_HOP)
 
 
-def _tool(name: str, tools: Tools) -> Tool:
-    """Return a tool as agents take it: on the loop, for an index is used from one thread."""
-    method = getattr(tools, name)
-
-    @functools.wraps(method)
-    async def call(**arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = method(**arguments)
-        return found
-
-    return tool(effect="read")(call)
-
-
 def registry(tools: Tools, settings: Settings) -> Registry:
-    """Return the specialists. Without a model, each is driven by its offline policy."""
-    limit, enabled = settings.subagent_max_iterations, settings.enabled_subagents
+    """Return the specialists; without the orchestrator, the one agent that has all tools.
+
+    Without a model, each is driven by its offline policy.
+    """
+    made = {name: tool(effect="read")(on_loop(function)) for name, function in tools.by_name().items()}
+    is_alone = not settings.enable_orchestrator
+    kits = {"reader": TOOL_NAMES} if is_alone else _TOOLS
+    work = {"reader": f"Answer questions on regulations. {' '.join(_WORK.values())}"} if is_alone else _WORK
     return Registry(
         Specialist(
-            name, _WORK[name].split(". ")[0] + ".", tuple(_tool(one, tools) for one in names),
-            f"{_WORK[name]} {_REPORT}", (name,), INTENTS[name], priority, name in enabled, limit,
+            name, f"{work[name].partition('. ')[0]}.", tuple(made[one] for one in kits[name]),
+            f"{work[name]} {_REPORT}",
+            capabilities=(name,), keywords=INTENTS.get(name, ()), priority=-at,
+            enabled=is_alone or name in settings.enabled_subagents,
+            max_iterations=settings.subagent_max_iterations * (2 if is_alone else 1),
             policy=None if settings.model else policies.POLICIES[name],
         )
-        for priority, (name, names) in enumerate(reversed(_TOOLS.items()))
-    )  # fmt: skip
-
-
-def single(tools: Tools, settings: Settings) -> Specialist:
-    """Return the one agent that has all tools."""
-    return Specialist(
-        "reader", "Answers questions on regulations.", tuple(_tool(name, tools) for name in TOOL_NAMES),
-        f"You answer questions on regulations. {' '.join(_WORK.values())} {_REPORT}",
-        max_iterations=2 * settings.subagent_max_iterations,
-        policy=None if settings.model else policies.read_alone,
+        for at, name in enumerate(kits)
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """The ten tools: each takes plain arguments, and returns plain JSON that names its places exactly."""
 
+import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +14,15 @@ from regreader.regulation import Place, Regulation
 from regreader.words import half_width, query_terms, terms
 
 Found = dict[str, Any]
+Function = Callable[..., Found]
 PAGES_MAX: Final = 20
 LIMIT_MAX: Final = 50
 _SNIPPET: Final = 240
+_WORDS_MAX: Final = 80  # of a text that similar places are searched for
+TOOL_NAMES: Final = (
+    "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
+    "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
+)  # fmt: skip
 
 
 class ToolFailure(Exception):
@@ -27,19 +34,50 @@ class ToolFailure(Exception):
 
 
 class Tools:
-    """The tools over one index."""
+    """The tools over one index.
+
+    reg_id: id of a regulation; "" for all, where it can be left out. query: a few words. limit: of places.
+    start_page, end_page: page numbers; without an end only the first. table_id: a number, such as "6-2".
+    annotation_id: a label, such as "1", "Note 1", "注1", "*", or "表6-2注1", which names the table too.
+    reference_text: such as "see Table 6-2, note 1", "§ 5.6.12" or "第三章". query_text: a text, or the number
+    of a section. section_a, section_b: numbers; "ID:NUMBER" for a section of another regulation.
+    """
 
     def __init__(self, index: Index) -> None:
         self._index = index
 
+    def by_name(self) -> dict[str, Function]:
+        """Return the tools by their names."""
+        return {name: getattr(self, name) for name in TOOL_NAMES}
+
+    def call(self, name: str, arguments: Mapping[str, object]) -> Found:
+        """Call a tool by its name. arguments: texts and whole numbers; a number can be a text, too."""
+        if name not in TOOL_NAMES:
+            raise ToolFailure("not_found", f"no tool {name!r}; tools are {', '.join(TOOL_NAMES)}")
+        function = self.by_name()[name]
+        known = inspect.signature(function)
+        try:
+            given = known.bind(**arguments).arguments
+            for key, value in given.items():
+                text = str(value) if type(value) is int else value
+                given[key] = msgspec.convert(text, known.parameters[key].annotation, strict=False)
+        except (TypeError, msgspec.ValidationError) as error:
+            told = f"{name}: {error}; it takes {', '.join(known.parameters) or 'no arguments'}"
+            raise ToolFailure("bad_argument", told) from None
+        return function(**given)
+
+    def check(self, reg_id: str = "") -> None:
+        """Raise ToolFailure for a regulation that is not imported; without an id if none is."""
+        if reg_id or not self._index.regulations():
+            self._regulation(reg_id)
+
     def list_regulations(self) -> Found:
-        """List the imported regulations, with their ids, titles and pages."""
+        """List the imported regulations: ids, titles, pages."""
         return {"regulations": self._index.regulations()}
 
     def get_toc(self, reg_id: str) -> Found:
-        """Return the chapters, sections, annexes and schedules of a regulation, with their pages."""
-        levels = {"": 0}
-        entries = []
+        """List the chapters, sections, annexes and schedules with their pages."""
+        levels, entries = {"": 0}, []
         for one in self._regulation(reg_id).sections:
             levels[one.id] = levels.get(one.parent, 0) + 1
             told = {"level": levels[one.id], "page": one.page, "parent": one.parent}
@@ -49,7 +87,7 @@ class Tools:
     def read_page_range(self, reg_id: str, start_page: int, end_page: int = 0) -> Found:
         """Read up to 20 pages; without end_page only the first one."""
         pages, end = self._regulation(reg_id).pages, end_page or start_page
-        if end < start_page or end - start_page >= PAGES_MAX:
+        if not start_page <= end < start_page + PAGES_MAX:
             told = f"pages {start_page} to {end}: give 1 to {PAGES_MAX} pages in order"
             raise ToolFailure("bad_argument", told)
         found = [{"page": page, "text": pages[page]} for page in range(start_page, end + 1) if page in pages]
@@ -59,33 +97,34 @@ class Tools:
 
     def smart_search(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
         """Search sections, tables and notes for words, the best first; without reg_id in all regulations."""
-        return self._search(query, reg_id, ("section", "table", "note"), limit)
+        kinds = ("section", "table", "note")
+        return {"query": query, "results": self._search(_words(query), reg_id, kinds, limit)}
 
     def search_tables(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
-        """Search tables by captions, columns, cells and notes."""
-        return self._search(query, reg_id, ("table",), limit)
+        """Search captions, columns, cells and notes of tables."""
+        return {"query": query, "results": self._search(_words(query), reg_id, ("table",), limit)}
 
     def find_similar_content(self, reg_id: str, query_text: str, limit: int = 5) -> Found:
         """Find places that share the most words with a text, or with the section of a number."""
         section = self._section(reg_id, query_text)
-        words = set(query_terms(f"{section.title} {section.words}" if section else query_text))
-        rows = self._index.search(sorted(words)[:80], reg_id, ("section", "table"), min(limit, LIMIT_MAX) + 3)
-        others = [row for row in rows if section is None or row["name"] != section.id]
-        return {"reg_id": reg_id, "results": [_hit(row, words) for row in others[:limit]]}
+        words = _words(f"{section.title} {section.words}" if section else query_text)
+        name = section.id if section else ""
+        found = self._search(sorted(words)[:_WORDS_MAX], reg_id, ("section", "table"), limit, name)
+        return {"reg_id": reg_id, "results": found}
 
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
         """Return a table, such as "6-2", with its notes and the cells that they mark."""
         table = self._table(reg_id, table_id)
         names = [*table.columns, *[""] * (1 + max((place for _, place, _ in table.marks), default=0))]
         return {
-            "reg_id": reg_id, "table_id": table.number, "caption": table.title, "page": table.page,
-            "page_end": table.page_end, "section": table.parent, "columns": table.columns, "rows": table.rows,
-            "notes": [_note(one) for one in table.notes],
+            "reg_id": reg_id, "id": table.id, "table_id": table.number, "caption": table.title,
+            "page": table.page, "page_end": table.page_end, "section": table.parent,
+            "columns": table.columns, "rows": table.rows, "notes": [_note(one) for one in table.notes],
             "marks": [{"row": at, "column": names[one], "label": label} for at, one, label in table.marks],
         }  # fmt: skip
 
     def lookup_annotation(self, reg_id: str, annotation_id: str, table_id: str = "") -> Found:
-        """Return a note by its label, such as "1" or "*"."""
+        """Return a note by its label, such as "1" or "*", and its table."""
         named = target_of(annotation_id) if re.search("table|表", annotation_id, re.IGNORECASE) else None
         label = named.note if named and named.note else label_of(annotation_id)
         wanted = table_id or (named.number if named else "")
@@ -94,7 +133,8 @@ class Tools:
         found = sorted((one for one in notes if number in ("", one.table)), key=lambda one: one.page)
         if not found:
             raise ToolFailure("not_found", f"{f'table {wanted}' if wanted else reg_id} has no note {label!r}")
-        first, *others = [{**_note(one), "table_id": one.table, "section": one.parent} for one in found]
+        places = [{"id": one.id, "table_id": one.table, "section": one.parent} for one in found]
+        first, *others = [{**_note(one), **place} for one, place in zip(found, places, strict=True)]
         return {"reg_id": reg_id, **first, "others": others}
 
     def resolve_reference(self, reg_id: str, reference_text: str) -> Found:
@@ -108,38 +148,39 @@ class Tools:
         return {
             "reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number,
             "status": "circular" if circle else "resolved" if place else "dangling",
-            "target": _told(place) if place else None,
-            "references": msgspec.to_builtins(place.links) if place else [],
-            "chain": circle,
+            "target": _told(reg_id, place) if place else None,
+            "references": msgspec.to_builtins(place.links) if place else [], "chain": circle,
         }  # fmt: skip
 
     def compare_sections(self, reg_id: str, section_a: str, section_b: str) -> Found:
         """Compare two sections by their numbers; "ID:NUMBER" is one of another regulation."""
         a, b = (self._side(reg_id, one) for one in (section_a, section_b))
-        words_a, words_b = (list(dict.fromkeys(terms(side["text"]))) for side in (a, b))
-        return {
-            "a": a, "b": b, "only_a": [word for word in words_a if word not in words_b],
-            "only_b": [word for word in words_b if word not in words_a],
-            "shared": [word for word in words_a if word in words_b], "is_equal": a["text"] == b["text"],
-        }  # fmt: skip
+        words_a, words_b = (dict.fromkeys(terms(side["text"])) for side in (a, b))
+        only_a = [word for word in words_a if word not in words_b]
+        only_b = [word for word in words_b if word not in words_a]
+        words = {"only_a": only_a, "only_b": only_b, "shared": [word for word in words_a if word in words_b]}
+        return {"a": a, "b": b, **words, "is_equal": a["text"] == b["text"]}
 
     # --- helpers --------------------------------------------------------------------------
 
     def _regulation(self, reg_id: str) -> Regulation:
         found = self._index.get(reg_id)
         if found is None:
-            there = ", ".join(one["reg_id"] for one in self._index.regulations())
-            raise ToolFailure("not_found", f"no regulation {reg_id!r}; there are: {there or 'none'}")
+            known = ", ".join(one["reg_id"] for one in self._index.regulations())
+            there = known or "none yet: regreader import FOLDER"
+            raise ToolFailure("not_found", f"no regulation {reg_id!r}; there are: {there}")
         return found
 
-    def _search(self, query: str, reg_id: str, kinds: tuple[str, ...], limit: int) -> Found:
+    def _search(
+        self, words: list[str], reg_id: str, kinds: tuple[str, ...], limit: int, section: str = ""
+    ) -> list[Found]:
+        """Return the places that hold the most of some words, without one section."""
         if reg_id:
             self._regulation(reg_id)
         if not 1 <= limit <= LIMIT_MAX:
             raise ToolFailure("bad_argument", f"limit is {limit}; give 1 to {LIMIT_MAX}")
-        words = query_terms(query) or terms(query)
-        rows = self._index.search(words, reg_id, kinds, limit)
-        return {"query": query, "results": [_hit(row, set(words)) for row in rows]}
+        rows = self._index.search(words, reg_id, kinds, limit + 3 * bool(section))
+        return [_hit(row, set(words)) for row in rows if not section or row["name"] != section][:limit]
 
     def _table(self, reg_id: str, wanted: str) -> Place:
         regulation, table = self._regulation(reg_id), None
@@ -160,32 +201,26 @@ class Tools:
         place = self._section(reg or reg_id, number)
         if place is None:
             raise ToolFailure("not_found", f"{reg or reg_id} has no section {number!r}")
-        return {"reg_id": reg or reg_id, **_told(place)}
+        return _told(reg or reg_id, place)
 
-    def call(self, name: str, given: dict[str, Any]) -> Found:
-        """Call a tool with texts or numbers as arguments. Raises ToolFailure."""
-        if name not in TOOL_NAMES:
-            raise ToolFailure("not_found", f"no tool {name!r}; tools are {', '.join(TOOL_NAMES)}")
-        known = inspect.signature(getattr(self, name))
+
+def on_loop(
+    function: Function, failure: Callable[[ToolFailure], Exception] = lambda error: error
+) -> Callable[..., Awaitable[Found]]:
+    """Make a tool async, so that it uses the index on the loop's thread. failure: makes its exception."""
+
+    @functools.wraps(function)
+    async def call(**arguments: Any) -> Found:
         try:
-            bound = known.bind(**given)
-            for key, value in bound.arguments.items():
-                bound.arguments[key] = msgspec.convert(value, known.parameters[key].annotation, strict=False)
-        except (TypeError, msgspec.ValidationError) as error:
-            told = f"{name}: {error}; it takes {', '.join(known.parameters)}"
-            raise ToolFailure("bad_argument", told) from None
-        found: Found = getattr(self, name)(*bound.args, **bound.kwargs)
-        return found
+            return function(**arguments)
+        except ToolFailure as error:
+            raise failure(error) from None
 
-    def by_name(self) -> dict[str, Callable[..., Found]]:
-        """Return the tools by their names."""
-        return {name: getattr(self, name) for name in TOOL_NAMES}
+    return call
 
 
-TOOL_NAMES: Final = (
-    "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
-    "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
-)  # fmt: skip
+def _words(text: str) -> list[str]:
+    return query_terms(text) or terms(text)
 
 
 def _note(note: Place) -> Found:
@@ -196,9 +231,9 @@ def _named(place: Place) -> Found:
     return {"id": place.id, "kind": place.kind, "number": place.number, "title": place.title}
 
 
-def _told(place: Place) -> Found:
-    pages = {"page": place.page, "page_end": place.page_end}
-    return {**_named(place), **pages, "section": place.parent, "text": place.words}
+def _told(reg_id: str, place: Place) -> Found:
+    where = {"page": place.page, "page_end": place.page_end, "section": place.parent}
+    return {"reg_id": reg_id, **_named(place), **where, "text": place.words}
 
 
 def _hit(row: Found, words: set[str]) -> Found:

@@ -1,13 +1,23 @@
 """The command `regreader`."""
 
 import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from click.testing import CliRunner, Result
 from regreader.cli import main
 
 from tests.examples.regreader.test_tools import TEXT
+
+PACKAGE = Path(__file__).parents[3] / "examples" / "regreader"
 
 
 @pytest.fixture
@@ -49,18 +59,6 @@ def test_a_question_without_an_answer_is_refused(folder: Path) -> None:
     assert (done.exit_code, done.stdout.startswith("I do not know: ")) == (1, True)
 
 
-@pytest.mark.parametrize("flags", [(), ("-o",)])
-def test_a_section_is_named_by_its_number_alone(folder: Path, flags: tuple[str, ...]) -> None:
-    assert "  [lamps p.1 1.1.1]" in run("ask", "What does 1.1.1 say?", *flags).stdout
-
-
-def test_a_question_for_a_regulation_that_is_not_there_ends_no_other(folder: Path) -> None:
-    asked = {"id": 1, "question": "What does 1.1.1 say?"}
-    (folder / "q.jsonl").write_text(f"{json.dumps({**asked, 'reg_id': 'moon'})}\n{json.dumps(asked)}\n")
-    done = run("ask", "--file", "q.jsonl", "--json")
-    assert [json.loads(line)["success"] for line in done.stdout.splitlines()] == [False, True]
-
-
 def test_a_file_of_questions_gives_a_line_each(folder: Path) -> None:
     lines = [
         {"id": 1, "question": "How many hours do gas lamps burn?", "reg_id": "lamps"},
@@ -69,7 +67,8 @@ def test_a_file_of_questions_gives_a_line_each(folder: Path) -> None:
     (folder / "q.jsonl").write_text("\n".join(map(json.dumps, lines)))
     done = run("ask", "--file", "q.jsonl", "--json")
     first, second = [json.loads(line) for line in done.stdout.splitlines()]
-    assert first.keys() == second.keys() == {"id", "success", "content", "sources"}
+    assert first.keys() == {"id", "success", "content", "sources"}
+    assert second.keys() == first.keys() | {"error"}
     assert (done.exit_code, first["id"], first["success"], second["success"]) == (0, 1, True, False)
     assert (first["sources"], "Hours 10" in first["content"]) == (["lamps p.1 table 1-1"], True)
 
@@ -117,11 +116,15 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("ask", "x", "-r", "moon"), "no regulation 'moon'; there are lamps"),
-        (
-            ("ask", "x", "--agent", "moon"),
-            "no specialist 'moon'; there are table, search, reference, discovery",
-        ),
+        (("ask", "x", "-r", "moon"), "no regulation 'moon'; there are: lamps"),
+        (("chat", "-r", "moon"), "no regulation 'moon'; there are: lamps"),
+        (("ask", "x", "--agent", "moon"), "'moon' is not one of 'table', 'search', 'reference'"),
+        (("ask", "x", "--mode", "both"), "arguments: Invalid enum value 'both' - at `$.orchestrator_mode`"),
+        (("ask", "x", "--max-iterations", "0"), "at `$.subagent_max_iterations`"),
+        (("ask", "x", "--subagents", "moon"), "Invalid enum value 'moon' - at `$.enabled_subagents[0]`"),
+        (("ask", "x", "--model", "moon"), "model 'moon' names no provider"),
+        (("ask", ""), "a prompt is a text"),
+        (("ask", "x", "--file", "regs/lamps.md"), "give a question, or --file"),
         (("ask",), "give a question, or --file"),
         (("tool",), "give a tool or --file"),
         (("tool", "get_toc", "x"), "write arguments as key=value"),
@@ -141,8 +144,143 @@ def test_a_question_before_the_first_import_says_what_to_do(
     assert "regreader import FOLDER" in run("ask", "x").stderr
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"id": 1}', '{"id": 1, "question": 5}'])
-def test_a_line_that_is_no_question_is_named(folder: Path, line: str) -> None:
-    (folder / "q.jsonl").write_text(line)
-    done = run("ask", "--file", "q.jsonl")
-    assert (done.exit_code, "q.jsonl:1" in done.stderr) == (2, True)
+GOOD = '{"id": "good", "question": "What does section 1.1.1 say?\u2028"}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{", b"[]", b'{"id": 1}', b'{"id": 1, "question": 3}', b'{"id": 1, "question": ""}', b"[" * 200_000,
+        b'{"id": 1, "question": "x", "reg_id": 7}', b"\xff", b'{"id": 1, "question": "\\ud800"}',
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_a_line_that_is_no_question_is_named_and_the_others_are_answered(folder: Path, line: bytes) -> None:
+    (folder / "q.jsonl").write_bytes(b"\xef\xbb\xbf" + GOOD.encode() + b"\n\n" + line + b"\n" + GOOD.encode())
+    done = run("ask", "--file", "q.jsonl", "--json")
+    found = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [one["success"] for one in found] == [True, False, True]
+    assert "q.jsonl:3" in found[1]["error"]
+    assert (done.exit_code, "q.jsonl:3" in done.stderr) == (2, True)
+
+
+def test_a_question_on_an_unknown_regulation_is_refused_and_the_others_are_answered(folder: Path) -> None:
+    lines = [{"id": 1, "question": "1.1.1?", "reg_id": "moon"}, {"id": 2, "question": "What does 1.1.1 say?"}]
+    done = CliRunner().invoke(main, ["ask", "--file", "-", "--json"], input="\n".join(map(json.dumps, lines)))
+    first, second = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (first["success"], first["error"]) == (False, "no regulation 'moon'; there are: lamps")
+    assert (second["success"], done.exit_code) == (True, 0)
+
+
+ROUTE = ["table", "search", "reference"]
+
+
+def test_the_only_question_has_its_route_and_its_calls(folder: Path) -> None:
+    done = json.loads(run("ask", "What does 1.1.1 say?", "-o", "-r", "lamps", "-r", "lamps", "--json").stdout)
+    assert (done["success"], done["route"], done["sources"]) == (True, ROUTE, ["lamps p.1 1.1.1"])
+    assert [call["tool"] for call in done["tool_calls"]] == [
+        "search_tables",
+        "smart_search",
+        "resolve_reference",
+    ]
+    assert done.keys() >= {"error", "confidence"}
+
+
+def test_a_question_on_all_regulations_names_the_one_of_each_answer(folder: Path) -> None:
+    (folder / "regs" / "more.md").write_text(TEXT.replace("Lamp Code", "More Lamps").replace("nine", "six"))
+    run("import", "regs")
+    for flags in ((), ("-o",), ("-o", "--mode", "parallel")):
+        both = run("ask", "What does section 1.1.1 say?", *flags).stdout
+        assert "lamps: 1.1.1 Oil lamps burn for nine hours." in both
+        assert "more: 1.1.1 Oil lamps burn for six hours." in both
+        one = run("ask", "What does section 1.1.1 of 《More Lamps》 say?", *flags).stdout
+        assert one.startswith("1.1.1 Oil lamps burn for six hours.\n  [more p.1 1.1.1]")
+
+
+def test_a_plain_number_is_a_value_of_a_table_before_it_is_a_section(folder: Path) -> None:
+    table = "Table 2-1 Flow\n\n| Pressure | Flow |\n|---|---|\n| 1.2 bar | 30 |\n| 1.4 bar | 50 |\n"
+    (folder / "regs" / "lamps.md").write_text(f"{TEXT}\n## 2 Gas\n\n{table}")
+    run("import", "regs")
+    assert "Flow 30" in run("ask", "Which flow at a pressure of 1.2 bar?").stdout
+    assert "Lamps are cleaned daily." in run("ask", "What does 1.2 say?").stdout
+
+
+def test_a_specialist_that_is_not_enabled_can_be_asked_by_its_name(folder: Path) -> None:
+    done = run("ask", "What is similar to 1.1.1?", "--agent", "discovery")
+    assert (done.exit_code, "lamps p.1 1.1.2" in done.stdout) == (0, True)
+
+
+def test_an_argument_turns_off_a_setting_of_the_file(folder: Path) -> None:
+    (folder / "regreader.toml").write_text("enable_orchestrator = true\n")
+    words = ("ask", "What does section 1.1.1 say?", "--json")
+    assert json.loads(run(*words).stdout)["route"] == ["reference"]
+    assert json.loads(run(*words, "--no-orchestrate").stdout)["route"] == ["reader"]
+    assert json.loads(run(*words, "--subagents", "search").stdout)["route"] == ["search"]
+
+
+def test_a_configuration_that_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGREADER_CONFIG", "none.toml")
+    assert "none.toml" in run("ask", "x").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ({"tool": "get_toc", "arguments": ["x"]}, "bad_argument"),
+        ({"tool": 3}, "bad_argument"),
+        ({"arguments": {}}, "bad_argument"),
+        ({"tool": "read_page_range", "arguments": {"reg_id": "lamps", "start_page": True}}, "bad_argument"),
+        ({"tool": "read_page_range", "arguments": {"reg_id": "lamps", "start_page": 1.5}}, "bad_argument"),
+        ({"tool": "read_page_range", "arguments": {"reg_id": "lamps", "start_page": 10**20}}, "not_found"),
+        ({"tool": "smart_search", "arguments": {"query": ["a"]}}, "bad_argument"),
+        ({"tool": "smart_search", "arguments": {"query": None}}, "bad_argument"),
+        ({"tool": "no_tool"}, "not_found"),
+    ],
+)
+def test_a_call_of_a_file_that_cannot_be_made_says_why(
+    folder: Path, line: dict[str, object], code: str
+) -> None:
+    good = {"tool": "get_table_by_id", "arguments": {"reg_id": "lamps", "table_id": "1-1"}}
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, [line, good, {"tool": "list_regulations"}])))
+    done = run("tool", "--file", "c.jsonl", "--json")
+    first, second, third = [json.loads(text) for text in done.stdout.splitlines()]
+    assert first["error"]["code"] == code
+    assert first.items() >= line.items()
+    assert second["result"]["table_id"] == "1-1"
+    assert third["result"]["regulations"]
+
+
+def test_a_word_that_is_no_text_is_told(folder: Path) -> None:
+    done = run("tool", "get_toc", "reg_id=\udcff")
+    assert (done.exit_code, "surrogates not allowed" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("import", "regs"), ("ask", "x"), ("chat",), ("tool", "list_regulations")])
+def test_an_index_of_another_program_is_named(folder: Path, words: tuple[str, ...]) -> None:
+    with closing(sqlite3.connect("other.db")) as other:
+        other.execute("CREATE TABLE regulations(x)")
+    done = run("--index", "other.db", *words)
+    assert (done.exit_code, "other.db is no index that works: " in done.stderr) == (2, True)
+    assert run("--index", "missing/x.db", *words).exit_code == 2
+
+
+def test_a_chat_takes_bytes_that_are_no_text(folder: Path) -> None:
+    done = CliRunner().invoke(main, ["chat"], input=b"\xff\nWhat does section 1.2 say?\n")
+    assert (done.exit_code, "cleaned daily" in done.stdout) == (0, True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_chat_that_waits_for_a_question(folder: Path) -> None:
+    command = [sys.executable, "-m", "regreader", "chat"]
+    with subprocess.Popen(
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(PACKAGE)}
+    ) as chat:
+        assert chat.stdin
+        assert chat.stdout
+        chat.stdin.write(b"What does section 1.2 say?\n")
+        chat.stdin.flush()
+        while b"[lamps p.2 1.2]" not in chat.stdout.readline():
+            pass
+        time.sleep(0.1)  # it reads its input then
+        chat.send_signal(signal.SIGINT)
+        assert chat.wait(20) == 1

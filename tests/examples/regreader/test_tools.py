@@ -99,6 +99,8 @@ def test_two_sections_are_compared_by_their_words(tools: Tools) -> None:
         ("read_page_range", {"reg_id": "lamps", "start_page": 7}, "not_found"),
         ("smart_search", {"query": "x", "limit": 0}, "bad_argument"),
         ("smart_search", {"query": "x", "reg_id": "x"}, "not_found"),
+        ("find_similar_content", {"reg_id": "lamps", "query_text": "lamps", "limit": -10}, "bad_argument"),
+        ("read_page_range", {"reg_id": "lamps", "start_page": 10**20}, "not_found"),
         ("resolve_reference", {"reg_id": "lamps", "reference_text": "the moon"}, "bad_argument"),
         ("compare_sections", {"reg_id": "lamps", "section_a": "1.1", "section_b": "8"}, "not_found"),
     ],
@@ -109,6 +111,12 @@ def test_a_call_without_a_result_says_why(
     with pytest.raises(ToolFailure) as caught:
         tools.by_name()[name](**arguments)
     assert caught.value.code == code
+
+
+def test_a_circle_of_many_references_is_found(tmp_path: Path) -> None:
+    ring = "".join(f"1.{at} See section 1.{at % 40 + 1}.\n\n" for at in range(1, 41))
+    found = tools_of(read(tmp_path, "x.md", f"## 1 One\n\n{ring}")).resolve_reference("x", "1.5")
+    assert (found["status"], len(found["chain"]), found["chain"][-2:]) == ("circular", 41, ["1.4", "1.5"])
 
 
 def test_any_query_is_taken() -> None:
