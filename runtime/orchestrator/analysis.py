@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from callboard.actors.protocol.errors import DelegationFailed, MisuseError
-from callboard.runtime.orchestrator.contracts import QueryIntent
+from callboard.runtime.orchestrator.contracts import QueryIntent, returned
 from callboard.runtime.programs.context import ProgramContext
 
 _BEFORE: Final = r"(?<![A-Za-z0-9_])"
@@ -123,7 +123,10 @@ class ModelAnalyzer:
 async def intent_of(
     analyzer: Callable[[str], QueryIntent] | ModelAnalyzer, ctx: ProgramContext, query: str
 ) -> QueryIntent:
-    """Return the intent of a question, by rules, by a function or by a model."""
+    """Return the intent of a question, by rules, by a function or by a model.
+
+    Raises MisuseError for a function that returns something else.
+    """
     if isinstance(analyzer, ModelAnalyzer):
         return await analyzer.ask(ctx, query)
-    return analyzer(query)
+    return returned("the analyzer", analyzer(query), QueryIntent)

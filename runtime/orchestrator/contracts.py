@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,8 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import OutputType, output_type
+
+T = TypeVar("T")
 
 
 class QueryIntent(msgspec.Struct, frozen=True, gc=True):
@@ -164,3 +166,10 @@ def known_names(what: str, names: Sequence[str], known: Mapping[str, object]) ->
     for name in names:
         if name not in known:
             raise MisuseError(f"{what} names {name!r}; there are {', '.join(sorted(known)) or 'none'}")
+
+
+def returned(who: str, value: object, kind: type[T]) -> T:
+    """Return the value of a user's function, named `who`. Raises MisuseError for one of another type."""
+    if not isinstance(value, kind):
+        raise MisuseError(f"{who} returned {value!r:.80}; it returns a value of {kind.__name__}")
+    return value

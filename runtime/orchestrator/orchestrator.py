@@ -14,7 +14,6 @@ from callboard.actors.protocol.usage import Usage, plus
 from callboard.runtime.orchestrator.aggregation import Aggregator
 from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
 from callboard.runtime.orchestrator.contracts import (
-    REPORT,
     Finding,
     OrchestratorResult,
     OrchestratorUsage,
@@ -22,6 +21,7 @@ from callboard.runtime.orchestrator.contracts import (
     Question,
     SpecialistContext,
     SpecialistResult,
+    returned,
 )
 from callboard.runtime.orchestrator.failures import reason_of
 from callboard.runtime.orchestrator.routing import Router, open_questions
@@ -100,7 +100,7 @@ class Orchestrator(Program[OrchestratorResult]):
         names = self.router.select(asked.query, intent, self.enabled)
         ask = self._in_parallel if self.mode == "parallel" else self._in_sequence
         found = await ask(ctx, asked, intent, names)
-        merged = self.aggregator(found)
+        merged = returned("the aggregator", self.aggregator(found), OrchestratorResult)
         more = {"intent": msgspec.to_builtins(intent), "route": [one.specialist for one in found]}
         return _given(replace(merged, data={**merged.data, **more}), more)
 
@@ -142,14 +142,15 @@ class Orchestrator(Program[OrchestratorResult]):
             return _no_answer(name, "unavailable", f"the router selected {name!r}, which {why}")
         try:
             async with asyncio.timeout(self.timeout_s):
-                result: SpecialistResult = await ctx.delegate(self._agents[name], context, schema=REPORT)
+                report = await ctx.delegate(self._agents[name], context)  # of the type that the agent names
         except DelegationFailed as error:
             return _no_answer(name, error.kind, reason_of(error))
         except InvalidPrompt as error:  # findings that are larger together than a value may be
             return _no_answer(name, "denied", str(error))
         except TimeoutError:
             return _no_answer(name, "cancelled", f"no answer within {self.timeout_s:g} s")
-        return Finding(name, result)
+        result = msgspec.json.decode(report, type=SpecialistResult)
+        return Finding(name, replace(result, confidence=min(max(result.confidence, 0.0), 1.0)))
 
 
 def _given(merged: OrchestratorResult, more: dict[str, object]) -> OrchestratorResult:

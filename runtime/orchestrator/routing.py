@@ -1,6 +1,6 @@
 """The choice of specialists for a question, and the order in which they are asked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
@@ -59,7 +59,10 @@ class Router:
     def select(self, query: str, intent: QueryIntent, enabled: tuple[Specialist, ...]) -> tuple[str, ...]:
         """Return the names of the specialists that fit a question, the best first; else the default route."""
         if self._select is not None:
-            return tuple(dict.fromkeys(self._select(query, intent, enabled)))
+            names = self._select(query, intent, enabled)
+            if isinstance(names, str) or not isinstance(names, Iterable):
+                raise MisuseError(f"select returned {names!r:.80}; return the names of specialists as a list")
+            return tuple(dict.fromkeys(names))
         scores = {one.name: self._score(query, intent, one) for one in enabled}
         fitting = [one for one in enabled if scores[one.name]]
         fitting.sort(key=lambda one: (-scores[one.name], -one.priority))

@@ -292,3 +292,36 @@ def test_no_rule_is_broken_under_cancels_and_crashes() -> None:
     host = Orchestrator(SIMULATED[:3], mode="parallel", timeout_s=5)
     found = explore(host, scripted, "q", runs=15, seed=3)
     assert found.is_ok, found
+
+
+def test_a_report_that_its_type_refuses_is_given_again() -> None:
+    wrong = call("report_back", success=True, content="x", tool_calls=[{"arguments": {}}])
+    right = call("report_back", success=True, content="y", confidence=7)
+    result = ask(Orchestrator([Specialist("a")]), model=ScriptedModel({"a": [wrong, right]}))
+    assert (result.content, result.confidence) == ("y", 1.0)
+    assert result.usage.specialists["a"].calls == 2
+
+
+def of_any_type(value: Any) -> Any:
+    """Return a function of anything that returns this."""
+    return lambda *asked: value
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"analyzer": of_any_type(None)}, "the analyzer returned None; it returns a value of QueryIntent"),
+        ({"aggregator": of_any_type(5)}, "the aggregator returned 5"),
+        ({"router": Router(select=of_any_type("a"))}, "select returned 'a'; return the names"),
+        ({"router": Router(select=of_any_type(None))}, "select returned None"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_named(given: dict[str, Any], told: str) -> None:
+    async def body() -> str:
+        async with Runtime(":memory:") as runtime:
+            outcome = await runtime.run(Orchestrator([Specialist("a", policy=answering("a"))], **given), "x")
+            return f"{outcome.kind}: {outcome.detail}"
+
+    ended = asyncio.run(body())
+    assert ended.startswith("crashed: MisuseError: ")
+    assert told in ended
