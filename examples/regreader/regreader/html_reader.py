@@ -25,7 +25,17 @@ _NUMBER_NAME: Final = re.compile(r"page-?num(?:ber)?", re.IGNORECASE)
 _PAGE_ID: Final = re.compile(r"(?:page|pg|p)[-_]?\d+", re.IGNORECASE)
 _PAGE_TEXT: Final = re.compile(r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE)  # fmt: skip
 _BREAK_SIDE: Final = re.compile(r"break-(before|after)(?::always|:page|(?=[\s;])|$)")
-_NUMBERED: Final = ("data-page", "data-page-number", "data-n", "n", "title", "aria-label", "value", "id")
+_NUMBERED: Final = (
+    "data-page",
+    "data-page-number",
+    "data-n",
+    "n",
+    "title",
+    "aria-label",
+    "value",
+    "id",
+    "name",
+)
 _NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
 _ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
@@ -137,7 +147,7 @@ def _mark_of(node: LexborNode) -> Break | Para | None:
         return None
     given = node.attrs
     names = f"{given.sget('class')} {given.sget('epub:type')} {given.sget('role').replace('doc-', '')}"
-    is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id"))
+    is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id") or given.sget("name"))
     is_named = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
     is_mark, is_number = is_anchor or is_named, _NUMBER_NAME.search(names)
     words = _PAGE_TEXT.fullmatch(node.text()) if is_mark or is_number else None

@@ -30,14 +30,15 @@ _NAMED: Final = (
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
 _TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
-_NUMBERED: Final = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
-_CAPTION: Final = re.compile(rf"(?::\s+)?(?:(?P<cont>续)\s*)?(?:Table|Tab\.|表)\s*(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
+_NUMBERED: Final = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
+_CAPTION: Final = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
 _CONTINUED: Final = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
-_NOTE: Final = re.compile(r"(?:Notes?|注释?|备注)\s*[(（]?(?P<label>\d{1,3}|[a-zA-Z](?![a-zA-Z]))?[)）]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
+_NOTE_WORD: Final = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
+_NOTE: Final = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _AROUND_TITLE: Final = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
-_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?\s*(?P<text>.+)")  # fmt: skip
-_SUPER: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰", "1234567890")
+_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip
+SUPERSCRIPTS: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
 _LISTED_MAX: Final = 24  # characters of "一、总则" or "IV. FEES" as a heading
 _TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
@@ -82,7 +83,7 @@ def heading_of(text: str, level: int) -> Heading | None:
     number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
     title, depth = found["title"].strip(), number.count(".") + 1
     is_clause = not level and (title[-1] in _END or len(title) > 90 or title.split()[-1] in STOP)
-    if depth == 1 and not level and (is_clause or len(title) > 80):
+    if depth == 1 and not level and (is_clause or len(title) > 80 or found["dot"] in {*")）"}):
         return None  # an item of a list
     return Heading("section", number, title, is_clause)
 
@@ -115,13 +116,15 @@ class Caption:
 def caption_of(text: str) -> Caption | None:
     """Return the caption in a paragraph; None for other text."""
     found = _CAPTION.fullmatch(text)
+    if _CONTINUED.fullmatch(text):
+        return Caption("", "", True)  # of the table before
     if found is None or len(found["rest"]) > 160:
         return None
     rest = found["rest"].strip()
     mark = _CONTINUED.search(rest)
     is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
     title = plain_title(_CONTINUED.sub("", rest) if is_continued else rest)
-    return Caption(table_id(found["number"]), title.strip(" :：.—–-"), is_continued)
+    return Caption(table_id(found["number"]), title.strip(" :：.,，—–-"), is_continued)
 
 
 def table_id(text: str) -> str:
@@ -140,10 +143,10 @@ def table_numbers(text: str) -> list[str]:
 
 def label_of(text: str) -> str:
     """Return the label of a note, from "Note 1", "注1", "1)", "¹" or "①"."""
-    text = half_width(text).strip().strip("\ue000\ue001").translate(_SUPER)
+    text = half_width(text).strip().strip("\ue000\ue001").translate(SUPERSCRIPTS)
     text = "".join(str(ord(char) - 0x245F) if "①" <= char <= "⑳" else char for char in text)
     text = re.sub(r"^(?:table\b|表).*?(?=note|注)", "", text, flags=re.IGNORECASE)
-    text = re.sub(r"^(?:notes?|footnotes?|注释?|备注|脚注)\s*", "", text, flags=re.IGNORECASE)
+    text = re.sub(rf"^(?:{_NOTE_WORD}|notes?|脚注)\s*", "", text, flags=re.IGNORECASE)
     return text.strip(" ()（）[]【】.:：、^").lower() or "note"
 
 

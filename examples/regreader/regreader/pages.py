@@ -10,15 +10,13 @@ from regreader.blocks import Break, Item, Para
 from regreader.numbering import caption_of
 from regreader.words import half_width
 
-_SIGNS: Final = r"[-–—－_=*~·\s]*"
+_PAGE: Final = re.compile(r"[\W_]*(?:page|pg|p|seite|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
 _FOOTERS: Final = [
-    re.compile(rf"{_SIGNS}[\[(]?\s*(?:Page|Pg\.?|p\.)\s*(\d+)\s*(?:(?:of|/)\s*\d+)?\s*[\])]?{_SIGNS}", re.IGNORECASE),
-    re.compile(rf"{_SIGNS}第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?{_SIGNS}"),
-    re.compile(r"[-–—－_=*~·]+\s*(\d+)\s*[-–—－_=*~·]+"),
-    re.compile(r"(\d+)\s*/\s*\d+"),
-    re.compile(r"(?:[A-Z\d]{1,3}-)?(\d{1,4})"),
+    _PAGE,
+    re.compile(r"(?:[^\w|]|_)*(?:[A-Z\d]{1,3}-)?(\d{1,4})(?:\W+Page|\s*(?:/|of)\s*\d+)?(?:[^\w|]|_)*", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
+    re.compile(r"[^|]{1,80}?\s[·•|]\s(\d{1,4})"),
 ]  # fmt: skip
 _FRONT: Final = re.compile(
     r"[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*", re.IGNORECASE
@@ -70,10 +68,13 @@ def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[
 
 
 def _words(item: Item) -> str | None:
-    """Return the text of a line or paragraph; None for headings, tables and page marks."""
-    if isinstance(item, Para):
-        return None if item.level else " ".join(item.text.split())
-    return " ".join(half_width(item).split()) if isinstance(item, str) and not item.startswith("#") else None
+    """Return the text of a line or paragraph; None for headings, unless they name a page, and for tables."""
+    if not isinstance(item, Para | str):
+        return None
+    raw = item if isinstance(item, str) else item.text
+    text = " ".join(half_width(raw.lstrip("#")).split())
+    is_heading = raw.startswith("#") if isinstance(item, str) else item.level > 0
+    return None if is_heading and not _PAGE.fullmatch(text) else text
 
 
 def _is_title(part: list[Item]) -> bool:

@@ -174,7 +174,7 @@ class _Builder:
 
     def _open_section(self, heading: numbering.Heading, block: Para) -> None:
         number, above = heading.number, {one.kind: one.number for one in self.path}
-        is_of_chapter = block.level != 1 and (self.is_restarting or block.text.startswith("第"))
+        is_of_chapter = block.text.startswith("第") or (self.is_restarting and block.level != 1)
         if heading.kind == "section" and number.isdigit() and "chapter" in above and is_of_chapter:
             number = f"{above['chapter']}.{number}"
         elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:

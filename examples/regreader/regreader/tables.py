@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 from regreader.blocks import Grid
-from regreader.numbering import Caption, label_of, notes_of
+from regreader.numbering import SUPERSCRIPTS, Caption, label_of, notes_of
 from regreader.regulation import Place
 from regreader.words import LINK, SUPER, shown
 
 _MARK: Final = re.compile(
-    r"\s*(?:[(（\[]?\s*(?:注|note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]]?|(?P<sign>[*†‡§¶#※]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹]+)"
+    r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]】]?|(?P<sign>[*†‡§¶#※]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹⁾]+)"
     r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|(?<=\d)(?P<tail>[a-h])|\[(?P<box>\d{1,2}|[a-z])\])$",
     re.IGNORECASE,
 )
@@ -49,7 +49,8 @@ class Tables:
     def _continued(self, caption: Caption | None, grid: Grid, is_first: bool) -> Place | None:
         """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
         if caption:
-            same = self._by_number.get(caption.number) if caption.number else None
+            before = self.made[-1] if self.made and caption.is_continued else None
+            same = self._by_number.get(caption.number) if caption.number else before
             return same if same and (caption.is_continued or same is self.open) else None
         last, header = self.open, grid.rows[: grid.header]
         if last is None or last is not self.made[-1] or not is_first or not grid.rows:
@@ -75,7 +76,12 @@ class Tables:
         tail = rf"|\d{name}$" if label.isalpha() else ""  # a superscript that has become plain
         mark = re.compile(rf"(?:\ue000|\s|[(（\[^]){name}(?:\ue001|[)）\]]){tail}")
         rows = [self.open.columns, *self.open.rows] if self.open else []
-        return any(mark.search(cell) for row in rows for cell in row)
+        cells = [cell for row in rows for cell in row]
+        return any(mark.search(cell) for cell in cells) or any(
+            cell[-1:] in "¹²³⁴⁵⁶⁷⁸⁹" and cell.translate(SUPERSCRIPTS).endswith(label)
+            for cell in cells
+            if cell
+        )
 
     def _take_note_rows(self, table: Place, page: int) -> None:
         """Take the last rows that are notes: one text over all columns."""

@@ -23,6 +23,17 @@ TABLE = "| Item | Max |\n|---|---|\n| A | 1 |\n"
         ("1 / 2", "2 / 2"),
         ("[Page 1]", "[Page 2]"),
         ("<!-- page 1 -->", "<!-- page 2 -->"),
+        ("_Page 1_", "_Page 2_"),
+        ("Page | 1", "Page | 2"),
+        ("1 | Page", "2 | Page"),
+        ("(1)", "(2)"),
+        ("1 of 2", "2 of 2"),
+        ("Page No. 1.", "Page No. 2."),
+        ("[[page 1]]", "[[page 2]]"),
+        ("Code of X · 1", "Code of X · 2"),
+        ("###### Page 1", "###### Page 2"),
+        ("Seite 1", "Seite 2"),
+        ('<a name="page1"></a>', '<a name="page2"></a>'),
     ],
 )
 def test_a_footer_ends_its_page(tmp_path: Path, first: str, second: str) -> None:

@@ -1,0 +1,95 @@
+"""The many ways to write a caption, a note, and the number of a heading."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.examples.regreader.kit import notes, read
+
+ROWS = "| Item | Max |\n|---|---|\n| {} | 1{} |\n| B | 2 |\n"
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "Table 3-1 Limits", "Table 3-1: Limits", "Table 3-1. Limits", "Table 3-1 — Limits", "TABLE 3-1 Limits",
+        "Tab. 3-1 Limits", "**Table 3-1** Limits", "*Table 3-1: Limits*", "#### Table 3-1 Limits",
+        "Table 3-1\nLimits", "Table 3-1\n\nLimits", "**Table 3-1**\n\n*Limits*", "Table (3-1) Limits",
+        "Table 3-1 (Limits)", "Table 3–1 Limits", "[Table 3-1] Limits", "Table no. 3-1 Limits",
+        "Table 3-1 Limits, unit: mm", "<center>Table 3-1 Limits</center>", "> Table 3-1 Limits",
+        "表3-1 Limits", "表 3-1　Limits", "表3-1：Limits", "表３－１ Limits（单位：mm）",
+    ],
+)  # fmt: skip
+def test_a_caption_names_its_table(tmp_path: Path, caption: str) -> None:
+    one = read(tmp_path, "x.md", f"## 3 X\n\nText.\n\n{caption}\n\n{ROWS.format('A', '')}\nMore.\n")
+    assert [(table.number, table.title) for table in one.tables] == [("3-1", "Limits")]
+    assert one.sections[0].words == "Text.\nMore."
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "Table 3-1 (continued)", "Table 3-1 Limits (cont'd)", "Table 3-1, continued", "Table 3-1 (concluded)",
+        "Continued Table 3-1", "Table 3-1 Limits", "(continued)", "续表3-1", "续表 3-1", "表3-1（续）",
+        "表3-1 Limits（续）", "表3-1续", "（续表3-1）", "续表",
+    ],
+)  # fmt: skip
+def test_a_caption_goes_on_with_its_table(tmp_path: Path, caption: str) -> None:
+    parts = [f"Table 3-1 Limits\n\n{ROWS.format('A', '')}", f"{caption}\n\n{ROWS.format('C', '')}"]
+    (table,) = read(tmp_path, "x.md", "\n<!-- page 2 -->\n\n".join(parts)).tables
+    assert [row[0] for row in table.rows] == ["A", "B", "C", "B"]
+    assert (table.number, table.title, table.page_end) == ("3-1", "Limits", 2)
+
+
+@pytest.mark.parametrize(
+    ("mark", "note", "label"),
+    [
+        ("*", "*Once.", "*"), ("<sup>1)</sup>", "<sup>1)</sup> Once.", "1"), (" [1]", "[1] Once.", "1"),
+        ("[1]", "[1]: Once.", "1"), ("¹⁾", "¹⁾ Once.", "1"), ("¹", "1 Once.", "1"), ("††", "†† Once.", "††"),
+        ("§", "§ Once.", "§"), ("a", "a Once.", "a"), ("<sup>a</sup>", "a: Once.", "a"), ("※", "※ Once.", "※"),
+        (" (see Note 1)", "Note 1: Once.", "1"), ("[注1]", "[注1] Once.", "1"), ("①", "注：① Once.", "1"),
+        ("", "Note: Once.", "note"), ("", "NOTE — Once.", "note"), ("", "**Note:** Once.", "note"),
+        ("", "Notes:\n1. Once.", "1"), ("", "Notes:\n\n1) Once.", "1"), ("", "> Note 1: Once.", "1"),
+        ("", "Note (1): Once.", "1"), ("", "NOTE 1—Once.", "1"), ("", "Remark 1: Once.", "1"),
+        ("", "Footnote 1: Once.", "1"), ("", "<small>Note 1: Once.</small>", "1"), ("", "备注：Once.", "note"),
+        ("", "说明：Once.", "note"), ("", "注１：Once.", "1"),
+    ],
+)  # fmt: skip
+def test_a_note_has_its_label_and_leaves_its_mark(tmp_path: Path, mark: str, note: str, label: str) -> None:
+    text = f"## 3 X\n\nTable 3-1 Limits\n\n{ROWS.format('A', mark)}\n{note}\n\nThe next text is no note.\n"
+    one = read(tmp_path, "x.md", text)
+    assert notes(one) == [(label, "Once.")]
+    assert one.tables[0].rows[0] == ["A", "1"]
+    assert one.tables[0].marks == ([(0, 1, label)] if mark else [])
+
+
+HEADS = {
+    "1": (("1 A", "2 B", "2.1 C", "2.1.1 D"), ["1", "2", "2.1", "2.1.1"]),
+    "1.": (("1. A", "2. B", "2.1. C"), ["1", "2", "2.1"]),
+    "§": (("§ 1 A", "§ 2 B", "§ 2.1 C"), ["1", "2", "2.1"]),
+    "section": (("Section 1 A", "Section 2: B", "Section 2.1 - C"), ["1", "2", "2.1"]),
+    "chapter": (("CHAPTER I. A", "Section 1.1 B", "CHAPTER II. C"), ["chapter 1", "1.1", "chapter 2"]),
+    "part": (("Part A: B", "A.1 C", "Part B: D"), ["part A", "A.1", "part B"]),
+    "article": (("Article 1 A", "Article 2. B", "Article 3 – C"), ["article 1", "article 2", "article 3"]),
+    "annex": (("1 A", "Annex A (normative) F", "A.1 B"), ["1", "annex A", "A.1"]),
+    "章": (("第一章　甲", "第一节　乙", "第二章　丙"), ["chapter 1", "1.1", "chapter 2"]),
+    "条": (("第一编 甲", "第一章 乙", "第一条 丙"), ["part 1", "chapter 1", "article 1"]),
+    "全": (("１　甲", "２　乙", "２．１　丙"), ["1", "2", "2.1"]),
+    "一": (("一、甲", "二、乙"), ["chapter 1", "chapter 2"]),
+    "附": (("1 甲", "附录A（规范性附录）乙", "A.1 丙", "附表2 丁"), ["1", "annex A", "A.1", "schedule 2"]),
+}
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [
+        ("## {}", "md"), ("**{}**", "md"), ("{}\n---------", "md"), ("{}", "txt"), ("<h2>{}</h2>", "html"),
+        ("<p><b>{}</b></p>", "html"),
+    ],
+)  # fmt: skip
+def test_a_heading_is_read_in_every_form(tmp_path: Path, heads: str, form: str, suffix: str) -> None:
+    texts, wanted = HEADS[heads]
+    body = "\n\n".join(f"{form.format(one)}\n\nSome text of this place stands here." for one in texts)
+    one = read(tmp_path, f"x.{suffix}", f"# Code\n\n{body}" if suffix == "md" else body)
+    assert [section.id for section in one.sections] == wanted
