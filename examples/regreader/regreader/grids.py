@@ -42,14 +42,29 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
     first = next((one for one in near if not _RULE.fullmatch(one)), "")
     if len(starts(first)) < 2 or not (is_ruled or is_below_caption):
         return None, 0
+    run = _columns(lines, at, first)
+    grid = _aligned([one for one in run if one])
+    return grid, len(run) if grid or len(run) > _RETRIED_MAX else 0
+
+
+def _columns(lines: list[str], at: int, first: str) -> list[str]:
+    """Return the lines of aligned columns, with blank ones between them, without notes at the end."""
     run = _run(lines, at, lambda one: not caption_of(one))
+    count = len(starts(first))
+    while (more := at + len(run) + 1) < len(lines) and count > 2 and not lines[more - 1].strip():
+        if len(starts(lines[more])) != count or notes_of(lines[more].strip(), _is_any):
+            break
+        run += ["", *_run(lines, more, lambda one: not caption_of(one))]
     ends = [place for place, one in enumerate(run) if _RULE.fullmatch(one.strip())]
-    if len(ends) > 1 and ends[-1] + 1 < len(run) and notes_of(run[ends[-1] + 1].strip(), lambda label: True):
+    if len(ends) > 1 and ends[-1] + 1 < len(run) and notes_of(run[ends[-1] + 1].strip(), _is_any):
         del run[ends[-1] + 1 :]  # notes below the last rule
     while run and notes_of(run[-1].strip(), lambda label: run[-1].strip()[0] in "([（") is not None:
         run.pop()
-    grid = _aligned(run)
-    return grid, len(run) if grid or len(run) > _RETRIED_MAX else 0
+    return run
+
+
+def _is_any(label: str) -> bool:
+    return True
 
 
 def _run(lines: list[str], at: int, belongs: Callable[[str], bool]) -> list[str]:
@@ -140,7 +155,8 @@ def _aligned(run: list[str]) -> Grid | None:
     if len(rows) < 2 or len(starts(rows[0])) < 2 or wide < 0.6 * len(rows):
         return None
     ruled = [run[place] for place in rules if len(run[place].split()) > 1]
-    columns = starts(ruled[0] if ruled else rows[0])
+    parts = re.finditer(r"\S+", ruled[0]) if ruled else ()
+    columns = [width(ruled[0][: part.start()]) for part in parts] or starts(rows[0])
     header = next((place - rules.index(place) for place in rules if place > 0), 1)
     made: list[list[str]] = []
     for cells in (_cells_at(row, columns) for row in rows):

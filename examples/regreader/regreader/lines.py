@@ -44,7 +44,7 @@ def lines_of(text: str) -> list[Item]:
                 found.pop()  # a form feed and the page mark below it are one break
             found += marks
         else:
-            found.append(line.rstrip())
+            found.append("" if bare.startswith("```") else line.rstrip())
     return found
 
 

@@ -93,3 +93,45 @@ def test_a_heading_is_read_in_every_form(tmp_path: Path, heads: str, form: str, 
     body = "\n\n".join(f"{form.format(one)}\n\nSome text of this place stands here." for one in texts)
     one = read(tmp_path, f"x.{suffix}", f"# Code\n\n{body}" if suffix == "md" else body)
     assert [section.id for section in one.sections] == wanted
+
+
+LINES = ("Item        Min    Max", "Oil lamp    1      2", "Gas         3      4")
+BARS = tuple(f"| {line[:8]} | {line[12:15]} | {line[19:]:3} |" for line in LINES)
+EDGE = "+----------+-----+-----+"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "\n".join((BARS[0], "|---|---|---|", *BARS[1:])),
+        "\n".join(BARS),
+        "\n".join((BARS[0].strip("| "), "---|---|---", BARS[1].strip("| "), BARS[2].strip("| "))),
+        "\n".join((EDGE, BARS[0], EDGE.replace("-", "="), BARS[1], EDGE, BARS[2], EDGE)),
+        "\n".join((EDGE, BARS[0], EDGE, *BARS[1:], EDGE)),
+        "\n".join((LINES[0], "-" * 22, *LINES[1:])),
+        "\n".join(("-" * 22, LINES[0], "-" * 22, *LINES[1:], "-" * 22)),
+        "\n".join((LINES[0], "-------- --- ---".replace(" ", "    ", 1), *LINES[1:])),
+        "\n".join(
+            (
+                "  Item       Min   Max",
+                "  ---------- ----- -----",
+                "  Oil lamp   1     2",
+                "  Gas        3     4",
+            )
+        ),
+        "\n".join(LINES),
+        "\n".join("\t".join(line.split("  ")[0:1] + line[8:].split()) for line in LINES),
+        "\n".join(("```", LINES[0], "-" * 22, *LINES[1:], "```")),
+        "\n\n".join((f"{LINES[0]}\n{'-' * 22}", *LINES[1:])),
+        "<table><tr><td>Item<td>Min<td>Max<tr><td>Oil lamp<td>1<td>2<tr><td>Gas<td>3<td>4</table>",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["md", "txt"])
+def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -> None:
+    one = read(
+        tmp_path, f"x.{suffix}", f"See Table 3-1.\n\nTable 3-1 Limits\n\n{rows}\n\nThe text goes on here.\n"
+    )
+    assert [(table.number, table.columns, table.rows) for table in one.tables] == [
+        ("3-1", ["Item", "Min", "Max"], [["Oil lamp", "1", "2"], ["Gas", "3", "4"]])
+    ]
+    assert one.sections[0].words == "See Table 3-1.\nThe text goes on here."
