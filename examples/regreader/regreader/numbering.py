@@ -22,10 +22,10 @@ _KINDS: Final = {
 """The kinds of places by the beginnings of their words."""
 
 _WORD: Final = (
-    "chapter|part|title|article|annex|appendix|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"
+    "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"
 )
 _NAMED: Final = (
-    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))s?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
+    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
@@ -210,7 +210,8 @@ _POINTS: Final = (
 _UNIT: Final = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES: Final = (
     re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
-    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
+    re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
     *_NAMED,
     re.compile(rf"§+\s*(?P<number>{_SECTION})"),
@@ -219,7 +220,9 @@ _REFERENCES: Final = (
 )  # fmt: skip
 _AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
 _FURTHER: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
-_FURTHER_OF_SEVERAL: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:[-–.]\d+)*)(?![\d%℃°])", re.IGNORECASE)
+_FURTHER_OF_SEVERAL: Final = re.compile(
+    _AND + r"((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])", re.IGNORECASE
+)
 
 
 def references_in(text: str) -> list[tuple[str, Target]]:
@@ -235,8 +238,9 @@ def references_in(text: str) -> list[tuple[str, Target]]:
             found.append((match.start(), match.group().strip(), target))
             end = match.end()
             further = _FURTHER_OF_SEVERAL if match.group().split()[0].endswith("s") else _FURTHER
-            while (more := further.match(text, end)) and target.kind in ("section", "article", "table"):
-                found.append((more.start(1), more[1], Target(target.kind, more[1].replace("–", "-"))))
+            while more := further.match(text, end):
+                number = numeral(more[1].replace("–", "-"))
+                found.append((more.start(1), more[1], Target(target.kind, number)))
                 end = more.end()
             taken[match.start() : end] = b"\1" * (end - match.start())
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]

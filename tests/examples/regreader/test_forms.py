@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from regreader.numbering import references_in
 
 from tests.examples.regreader.kit import notes, read
 
@@ -135,3 +136,75 @@ def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -
         ("3-1", ["Item", "Min", "Max"], [["Oil lamp", "1", "2"], ["Gas", "3", "4"]])
     ]
     assert one.sections[0].words == "See Table 3-1.\nThe text goes on here."
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("see Section 4.2", ["4.2"]),
+        ("see 4.2", ["4.2"]),
+        ("(see 4.2.1)", ["4.2.1"]),
+        ("as defined in Section 4.2 and Table 3-1", ["4.2", "table 3-1"]),
+        ("Sections 4.2, 4.3 and 5", ["4.2", "4.3", "5"]),
+        ("Sections 4.2 to 4.5", ["4.2", "4.5"]),
+        ("Articles 3 and 4", ["article 3", "article 4"]),
+        ("Article 3(2)", ["article 3"]),
+        ("paragraph 2 of Article 5", ["article 5"]),
+        ("Chapter IV", ["chapter 4"]),
+        ("chapter 4", ["chapter 4"]),
+        ("Annex A", ["annex A"]),
+        ("Annexes A and B", ["annex A", "annex B"]),
+        ("Appendix 2", ["annex 2"]),
+        ("Schedule 1", ["schedule 1"]),
+        ("Part II", ["part 2"]),
+        ("Table 6-2", ["table 6-2"]),
+        ("Tables 6-2 and 6-3", ["table 6-2", "table 6-3"]),
+        ("Table 6-2, note 1", ["table 6-2 note 1"]),
+        ("note 1 to Table 6-2", ["table 6-2 note 1"]),
+        ("Note 1 of Table 6-2", ["table 6-2 note 1"]),
+        ("Table 6-2 (see note 1)", ["table 6-2 note 1"]),
+        ("Table 6-2 Note a", ["table 6-2 note a"]),
+        ("footnote b of Table 6-2", ["table 6-2 note b"]),
+        ("clause 5.1(a)", ["5.1"]),
+        ("subclause 5.1.2", ["5.1.2"]),
+        ("§ 5.6.12", ["5.6.12"]),
+        ("§§ 5.6 and 5.7", ["5.6", "5.7"]),
+        ("in accordance with 5.3", ["5.3"]),
+        ("the requirements of 5.3 apply", []),
+        ("10.5 kV", []),
+        ("under 2.5 MW", []),
+        ("Regulation 7", ["article 7"]),
+        ("Rule 4", ["article 4"]),
+        ("Section A.2", ["A.2"]),
+        ("A.2.1", []),
+        ("see A.2.1", ["A.2.1"]),
+        ("Figure 3", []),
+        ("见第4.2条", ["4.2"]),
+        ("按4.2.1的规定", ["4.2.1"]),
+        ("应符合表6-2的规定", ["table 6-2"]),
+        ("表6-2注1", ["table 6-2 note 1"]),
+        ("表6-2的注1", ["table 6-2 note 1"]),
+        ("见表6-2（注1）", ["table 6-2 note 1"]),
+        ("第三章", ["chapter 3"]),
+        ("第十二条", ["article 12"]),
+        ("第三章第二节", ["chapter 3", "2"]),
+        ("附录A", ["annex A"]),
+        ("附表1", ["schedule 1"]),
+        ("附件二", ["annex 2"]),
+        ("第5.6.12条", ["5.6.12"]),
+        ("本规程5.6.12条", ["5.6.12"]),
+        ("第3.1、3.2条", ["3.1", "3.2"]),
+        ("第三条和第四条", ["article 3", "article 4"]),
+        ("第三条至第五条", ["article 3", "article 5"]),
+        ("表6-2和表6-3", ["table 6-2", "table 6-3"]),
+        ("表6-2、6-3", ["table 6-2", "table 6-3"]),
+        ("参见附录B.2", ["B.2"]),
+        ("依据本规程第二章", ["chapter 2"]),
+        ("GB/T 12345—2020", []),
+        ("ISO 9001", []),
+        ("12.5 mm", []),
+        ("in 2020", []),
+    ],
+)
+def test_a_reference_is_read_in_every_form(text: str, targets: list[str]) -> None:
+    assert [target.id for _, target in references_in(text)] == targets
