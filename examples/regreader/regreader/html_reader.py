@@ -17,25 +17,18 @@ _BLOCKS: Final = frozenset({
     "pre", "figcaption", "aside", "figure", "footer", "hr", "h1", "h2", "h3", "h4", "h5", "h6",
 })  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "nav", "head", "header", "template"})
-_SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)
+_SELF_CLOSED: Final = re.compile(
+    r"<((?:span|a|div|p|i|mbp:pagebreak|pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE
+)
 _NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
 _NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
-_MARK_NAME: Final = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet|pb)(?:$|\s)|(?<!no-)(?<!avoid-)\b(?:page-?break|page-?mark|new-?page)\b(?!-(?:inside|avoid|after))", re.IGNORECASE)  # fmt: skip
+_MARK_NAME: Final = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet|pb|pf|a4page|page[-_](?:container|wrapper|content|body))(?:$|\s)|(?<!no-)(?<!avoid-)\b(?:page|sheet)[-_]?(?:break|mark(?:er)?|separator|end)\b(?!-(?:inside|avoid|after))|\bnew-?page\b", re.IGNORECASE)  # fmt: skip
 _NUMBER_NAME: Final = re.compile(r"page-?num(?:ber)?", re.IGNORECASE)
 _PAGE_ID: Final = re.compile(r"(?:page|pg|p)[-_]?\d+", re.IGNORECASE)
 _PAGE_TEXT: Final = re.compile(r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE)  # fmt: skip
 _BREAK_SIDE: Final = re.compile(r"break-(before|after)(?::always|:page|(?=[\s;])|$)")
-_NUMBERED: Final = (
-    "data-page",
-    "data-page-number",
-    "data-n",
-    "n",
-    "title",
-    "aria-label",
-    "value",
-    "id",
-    "name",
-)
+_PAGE_DATA: Final = ("data-page", "data-page-number", "data-page-no")
+_NUMBERED: Final = (*_PAGE_DATA, "data-n", "n", "title", "aria-label", "value", "id", "name")
 _NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
 _ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
@@ -148,7 +141,8 @@ def _mark_of(node: LexborNode) -> Break | Para | None:
     given = node.attrs
     names = f"{given.sget('class')} {given.sget('epub:type')} {given.sget('role').replace('doc-', '')}"
     is_anchor = tag in ("a", "span", "hr") and _PAGE_ID.fullmatch(given.sget("id") or given.sget("name"))
-    is_named = _MARK_NAME.search(names) or tag in ("pb", "mbp:pagebreak") or given.sget("data-page").isdigit()
+    is_tag = tag in ("pb", "pagebreak", "mbp:pagebreak")
+    is_named = _MARK_NAME.search(names) or is_tag or any(given.sget(name).isdigit() for name in _PAGE_DATA)
     is_mark, is_number = is_anchor or is_named, _NUMBER_NAME.search(names)
     words = _PAGE_TEXT.fullmatch(node.text()) if is_mark or is_number else None
     if is_number and words and words[1]:

@@ -43,7 +43,8 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
             parts[-1].append(one)
     numbers = [None, *(one.number for one in marks)]
     is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
-    if is_foot and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
+    is_second = numbers[1:2] == [2] and not _is_blank(parts[-1])  # the first page has no mark
+    if is_foot and not is_second and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
         numbers = [*numbers[1:], None]  # the marks stand at the ends of their pages
     for at in (0, -1):
         if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:

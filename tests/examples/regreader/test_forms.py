@@ -208,3 +208,90 @@ def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -
 )
 def test_a_reference_is_read_in_every_form(text: str, targets: list[str]) -> None:
     assert [target.id for _, target in references_in(text)] == targets
+
+
+MARKS = [
+    "<div class='page-break'></div>",
+    "<hr style='page-break-after:always'>",
+    "<div style='break-after: page'></div>",
+    "<p class='MsoNormal' style='page-break-before:always'></p>",
+    "<!-- Page {} -->",
+    "<a name='page{}'></a>",
+    "<a id='page{}'></a>",
+    "<span class='pagenum'>[{}]</span>",
+    "<span class='pagenum' id='p{}'>{}</span>",
+    "<div class='pagebreak' id='page_{}'></div>",
+    "<br clear='all' style='page-break-before:always'>",
+    "<p><span style='page-break-before:always'></span></p>",
+    "<pagebreak/>",
+    "<div class='newpage'></div>",
+    "<hr class='page'/>",
+    "<div class='page_break'></div>",
+    "<hr class='pb'>",
+    "<div class='pageBreak'></div>",
+    "<div class='PageBreak'></div>",
+    "<div class='sheet-break'></div>",
+    "<div class='page-separator'></div>",
+    "<div class='page-end'></div>",
+    "<div data-page='{}'></div>",
+    "<div data-page-number='{}'></div>",
+    "<div class='page-number'>{}</div>",
+    "<div role='doc-pagebreak' aria-label='{}'></div>",
+    "<span epub:type='pagebreak' title='{}'/>",
+    "<div class='pagina'>{}</div>",
+    "<p class='page'>{}</p>",
+    "<p class='page-marker'>Page {}</p>",
+    "<p>Page {}</p>",
+    "<p align='center'>- {} -</p>",
+    "<hr><p>Page {} of 3</p><hr>",
+]
+WRAPPERS = [
+    "<section class='page'>{b}</section>",
+    "<div class='page' data-page-number='{n}'>{b}</div>",
+    "<div class='page' id='page-{n}'>{b}</div>",
+    "<div id='pf{n}' class='pf w0' data-page-no='{n}'>{b}</div>",
+    "<div class='Page'>{b}</div>",
+    "<article class='page'>{b}</article>",
+    "<div class='page'>{b}<p class='page-footer'>Page {n}</p></div>",
+    "<div class='page'>{b}<footer>Page {n} of 3</footer></div>",
+    "<div class='page'>{b}<div class='footer'>{n}</div></div>",
+    "<div style='page-break-after:always'>{b}</div>",
+    "<section style='break-before:page'>{b}</section>",
+    "<div class='a4page'>{b}</div>",
+    "<div class='page-container'>{b}</div>",
+    "<section data-page='{n}'>{b}</section>",
+    "<div class='page page-{n}'>{b}</div>",
+    "<div class='sheet'><div class='head'>Code of X</div>{b}<div class='foot'>Page {n}</div></div>",
+]
+
+
+def pages_read(folder: Path, text: str) -> list[tuple[str, int, str]]:
+    """Return the number, the page and the end of the page of each section."""
+    one = read(folder, "x.html", f"<html><body>{text}</body></html>")
+    return [(section.id, section.page, one.pages[section.page].split()[-1]) for section in one.sections]
+
+
+def page_of(number: int) -> str:
+    return f"<h2>{number} Title</h2><p>Text number {number} of this page is here.</p>"
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_page_mark_of_html_is_read_before_behind_and_between_pages(tmp_path: Path, mark: str) -> None:
+    marks = [mark.replace("{}", str(number)) for number in (1, 2, 3)]
+    pages = [page_of(number) for number in (1, 2, 3)]
+    between = pages[0] + "".join(f"{one}{page}" for one, page in zip(marks[1:], pages[1:], strict=True))
+    texts = [between]
+    if "{}" in mark:
+        pairs = list(zip(marks, pages, strict=True))
+        texts += [
+            "".join(f"{one}{page}" for one, page in pairs),
+            "".join(f"{page}{one}" for one, page in pairs),
+        ]
+    for text in texts:
+        assert pages_read(tmp_path, text) == [(str(number), number, "here.") for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_an_element_around_a_page_is_read(tmp_path: Path, wrapper: str) -> None:
+    text = "".join(wrapper.replace("{b}", page_of(at)).replace("{n}", str(at)) for at in (1, 2, 3))
+    assert pages_read(tmp_path, text) == [(str(number), number, "here.") for number in (1, 2, 3)]
