@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from regreader.blocks import Break, Item, Para
-from regreader.numbering import caption_of
-from regreader.words import half_width
+from regreader.numbering import caption_of, heading_of
+from regreader.words import half_width, has_han
 
 _PAGE: Final = re.compile(r"[\W_]*(?:page|pg|p|seite|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
 _FOOTERS: Final = [
@@ -23,6 +23,7 @@ _FRONT: Final = re.compile(
 )  # the page of a preface
 _FOOTER_MAX: Final = 120  # characters
 _ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
+_ENDS_OF_TEXT: Final = ".。;；:："
 _SHARE: Final = 0.8  # of the pages that have a running line
 _SHARE_OF_EQUAL: Final = 0.3  # of the pages that have one and the same, such as left ones
 _NOTE: Final = re.compile(r"(?:notes?|注释?)\s*\d*\s*[:：]", re.IGNORECASE)
@@ -121,7 +122,7 @@ def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
             outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
             outer = {place: at for place, at in outermost if at is not None}
             texts = {place: _words(pages[place][at]) or "" for place, at in outer.items()}
-            found, told = _running(texts, len(pages), is_free=not (is_foot or depth or is_numbered))
+            found, told = _running(texts, len(pages), is_free=not (depth or is_numbered))
             if not found or (None not in (offset, told) and offset != told):
                 break
             offset = offset if told is None else told
@@ -143,15 +144,17 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
     """Return the pages whose lines are running ones, and the difference of the numbers in them to the pages' places.
 
     Such lines are equal, perhaps on left and on right pages each, or hold a number that counts the pages.
-    is_free: a line that counts can have any form, as the first one of a page; else it must look like a footer,
+    is_free: a line that counts can have any form, as the outermost one; else it must look like a footer,
     since a last sentence can count, too.
     """
+    texts = {place: text for place, text in texts.items() if not _is_sentence(text)}
     same = Counter(texts.values())
     equal = {place for place, text in texts.items() if same[text] >= max(2, _SHARE_OF_EQUAL * pages)}
     runs = {
         place: {int(one) for one in re.findall(r"\d{1,9}", text)}
         for place, text in texts.items()
-        if place not in equal and (is_free or any(form.fullmatch(text) for form in _FOOTERS))
+        if place not in equal and not _is_numbered_title(text)
+        if (is_free and text[-1:] not in {*_ENDS_OF_TEXT}) or any(form.fullmatch(text) for form in _FOOTERS)
     }
     offsets = Counter(number - place for place, run in runs.items() for number in run)
     offset = max(offsets, key=lambda one: offsets[one], default=0)
@@ -163,3 +166,13 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
     if len(found) < max(2, _SHARE * (pages - 1)):
         return set(), None
     return found | {at for at, text in texts.items() if _FRONT.fullmatch(text)}, offset if counting else None
+
+
+def _is_sentence(text: str) -> bool:
+    return text[-1:] in {*_ENDS_OF_TEXT} and (len(text.split()) > 4 or (has_han(text) and len(text) > 10))
+
+
+def _is_numbered_title(text: str) -> bool:
+    """Return True for "Chapter 3" or "3 Title 3", which may count as the pages do."""
+    heading, numbers = heading_of(text, 0), re.findall(r"\d+", text)
+    return heading is not None and (heading.kind != "section" or len(numbers) > len({*numbers}))

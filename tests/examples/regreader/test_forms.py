@@ -295,3 +295,31 @@ def test_a_page_mark_of_html_is_read_before_behind_and_between_pages(tmp_path: P
 def test_an_element_around_a_page_is_read(tmp_path: Path, wrapper: str) -> None:
     text = "".join(wrapper.replace("{b}", page_of(at)).replace("{n}", str(at)) for at in (1, 2, 3))
     assert pages_read(tmp_path, text) == [(str(number), number, "here.") for number in (1, 2, 3)]
+
+
+RUNNING_HEADS = [
+    "", "Code of X", "Code of X          Edition 2", "Code of X              Page {}", "{}             Code of X",
+    "Code of X, 2021 edition", "GB/T 1234-2021", "Company Ltd.\nCode of X", "X-{}",
+]  # fmt: skip
+RUNNING_FEET = [
+    "", "Page {}", "- {} -", "{}", "Page {} of 4", "Rev. 3               {}", "© 2021 Company",
+    "Company              Page {}", "{}\nCompany", "1-{}", "第{}页",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("foot", RUNNING_FEET)
+@pytest.mark.parametrize("head", RUNNING_HEADS)
+def test_running_heads_and_feet_are_no_text_and_tell_the_pages(tmp_path: Path, head: str, foot: str) -> None:
+    body = "{0} Title {0}\n\nRule number {0} about lamps stands here."
+    first = 7 if "{}" in head + foot else 1
+    for has_head_at_first in (True, False):
+        pages = []
+        for at in (1, 2, 3, 4):
+            above = head.replace("{}", str(at + first - 1)) if at > 1 or has_head_at_first else ""
+            below = foot.replace("{}", str(at + first - 1))
+            pages.append("\n\n".join(part for part in (above, body.format(at), below) if part))
+        one = read(tmp_path, "x.txt", "\f".join(pages))
+        assert one.pages == {
+            at + first - 1: f"{at} Title {at}\nRule number {at} about lamps stands here."
+            for at in (1, 2, 3, 4)
+        }
