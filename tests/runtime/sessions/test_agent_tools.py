@@ -394,11 +394,13 @@ def test_a_resume_makes_a_new_instance_and_goes_on(tmp_path: Path) -> None:
     waits = asyncio.Event
 
     async def main() -> str:
-        stopped = waits()
+        stopped, waiting = waits(), []
 
         async def slow(request: Any) -> Any:
             if request.profile == "counter" and request.turn == 2:
-                stopped.set()
+                waiting.append(request.address)
+                if len(waiting) == 2:  # each has counted once
+                    stopped.set()
                 await asyncio.Event().wait()
             return counting(request)
 
