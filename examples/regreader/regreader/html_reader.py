@@ -11,6 +11,7 @@ from typing import Final
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from regreader.blocks import Block, Break, Grid, Para
+from regreader.numbering import is_run_in
 
 _BLOCKS: Final = frozenset({
     "p", "div", "li", "dd", "dt", "section", "article", "main", "body", "ul", "ol", "dl", "blockquote",
@@ -30,7 +31,9 @@ _BREAK_SIDE: Final = re.compile(r"break-(before|after)(?::always|:page|(?=[\s;])
 _PAGE_DATA: Final = ("data-page", "data-page-number", "data-page-no")
 _NUMBERED: Final = (*_PAGE_DATA, "data-n", "n", "title", "aria-label", "value", "id", "name")
 _NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
-_LINE_OF_NOTES: Final = re.compile(r"\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)
+_LINE_OF_NOTES: Final = re.compile(
+    r"\ue004\s*[.:。：]?|\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE
+)
 _ITEM_NUMBER: Final = re.compile(r"\s*\w{1,2}\)\s*")
 _GROUPS: Final = ("thead", "tbody", "tfoot")
 _SPAN_MAX: Final = 100  # columns or rows of a merged cell
@@ -96,6 +99,12 @@ class _Reader:
             words = "".join(self.text[start:]).strip().strip("\ue000\ue001").strip()
             if _NOTE_LINK.fullmatch(words):
                 self.text[start:] = [f"[^{href[1:]}\ue002{words.strip(' []')}]"]
+        if (
+            tag in ("b", "strong")
+            and not "".join(self.text[:start]).strip()
+            and is_run_in("".join(self.text))
+        ):
+            self.text = ["".join(self.text).rstrip(" .:。："), "\ue004"]
         if tag in _BLOCKS:
             self._end_paragraph()
         if tag == "ol":

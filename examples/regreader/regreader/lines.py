@@ -9,7 +9,7 @@ from rich.cells import cell_len as width
 from regreader.blocks import Block, Break, Item, Para
 from regreader.grids import grid_at, starts
 from regreader.html_reader import read_html
-from regreader.numbering import caption_of, heading_of, notes_of
+from regreader.numbering import caption_of, heading_of, is_run_in, notes_of
 from regreader.words import half_width, joined, plain
 
 _HASH: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*")
@@ -20,6 +20,7 @@ _HTML: Final = re.compile(
     r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))",
     re.IGNORECASE,
 )
+_BOLD: Final = re.compile(r"(?:\*\*|__)(.+?)(?:\*\*|__)[.:。：]?\s+([^\s*_].*)")
 _CAPTION_LINES: Final = 4  # fewer lines can be a caption
 _LISTED: Final = re.compile(
     r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]"
@@ -114,6 +115,10 @@ class TextReader:
 
     def _text(self, line: str) -> None:
         """Take a line of a paragraph; headings, captions and notes begin one of their own."""
+        bold = _BOLD.fullmatch(line) if self._is_markdown else None
+        if bold and is_run_in(bold[1]):
+            self._end_paragraph([Para(bold[1].rstrip(" .:。："))])
+            line = bold[2]
         text = half_width(plain(line) if self._is_markdown else line)
         is_item = line.startswith(("- ", "> ")) and self._is_markdown
         if is_item or _begins(text) or self._ended_early():

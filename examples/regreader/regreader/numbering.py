@@ -88,6 +88,12 @@ def heading_of(text: str, level: int) -> Heading | None:
     return Heading("section", number, title, is_clause)
 
 
+def is_run_in(text: str) -> bool:
+    """Return True for a number and a title in bold letters, which the text follows on the same line."""
+    heading = heading_of(half_width(text).rstrip(" .:。："), 0)
+    return heading is not None and heading.title != "" and not heading.is_clause
+
+
 def act_heading_of(text: str) -> Heading | None:
     """Return the heading of an article of an act, which has a bare number: "2. In this Order ..."."""
     found = re.fullmatch(r"(\d{1,3}[A-Z]?)\.(?:\s*[—–-])?\s*(.+)", text)

@@ -523,3 +523,23 @@ def test_a_running_head_is_the_title_of_a_file_without_another(tmp_path: Path) -
     pages = [f"WARD CODE                Rev. 3\n\n{at}. PART {at}\n\nText.\n\n    - {at} -" for at in (1, 2)]
     assert read(tmp_path, "x.txt", "\f".join(pages)).title == "WARD CODE"
     assert read(tmp_path, "y.txt", "1. SCOPE\n\nText.").title == "y"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "x.md",
+            "**2.1 Frequency.** Rooms are cleaned.\n\n**2.2 Records** Records are kept.\n\n**Article 3** Duties\n",
+        ),
+        (
+            "x.html",
+            "<p><b>2.1 Frequency.</b> Rooms are cleaned.</p><p><strong>2.2 Records</strong>. Records are kept.</p><p><b>Article 3</b> Duties</p>",
+        ),
+    ],
+)
+def test_a_bold_title_may_run_into_its_text(tmp_path: Path, name: str, text: str) -> None:
+    one = read(tmp_path, name, text)
+    assert [(section.id, section.title, section.words) for section in one.sections] == [
+        ("2.1", "Frequency", "Rooms are cleaned."), ("2.2", "Records", "Records are kept."), ("article 3", "Duties", ""),
+    ]  # fmt: skip
