@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from regreader.words import CJK, NUMBER_WORD, STOP, half_width, numeral
+from regreader.words import CJK, NUMBER_WORD, ORDINAL, STOP, half_width, numeral
 
 Notes = list[tuple[str, str]]  # labels and texts
 _HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
@@ -26,6 +26,7 @@ _WORD: Final = (
 )
 _NAMED: Final = (
     re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
+    re.compile(rf"\b(?P<number>{ORDINAL})\s+(?P<word>schedule|annex|appendix)\b", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
@@ -77,6 +78,8 @@ def heading_of(text: str, level: int) -> Heading | None:
     listed = re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)|([IVX]+)\.\s+(.+)", text)
     if listed and (level or (len(text) <= _LISTED_MAX and text[-1] not in _END and text.upper() == text)):
         return Heading("chapter", numeral(listed[1] or listed[3]), listed[2] or listed[4])
+    if level and (lettered := re.fullmatch(r"([A-Z]\d+(?:\.\d+)*)[.:)]?\s+(.+)", text)):
+        return Heading("section", lettered[1], lettered[2])
     found = _NUMBERED.fullmatch(text)
     if found is None:
         return None
@@ -221,7 +224,7 @@ _REFERENCES: Final = (
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
     *_NAMED,
     re.compile(rf"§+\s*(?P<number>{_SECTION})"),
-    re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
+    re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>(?-i:[A-Z])\.?\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
 _AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
@@ -270,7 +273,7 @@ def target_of(text: str) -> Target | None:
     if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
         return Target("table", number)
     heading = heading_of(f"{number} x", 1)
-    named = re.search(rf"^{_DOTTED}$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
+    named = re.search(rf"^{_DOTTED}$|^[A-Z]\d+(?:\.\d+)*$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
     return (
         Target("section", named.group())
         if named

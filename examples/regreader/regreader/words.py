@@ -17,7 +17,8 @@ _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
 _CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
 NUMBER_WORD: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_WORDS: Final = NUMBER_WORD.split("|")
+ORDINAL: Final = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+_WORDS: Final = (NUMBER_WORD.split("|"), ORDINAL.split("|"))
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
 LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
@@ -79,8 +80,9 @@ def numeral(text: str) -> str:
     Of single letters only I, V and X are numerals: C is the letter of an annex.
     """
     text = text.strip().upper()
-    if text.lower() in _WORDS:
-        return str(_WORDS.index(text.lower()) + 1)
+    for words in _WORDS:
+        if text.lower() in words:
+            return str(words.index(text.lower()) + 1)
     if text.isdecimal() and len(text) < DIGITS_MAX:
         return str(int(text))
     if text and len(text) < DIGITS_MAX and set(text) <= {*_CHINESE, *"十百"}:

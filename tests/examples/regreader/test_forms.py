@@ -73,6 +73,7 @@ HEADS = {
     "part": (("Part A: B", "A.1 C", "Part B: D"), ["part A", "A.1", "part B"]),
     "article": (("Article 1 A", "Article 2. B", "Article 3 – C"), ["article 1", "article 2", "article 3"]),
     "annex": (("1 A", "Annex A (normative) F", "A.1 B"), ["1", "annex A", "A.1"]),
+    "ordinal": (("1 A", "First Schedule B", "SECOND SCHEDULE C"), ["1", "schedule 1", "schedule 2"]),
     "章": (("第一章　甲", "第一节　乙", "第二章　丙"), ["chapter 1", "1.1", "chapter 2"]),
     "条": (("第一编 甲", "第一章 乙", "第一条 丙"), ["part 1", "chapter 1", "article 1"]),
     "全": (("１　甲", "２　乙", "２．１　丙"), ["1", "2", "2.1"]),

@@ -543,3 +543,16 @@ def test_a_bold_title_may_run_into_its_text(tmp_path: Path, name: str, text: str
     assert [(section.id, section.title, section.words) for section in one.sections] == [
         ("2.1", "Frequency", "Rooms are cleaned."), ("2.2", "Records", "Records are kept."), ("article 3", "Duties", ""),
     ]  # fmt: skip
+
+
+def test_sections_may_be_numbered_with_a_letter_in_marked_headings(tmp_path: Path) -> None:
+    one = read(
+        tmp_path,
+        "x.md",
+        "## Part A – Basics\n\n### A1 Coats\n\nSee A2.\n\n### A2 Food\n\nA4 paper is white.\n",
+    )
+    assert [(section.id, section.parent) for section in one.sections] == [
+        ("part A", ""), ("A1", "part A"), ("A2", "part A"),
+    ]  # fmt: skip
+    assert [link.target for link in one.sections[1].links] == ["A2"]
+    assert tools_of(one).resolve_reference("x", "A2")["target"]["title"] == "Food"
