@@ -197,7 +197,7 @@ def _answering(
 
 
 def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
-    """Read lines of JSON: each as it is, and as a `kind` or the reason why it is none.
+    """Read lines of JSON: each as it is, and as a `kind` or the reason why it is not one.
 
     Raises ToolFailure after the last line if any is none.
     """
@@ -217,7 +217,7 @@ def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
 
 
 def _called(tools: Tools, call: _Call | str) -> Found:
-    """Return {"result": ...} or {"error": {"code", "message"}} of a call. call: a text if it is none."""
+    """Return {"result": ...} or {"error": {"code", "message"}} of a call. call: an error if the line is invalid."""
     try:
         if isinstance(call, str):
             raise ToolFailure("bad_argument", call)

@@ -217,7 +217,7 @@ def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
 
 
 def _best(counts: Mapping[int, float]) -> int | None:
-    """Return the key of the highest number; None if there is none, or more than one."""
+    """Return the key of the highest number; None without numbers, or if several are the highest."""
     best = [key for key, count in counts.items() if count == max(counts.values())]
     return best[0] if len(best) == 1 else None
 

@@ -189,7 +189,7 @@ class _Builder:
             self._add(shown(heading.title))
 
     def _title_above(self) -> str:
-        """Take the line above an article of an act for its title; return "" if it is none."""
+        """Take the line above an article of an act for its title; return "" for other text."""
         last = self.made.sections[-1] if self.made.sections else None
         if last and last.kind == "heading" and not last.text:
             self.path.remove(self.made.sections.pop())
