@@ -217,7 +217,7 @@ def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
 
 
 def _called(tools: Tools, call: _Call | str) -> Found:
-    """Return {"result": ...} or {"error": {"code", "message"}} of a call. call: an error if the line is invalid."""
+    """Return {"result": ...} or {"error": {"code", "message"}} of a call; of an invalid line its error."""
     try:
         if isinstance(call, str):
             raise ToolFailure("bad_argument", call)
