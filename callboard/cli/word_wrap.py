@@ -93,6 +93,8 @@ class WordWrap:
         """Return a word behind its space, or behind a line break."""
         space, self._space = self._space, ""
         begin, taken = self._behind(space), cell_len(word)
+        if not self._column and taken <= width < begin + taken:
+            space, begin = "", 0  # the word fills the line that it begins
         fits = begin + taken <= width or taken > width or self._goes_on(word) or not self._column
         self._column, self._released = _end(word, begin if fits else 0, width), ""
         return (space if fits else "\n") + word
