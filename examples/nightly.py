@@ -20,8 +20,10 @@ NIGHTS = Path("nights.txt")
 @tool(effect="idempotent")
 def clean_up(night: int, ctx: ToolContext) -> str:
     """Clean up."""
-    done = set(NIGHTS.read_text().split()) if NIGHTS.exists() else set()
-    NIGHTS.write_text(" ".join(sorted(done | {ctx.idempotency_key})))
+    done = NIGHTS.read_text().split() if NIGHTS.exists() else []
+    if ctx.idempotency_key not in done:
+        with NIGHTS.open("a") as nights:
+            nights.write(f"{ctx.idempotency_key}\n")
     return f"night {night} is done"
 
 

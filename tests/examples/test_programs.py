@@ -70,7 +70,7 @@ def test_the_nightly_job_that_is_killed_in_its_sleep_sleeps_for_the_rest_only(tm
     job = ("nightly.py", "3", "+1")
     done = tmp_path / "nights.txt"
     with running(command(*job), cwd=tmp_path, stdout=subprocess.PIPE):  # and kill it
-        block_until(done.exists)
+        block_until(lambda: done.exists() and done.read_text().endswith("\n"))
     assert len(done.read_text().split()) == 1
     time.sleep(1.2)  # the second night passes while no process runs
     assert says(tmp_path, *job) == ["3 nights are done"]
