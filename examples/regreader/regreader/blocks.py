@@ -1,8 +1,21 @@
 """The blocks that a file is read into, with half-width digits and letters."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from regreader.words import half_width
+
+_CELLS_MAX: Final = 1_000_000  # of a table
+
+
+class Unreadable(Exception):
+    """A file that is no regulation. Its text is the reason."""
+
+
+def check_size(cells: int) -> None:
+    """Raise Unreadable for a table with too many cells."""
+    if cells > _CELLS_MAX:
+        raise Unreadable(f"it has a table of more than {_CELLS_MAX:,} cells")
 
 
 @dataclass
@@ -35,6 +48,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         width = max(map(len, self.rows), default=0)
+        check_size(width * len(self.rows))
         self.caption = half_width(self.caption)
         self.rows = [[*map(half_width, row), *[""] * (width - len(row))] for row in self.rows]
 

@@ -22,8 +22,9 @@ from regreader.tools import TOOL_NAMES, Found, ToolFailure, Tools
 
 T = TypeVar("T")
 Load = Callable[..., Settings]
+File = IO[bytes] | None
+Answer = Callable[..., OrchestratorResult]  # of a question, and perhaps a regulation
 _EXITS: Final = {"bad_argument": 2, "not_found": 3}
-_FAILURES: Final = (CallboardError, SettingsError, ToolFailure, UnicodeEncodeError)
 _FILE = click.option("--file", type=click.File("rb"), help="A file of JSON lines; - for stdin.")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print each result as a line of JSON.")
 _ASKING: Final = (
@@ -50,16 +51,14 @@ class _Call(msgspec.Struct):
 
 
 class _Commands(click.Group):
-    """Commands whose failures are words on stderr and an exit code."""
-
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Run a command. Its failure is told on stderr, with an exit code."""
         try:
             return super().invoke(ctx)
         except sqlite3.Error as error:
             told = f"{ctx.obj().index} is no index that works: {error}; name another file by --index"
             raise click.UsageError(told) from None
-        except _FAILURES as error:
+        except (CallboardError, SettingsError, ToolFailure, UnicodeEncodeError) as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(_EXITS[getattr(error, "code", "bad_argument")])
 
@@ -81,21 +80,21 @@ def import_folder(settings: Load, folder: Path) -> None:
 
     Each Markdown, text and HTML file is one regulation, and its id is the name of the file.
     """
-    told, skipped = list[str](), list[str]()
-    files, is_hidden = files_of(folder), not sys.stderr.isatty()
-    shown = click.progressbar(read_files(folder, files), len(files), file=sys.stderr, hidden=is_hidden)
+    files, told = files_of(folder), {False: "", True: ""}
+    reading, is_piped = read_files(folder, files), not sys.stderr.isatty()
+    shown = click.progressbar(reading, len(files), file=sys.stderr, hidden=is_piped)
     with closing(Index(settings().index)) as index, shown as bar:
         for one in bar:
             if isinstance(one, Skipped):
-                skipped.append(f"skipped {one.path}: {one.reason}\n")
+                told[True] += f"skipped {one.path}: {one.reason}\n"
             else:
                 index.put(one)
                 sizes = f"pages {len(one.pages)}, sections {len(one.sections)}, tables {len(one.tables)}"
-                told.append(f"{one.id}: {one.title} ({sizes})\n")
-    click.echo("".join(skipped), nl=False, err=True)
-    if not told:
+                told[False] += f"{one.id}: {one.title} ({sizes})\n"
+    for is_error, text in told.items():
+        click.echo(text, nl=False, err=is_error)
+    if not told[False]:
         raise ToolFailure("not_found", f"{folder} has no regulation: give .md, .txt or .html files")
-    click.echo("".join(told), nl=False)
 
 
 @main.command(params=[*_ASKING])
@@ -103,9 +102,7 @@ def import_folder(settings: Load, folder: Path) -> None:
 @_FILE
 @_AS_JSON
 @click.pass_obj
-def ask(
-    settings: Load, /, question: str | None, file: IO[bytes] | None, as_json: bool, **asking: Any
-) -> None:
+def ask(settings: Load, /, question: str | None, file: File, as_json: bool, **asking: Any) -> None:
     """Ask a question, or each of a file: lines with id, question, and perhaps reg_id."""
     if (question is None) == (file is None):
         raise click.UsageError("give a question, or --file QUESTIONS.jsonl")
@@ -116,10 +113,8 @@ def ask(
             _show(result, line if as_json else None, "tool_calls", "error", "confidence")
             sys.exit(not result.success)
         for line, one in _lines(file, _Question):
-            if isinstance(one, _Question):
-                result = answer(one.question, one.reg_id)
-            else:
-                result = OrchestratorResult(False, error=one)
+            no_answer = OrchestratorResult(False, error=str(one))
+            result = answer(one.question, one.reg_id) if isinstance(one, _Question) else no_answer
             _show(result, {"id": line.get("id")} if as_json else None, *([] if result.success else ["error"]))
 
 
@@ -143,9 +138,7 @@ def chat(settings: Load, /, **asking: Any) -> None:
 @_FILE
 @_AS_JSON
 @click.pass_obj
-def tool(
-    settings: Load, name: str | None, arguments: Sequence[str], file: IO[bytes] | None, as_json: bool
-) -> None:
+def tool(settings: Load, name: str | None, arguments: Sequence[str], file: File, as_json: bool) -> None:
     """Call one tool, or each of a file: lines with tool and arguments.
 
     Example: regreader tool get_table_by_id reg_id=grid-code table_id=6-2 --json
@@ -177,38 +170,28 @@ def mcp(settings: Load) -> None:
 
 
 @contextmanager
-def _answering(
-    settings: Load, /, regs: Sequence[str], agent: str | None, **arguments: Any
-) -> Iterator[Callable[..., OrchestratorResult]]:
-    """Open a reader. Yield a function of a question and perhaps a regulation.
-
-    Its loop runs only while it answers, so that Ctrl-C ends a wait for a question.
-    """
+def _answering(settings: Load, /, regs: Sequence[str], agent: str | None, **given: Any) -> Iterator[Answer]:
+    """Open a reader. Its loop runs only while it answers, so that Ctrl-C ends a wait for a question."""
     if agent:
-        arguments |= {"enable_orchestrator": True, "enabled_subagents": agent}
+        given |= {"enable_orchestrator": True, "enabled_subagents": agent}
     with asyncio.Runner() as runner:
-        reader = runner.run(Reader(settings(**arguments)).__aenter__())
+        reader = runner.run(Reader(settings(**given)).__aenter__())
         try:
-            for reg in regs or [""]:
-                reader.tools.check(reg)
+            reader.tools.check(regs)
             yield lambda question, reg=None: runner.run(reader.ask(question, [reg] if reg else regs))
         finally:
             runner.run(reader.aclose())
 
 
 def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
-    """Read lines of JSON: each as it is, and as a `kind` or the reason why it is not one.
-
-    Raises ToolFailure after the last line if any is none.
-    """
+    """Read lines of JSON: each as it is, and as a `kind`; or why it is none, told by a ToolFailure, too."""
     wrong: list[str] = []
     for number, text in enumerate(file, 1):
         line: Found = {}
-        if not text.strip():
-            continue
         try:
-            line = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8), type=Found)
-            yield line, msgspec.convert(line, kind)
+            if text.strip():
+                line = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8), type=Found)
+                yield line, msgspec.convert(line, kind)
         except (ValueError, RecursionError) as error:
             wrong.append(f"{file.name}:{number}: {error}")
             yield line, wrong[-1]
@@ -217,7 +200,7 @@ def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
 
 
 def _called(tools: Tools, call: _Call | str) -> Found:
-    """Return {"result": ...} or {"error": {"code", "message"}} of a call; of an invalid line its error."""
+    """Return {"result": ...} or {"error": {"code", "message"}} of a call, or of a line that is none."""
     try:
         if isinstance(call, str):
             raise ToolFailure("bad_argument", call)
@@ -229,8 +212,8 @@ def _called(tools: Tools, call: _Call | str) -> Found:
 def _show(result: OrchestratorResult, line: Found | None = None, *more: str) -> None:
     """Print an answer, as text or as JSON. line: fields of the JSON. more: the names of further ones."""
     if line is None:
-        click.echo(result.content if result.success else f"I do not know: {result.error}")
-        click.echo("".join(f"  [{source}]\n" for source in result.sources), nl=False)
+        said = result.content if result.success else f"I do not know: {result.error}"
+        click.echo("\n".join([said, *(f"  [{source}]" for source in result.sources)]))
     else:
         names = ("success", "content", "sources", *more)
         _print(line | {name: msgspec.to_builtins(getattr(result, name)) for name in names})

@@ -16,6 +16,7 @@ _PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:[|+]\s*:?-+:?\s*)+\|?|\|\s*:?
 _GRID_RULE: Final = re.compile(r"\+[-=+]+\+")
 _RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
 _CELL: Final = re.compile(r"\S+(?:\s\S+)*")
+_LINE_MAX: Final = 5_000  # characters
 _FRAME: Final = 3  # rules of a box that has one below its header and none between its rows
 _HEADER_MAX: Final = 3  # rows above the rule of an aligned table
 _RETRIED_MAX: Final = 100  # lines; a longer run that is no table is text, so that time stays linear
@@ -26,8 +27,8 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
 
     is_below_caption: aligned columns are a table without a rule, too.
     """
-    line = lines[at].strip()
-    below = lines[at + 1].strip() if at + 1 < len(lines) else ""
+    near = [one.strip() for one in lines[at : at + _HEADER_MAX + 1]]
+    line, below = near[0], "".join(near[1:2])
     if _GRID_RULE.fullmatch(line.translate(_BOX)):
         run = _run(lines, at, lambda one: one.translate(_BOX)[:1] in ("+", "|"))
         return _boxed(run), len(run)
@@ -36,40 +37,35 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
         return _piped(run), len(run)
     if "\t" in line and "\t" in below:
         run = _run(lines, at, lambda one: "\t" in one)
-        return Grid([_cells(row.split("\t")) for row in run]), len(run)
-    near = [one.strip() for one in lines[at : at + _HEADER_MAX + 1]]
-    is_ruled = any(_RULE.fullmatch(one) for one in near)
-    first = next((one for one in near if not _RULE.fullmatch(one)), "")
-    if len(starts(first)) < 2 or not (is_ruled or is_below_caption):
+        return Grid([_cells(row.split("\t")) for row in run]) if run else None, len(run)
+    ruled = [bool(_RULE.fullmatch(one)) for one in near]
+    first = next((one for one, is_rule in zip(near, ruled, strict=True) if not is_rule), "")
+    if len(starts(first)) < 2 or not (any(ruled) or is_below_caption):
         return None, 0
-    run = _columns(lines, at, first)
+    run = _columns(lines, at, len(starts(first)))
     grid = _aligned([one for one in run if one])
     return grid, len(run) if grid or len(run) > _RETRIED_MAX else 0
 
 
-def _columns(lines: list[str], at: int, first: str) -> list[str]:
+def _run(lines: list[str], at: int, belongs: Callable[[str], bool]) -> list[str]:
+    """Return the lines that belong to a table, up to a blank one or one that is too long for any."""
+    rest = (lines[place].rstrip() for place in range(at, len(lines)))
+    return list(itertools.takewhile(lambda one: 0 < len(one) < _LINE_MAX and belongs(one.strip()), rest))
+
+
+def _columns(lines: list[str], at: int, count: int) -> list[str]:
     """Return the lines of aligned columns, with blank ones between them, without notes at the end."""
     run = _run(lines, at, lambda one: not caption_of(one))
-    count = len(starts(first))
     while (more := at + len(run) + 1) < len(lines) and count > 2 and not lines[more - 1].strip():
-        if len(starts(lines[more])) != count or notes_of(lines[more].strip(), _is_any):
+        if len(starts(lines[more])) != count or notes_of(lines[more].strip(), bool):
             break
         run += ["", *_run(lines, more, lambda one: not caption_of(one))]
     ends = [place for place, one in enumerate(run) if _RULE.fullmatch(one.strip())]
-    if len(ends) > 1 and ends[-1] + 1 < len(run) and notes_of(run[ends[-1] + 1].strip(), _is_any):
+    if len(ends) > 1 and notes_of("".join(run[ends[-1] + 1 : ends[-1] + 2]).strip(), bool):
         del run[ends[-1] + 1 :]  # notes below the last rule
     while run and notes_of(run[-1].strip(), lambda label: run[-1].strip()[0] in "([（") is not None:
         run.pop()
     return run
-
-
-def _is_any(label: str) -> bool:
-    return True
-
-
-def _run(lines: list[str], at: int, belongs: Callable[[str], bool]) -> list[str]:
-    rest = (lines[place] for place in range(at, len(lines)))
-    return list(itertools.takewhile(lambda one: bool(one.strip()) and belongs(one.strip()), rest))
 
 
 def _cells(cells: list[str]) -> list[str]:
@@ -78,13 +74,10 @@ def _cells(cells: list[str]) -> list[str]:
 
 def _piped(run: list[str]) -> Grid | None:
     """Read a table of Markdown. A cell `^^` repeats the one above."""
-    rows: list[list[str]] = []
-    header = 0
-    for line in run:
-        if _PIPE_RULE.fullmatch(line.strip()):
-            header = header or len(rows)
-        else:
-            rows.append(_cells(re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))))
+    rules = [at for at, line in enumerate(run) if _PIPE_RULE.fullmatch(line.strip())]
+    lines = (line.strip() for at, line in enumerate(run) if at not in {*rules})
+    rows = [_cells(re.split(r"(?<!\\)\|", one.removeprefix("|").removesuffix("|"))) for one in lines]
+    header = next((at - before for before, at in enumerate(rules) if at > before), 0)
     return Grid(rows, header) if len(rows) > 1 or header else None
 
 
@@ -93,33 +86,31 @@ def _boxed(run: list[str]) -> Grid | None:
     lines = [line.strip().translate(_BOX) for line in run]
     ruled = [line for line in lines if _GRID_RULE.fullmatch(line)]
     cuts = sorted({width(line[:at]) for line in ruled for at, char in enumerate(line) if char == "+"})
-    columns = list(itertools.pairwise(cuts))
+    columns, is_framed = list(itertools.pairwise(cuts)), len(ruled) == _FRAME
     rows: list[list[str]] = []
-    row: list[str] | None = None
+    row: list[str] = []
     header = 0
     for line in lines[1:]:
         if line.startswith("+") or "-+" in line or "+-" in line:
-            rows += [row] if row is not None else []
-            header = len(rows) if "=" in line or (len(ruled) == _FRAME and not header) else header
+            rows += [row] if row else []
+            header = len(rows) if "=" in line or (is_framed and not header) else header
             row = _row_below(line, columns, rows)
-        else:
-            cells = _cells_between(line, columns)
-            if len(ruled) == _FRAME and header and row and cells[0]:
-                rows.append(row)  # no rules between rows: each line with a first cell is one
-                row = None
-            row = row or [""] * len(columns)
-            for at, cell in enumerate(cells):
-                if cell and cell not in row[at]:
-                    row[at] = joined([row[at], cell]) if row[at] else cell
+            continue
+        cells = _cells_between(line, columns)
+        if is_framed and header and row and cells[0]:
+            rows.append(row)  # no rules between rows: each line with a first cell is one
+            row = []
+        held = zip(row or [""] * len(columns), cells, strict=True)
+        row = [old if cell in old else joined([*filter(None, (old, cell))]) for old, cell in held]
     return Grid(rows, header or 1) if len(rows) > 1 else None
 
 
-def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]]) -> list[str] | None:
+def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]]) -> list[str]:
     """Begin the row below a rule with the cells that go on; a rule through no column ends no row."""
-    if not rows:
-        return None
     going_on = [not set(_cut(rule, start + 1, end)) <= {"-", "="} for start, end in columns]
-    return rows.pop() if all(going_on) else [rows[-1][at] if on else "" for at, on in enumerate(going_on)]
+    if not rows or all(going_on):
+        return rows.pop() if rows else []
+    return [rows[-1][at] if on else "" for at, on in enumerate(going_on)]
 
 
 def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:
@@ -150,14 +141,13 @@ def starts(line: str) -> list[int]:
 def _aligned(run: list[str]) -> Grid | None:
     """Read columns that are set apart by blanks; rules of dashes stand around the header."""
     rules = [place for place, line in enumerate(run) if _RULE.fullmatch(line.strip())]
-    rows = [line for place, line in enumerate(run) if place not in set(rules)]
-    wide = sum(len(starts(row)) > 1 for row in rows)
-    if len(rows) < 2 or len(starts(rows[0])) < 2 or wide < 0.6 * len(rows):
+    rows = [line for place, line in enumerate(run) if place not in {*rules}]
+    are_wide = [len(starts(row)) > 1 for row in rows]
+    if len(rows) < 2 or not are_wide[0] or sum(are_wide) < 0.6 * len(rows):
         return None
-    ruled = [run[place] for place in rules if len(run[place].split()) > 1]
-    parts = re.finditer(r"\S+", ruled[0]) if ruled else ()
-    columns = [width(ruled[0][: part.start()]) for part in parts] or starts(rows[0])
-    header = next((place - rules.index(place) for place in rules if place > 0), 1)
+    ruled = next((run[place] for place in rules if len(run[place].split()) > 1), "")
+    columns = [width(ruled[: part.start()]) for part in re.finditer(r"\S+", ruled)] or starts(rows[0])
+    header = next((place - before for before, place in enumerate(rules) if place > 0), 1)
     made: list[list[str]] = []
     for cells in (_cells_at(row, columns) for row in rows):
         filled = [at for at, cell in enumerate(cells) if cell]

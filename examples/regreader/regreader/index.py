@@ -7,14 +7,14 @@ characters.
 import functools
 import itertools
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from regreader.regulation import Place, Regulation
+from regreader.regulation import Regulation
 from regreader.words import terms
 
 Row = dict[str, Any]
@@ -34,6 +34,7 @@ class Index:
 
     def __init__(self, path: Path | str) -> None:
         self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db.row_factory = sqlite3.Row
         self._db.executescript(_SCHEMA)
         self._db.execute("SELECT body FROM regulations LIMIT 0")  # fails for a file of another form
         self._read = functools.lru_cache(_HELD)(self._decoded)
@@ -56,9 +57,8 @@ class Index:
 
     def regulations(self) -> list[Row]:
         """Return the id, title, source, first and last page of each regulation."""
-        return self._rows(
-            "SELECT reg_id, title, source, first_page, last_page FROM regulations ORDER BY reg_id"
-        )
+        names = "reg_id, title, source, first_page, last_page"
+        return self._rows(f"SELECT {names} FROM regulations ORDER BY reg_id")
 
     def get(self, reg: str) -> Regulation | None:
         """Return a regulation. It is read again after another process has changed the file."""
@@ -69,44 +69,35 @@ class Index:
         row = self._db.execute("SELECT body FROM regulations WHERE reg_id = ?", (reg,)).fetchone()
         return msgspec.json.decode(row[0], type=Regulation) if row else None
 
-    def search(self, words: Iterable[str], reg: str, kinds: tuple[str, ...], limit: int) -> list[Row]:
+    def search(self, words: Iterable[str], reg: str, kinds: Sequence[str], limit: int) -> list[Row]:
         """Return the chunks that hold most of the words, the best first. reg: "" for all regulations."""
         wanted = [word.replace('"', '""') for word in words]
         query = " OR ".join(f'"{word}"' + "*" * (len(word) == 1 and not word.isascii()) for word in wanted)
         if not query:
             return []
-        where = f"words MATCH ? AND kind IN ({','.join('?' * len(kinds))})" + (" AND reg = ?" if reg else "")
-        found = self._rows(
-            f"SELECT *, -bm25(words, {_TITLE_WEIGHT}, 1.0) AS score FROM words WHERE {where} ORDER BY score DESC, rowid LIMIT ?",
-            *[query, *kinds, *([reg] if reg else []), limit * 4 + _CANDIDATES],
-        )
+        where = f"words MATCH ? AND ? IN ('', reg) AND kind IN ({','.join('?' * len(kinds))})"
+        ranked = f"SELECT *, -bm25(words, {_TITLE_WEIGHT}, 1.0) AS score FROM words WHERE {where}"
+        best = f"{ranked} ORDER BY score DESC, rowid LIMIT ?"
+        found = self._rows(best, query, reg, *kinds, limit * 4 + _CANDIDATES)
         # A place that holds all words comes before one that holds a rare word often.
         held = [{*row["title_words"].split(), *row["body_words"].split()} for row in found]
         order = sorted(range(len(found)), key=lambda at: -len(held[at].intersection(wanted)))
         return [found[at] for at in order[:limit]]
 
     def _rows(self, query: str, *values: object) -> list[Row]:
-        cursor = self._db.execute(query, values)
-        names = [one[0] for one in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        return [dict(row) for row in self._db.execute(query, values)]
 
 
 def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
     """Return the texts that are searched: a section once for each of its pages, a table with its notes."""
     for one in (*regulation.sections, *regulation.tables, *regulation.notes):
-        for page, lines in _chunks(one):
-            title = {"note": "", "heading": one.title}.get(one.kind, f"{one.number} {one.title}")
-            kind, name = (one.kind, one.number) if one.kind in ("table", "note") else ("section", one.id)
-            text = "\n".join(lines)
+        title = {"note": "", "heading": one.title}.get(one.kind, f"{one.number} {one.title}")
+        kind, name = (one.kind, one.number) if one.kind in ("table", "note") else ("section", one.id)
+        parts = one.text or [(one.page, "")]
+        if one.kind == "table":
+            rows = [" | ".join(row) for row in (one.columns, *one.rows)]
+            parts = [(one.page, text) for text in (*rows, *(note.words for note in one.notes))]
+        for page, run in itertools.groupby(parts, itemgetter(0)):
+            text = "\n".join(text for _, text in run)
             known = " ".join(terms(title)), " ".join(terms(text))
             yield (*known, regulation.id, kind, name, title, page, text)
-
-
-def _chunks(one: Place) -> Iterator[tuple[int, list[str]]]:
-    if one.kind == "table":
-        rows = [" | ".join(row) for row in (one.columns, *one.rows)]
-        yield one.page, [*rows, *(note.words for note in one.notes)]
-    elif not one.text:
-        yield one.page, []
-    for page, run in itertools.groupby(one.text, itemgetter(0)):
-        yield page, [text for _, text in run]

@@ -12,20 +12,10 @@ from regreader.html_reader import read_html
 from regreader.numbering import caption_of, heading_of, is_run_in, notes_of
 from regreader.words import half_width, joined, plain
 
-_HASH: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*")
-_FOOTNOTE: Final = re.compile(r"\[\^([^\]]+)\]:\s*(.*)")
-_HR: Final = re.compile(r"(?:[-*_]\s*){3,}")
-_BREAK_WORD: Final = re.compile(r"\\(?:newpage|pagebreak)|\{\{?pagebreak\}?\}", re.IGNORECASE)
-_HTML: Final = re.compile(
-    r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))",
-    re.IGNORECASE,
-)
+_HTML: Final = re.compile(r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))", re.IGNORECASE)  # fmt: skip
 _BOLD: Final = re.compile(r"(?:\*\*|__)(.+?)(?:\*\*|__)[.:。：]?\s+([^\s*_].*)")
 _CAPTION_LINES: Final = 4  # fewer lines can be a caption
-_LISTED: Final = re.compile(
-    r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]"
-)
-_NUMBER: Final = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)+")
+_LISTED: Final = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]")  # fmt: skip
 
 
 def lines_of(text: str) -> list[Item]:
@@ -34,7 +24,7 @@ def lines_of(text: str) -> list[Item]:
     lines = iter(text.replace("\f", "\n\f\n").split("\n"))
     for line in lines:
         bare = line.strip()
-        if line == "\f" or _BREAK_WORD.fullmatch(bare):
+        if line == "\f" or re.fullmatch(r"(?i)\\(?:newpage|pagebreak)|\{\{?pagebreak\}?\}", bare):
             found.append(Break())
         elif _HTML.match(bare):
             part = [bare]
@@ -79,21 +69,21 @@ class TextReader:
         if not count:
             grid, count = grid_at(self._lines, at, self._is_below_caption())
             marked = [grid] if grid else []
-        if marked or (self._is_markdown and _HR.fullmatch(item.strip())):
+        count = max(count, 1)
+        if marked or (self._is_markdown and re.fullmatch(r"(?:[-*_]\s*){3,}", item.strip())):
             self._end_paragraph(marked)
-            return max(count, 1)
-        for line in self._lines[at : at + max(count, 1)]:
-            self._text(line.strip())
-        return max(count, 1)
+        else:
+            for line in self._lines[at : at + count]:
+                self._text(line.strip())
+        return count
 
     def _marked(self, at: int, line: str) -> tuple[list[Block], int]:
         """Return the heading or footnote that signs mark, and the number of its lines: 0 for other text."""
-        if self._is_markdown and (found := _HASH.fullmatch(line)):
+        if self._is_markdown and (found := re.fullmatch(r"(#{1,6})\s+(.*?)\s*#*", line)):
             return [Para(plain(found[2]), len(found[1]))], 1
-        if self._is_markdown and (found := _FOOTNOTE.fullmatch(line)):
+        if self._is_markdown and (found := re.fullmatch(r"\[\^([^\]]+)\]:\s*(.*)", line)):
             return [Para(plain(found[2]), anchor=found[1])], 1
-        below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
-        level = 0 if self._held else self._level_by(below, line)
+        level = 0 if self._held else self._level_by("".join(self._lines[at + 1 : at + 2]).strip(), line)
         return ([Para(plain(line) if self._is_markdown else line, level)], 2) if level else ([], 0)
 
     def _level_by(self, below: str, line: str) -> int:
@@ -103,8 +93,7 @@ class TextReader:
         is_as_wide = 0.7 <= len(below) / width(line) <= 1.3 or (self._is_markdown and heading_of(line, 0))
         if not is_as_wide or len(starts(line)) > 1:
             return 0
-        if below[0] not in self._signs:
-            self._signs.append(below[0])
+        self._signs += [below[0]] if below[0] not in self._signs else []
         return 1 + self._signs.index(below[0])
 
     def _is_below_caption(self) -> bool:
@@ -123,16 +112,17 @@ class TextReader:
         is_item = line.startswith(("- ", "> ")) and self._is_markdown
         if is_item or _begins(text) or self._ended_early():
             self._end_paragraph()
-        if len(self._held) == 1 and _NUMBER.fullmatch(self._held[0]):
+        if len(self._held) == 1 and re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)+", self._held[0]):
             text = f"{self._held.pop()} {text}"  # the title of a term stands below its number
         self._held.append(re.sub(r"^(?:[->]\s)+", "", text) if is_item else text)
 
     def _ended_early(self) -> bool:
         """Return True if the held line is a heading or caption that does not go on in the next line."""
-        heading = heading_of(self._held[0], 0) if len(self._held) == 1 else None
-        if heading and not heading.is_clause and width(self._held[0]) < self._full * 0.75:
-            return True
-        return len(self._held) == 1 and caption_of(self._held[0]) is not None
+        if len(self._held) != 1:
+            return False
+        heading, is_short = heading_of(self._held[0], 0), width(self._held[0]) < self._full * 0.75
+        is_heading = heading is not None and not heading.is_clause
+        return (is_heading and is_short) or caption_of(self._held[0]) is not None
 
     def _end_paragraph(self, following: Sequence[Block] = ()) -> None:
         self._blocks += [Para(joined(self._held))] if self._held else []

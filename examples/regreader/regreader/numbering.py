@@ -1,17 +1,15 @@
 """Headings, captions, notes and references: how they are numbered in Chinese and English."""
 
+import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from regreader.words import CJK, NUMBER_WORD, ORDINAL, STOP, half_width, numeral
+from regreader.words import CJK, HAN_DIGITS, NUMBER_WORD, ORDINAL, STOP, half_width, numeral
 
 Notes = list[tuple[str, str]]  # labels and texts
-_HAN_NUMERAL: Final = "[零〇一二三四五六七八九十百两\\d]+"
-_TABLE_NUMBER: Final = (
-    r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"
-)
+_HAN_NUMERAL: Final = f"[{HAN_DIGITS}\\d]+"
+_TABLE_NUMBER: Final = r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"  # fmt: skip
 _DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _SECTION: Final = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
 _KINDS: Final = {
@@ -20,10 +18,7 @@ _KINDS: Final = {
     "附录": "annex", "附件": "annex", "附表": "schedule", "": "section",
 }  # fmt: skip
 """The kinds of places by the beginnings of their words."""
-
-_WORD: Final = (
-    "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"
-)
+_WORD: Final = "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"  # fmt: skip
 _NAMED: Final = (
     re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
     re.compile(rf"\b(?P<number>{ORDINAL})\s+(?P<word>schedule|annex|appendix)\b", re.IGNORECASE),
@@ -39,15 +34,14 @@ _NOTE: Final = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3
 _SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _AROUND_TITLE: Final = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
 _ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip
-SUPERSCRIPTS: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
+_SUPERSCRIPTS: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
 ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
 _LISTED_MAX: Final = 24  # characters of "一、总则" or "IV. FEES" as a heading
 _TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
 _END: Final = ".。;；!！?？,，:："
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """The number and title of a heading. is_clause: its text follows on the same line."""
 
     kind: str
@@ -57,10 +51,7 @@ class Heading:
 
 
 def heading_of(text: str, level: int) -> Heading | None:
-    """Return the heading that the numbering of a paragraph makes it, if it can follow the ones before it.
-
-    level: of a marked heading; 0 if only its words tell.
-    """
+    """Return the heading that the numbering of a paragraph makes it. level: 0 if only its words tell."""
     text = _SPACED.sub(r"\1", text)
     for pattern in _NAMED:
         found = pattern.match(text)
@@ -69,10 +60,8 @@ def heading_of(text: str, level: int) -> Heading | None:
             target, title = _target(found), titled[1]
             is_sentence, is_long = title[-1:] in {*_END}, len(title) > _TITLE_MAX
             # "Section 5.2 applies to ..." begins with a reference, and is no heading
-            is_text = "a" <= title[:1] <= "z" or (
-                target.kind not in ("article", "section") and (is_sentence or is_long)
-            )
-            if level or found["word"] == "条" or not is_text:
+            is_named = target.kind in ("article", "section") or not (is_sentence or is_long)
+            if level or found["word"] == "条" or (is_named and not "a" <= title[:1] <= "z"):
                 is_clause = not level and is_sentence and (target.kind == "article" or is_long)
                 return Heading(target.kind, target.number, plain_title(title), is_clause)
     listed = re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)|([IVX]+)\.\s+(.+)", text)
@@ -106,15 +95,10 @@ def act_heading_of(text: str) -> Heading | None:
 def plain_title(text: str) -> str:
     """Return a title without "(informative)" or "to Part 7 —" before it, and without a unit behind it."""
     text = _AROUND_TITLE.sub("", text).strip()
-    return (
-        text[1:-1]
-        if text[:1] in "(（" and text.find(text[-1:]) == len(text) - 1 and text[-1:] in ")）"
-        else text
-    )
+    return text[1:-1] if re.fullmatch(r"[(（][^)）]*[)）]", text) else text
 
 
-@dataclass(frozen=True)
-class Caption:
+class Caption(NamedTuple):
     """The number and title over a table."""
 
     number: str
@@ -152,7 +136,7 @@ def table_numbers(text: str) -> list[str]:
 
 def label_of(text: str) -> str:
     """Return the label of a note, from "Note 1", "注1", "1)", "¹" or "①"."""
-    text = half_width(text).strip().strip("\ue000\ue001").translate(SUPERSCRIPTS)
+    text = half_width(text).strip().strip("\ue000\ue001").translate(_SUPERSCRIPTS)
     text = "".join(str(ord(char) - 0x245F) if "①" <= char <= "⑳" else char for char in text)
     text = re.sub(r"^(?:table\b|表).*?(?=note|注)", "", text, flags=re.IGNORECASE)
     text = re.sub(rf"^(?:{_NOTE_WORD}|notes?|脚注)\s*", "", text, flags=re.IGNORECASE)
@@ -160,10 +144,7 @@ def label_of(text: str) -> str:
 
 
 def notes_of(text: str, is_known: Callable[[str], bool] = lambda label: False) -> Notes | None:
-    """Return the notes in a paragraph under a table, as (label, text); None for a paragraph that is no note.
-
-    is_known: tells if a bare number or letter is the label of a note here, and not an item of a list.
-    """
+    """Return the notes in a paragraph, None without one. is_known: tells if a bare letter or number is a label."""
     several = re.split(r"\s*[;；]?\s*(?=(?:\bNotes?\s*|注\s*)\d{1,2}\s*[:：.])", text, flags=re.IGNORECASE)
     if len(several := [one for one in several if one]) > 1 and _NOTE.fullmatch(several[0]):
         return [note for one in several for note in notes_of(one) or ()]
@@ -190,8 +171,7 @@ def _items(text: str) -> Notes:
     return [(label, one.strip(" ;；")) for label, one in zip(labels, texts, strict=True)]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """The target of a reference. note: its label, for a note of a table."""
 
     kind: str
@@ -207,15 +187,12 @@ class Target:
     @property
     def names(self) -> list[str]:
         """Return the names that the target can have: laws say section for article, and 3 for chapter 3."""
-        others = {"section": ("article", "chapter"), "article": ("section",), "chapter": ("section",)}
-        kinds = others.get(self.kind, ()) if "." not in self.number else ()
-        return [self.id, *(Target(kind, self.number).id for kind in kinds)]
+        kinds = {"section": ("article", "chapter"), "article": ("section",), "chapter": ("section",)}
+        others = kinds.get(self.kind, ()) if "." not in self.number else ()
+        return [self.id, *(Target(kind, self.number).id for kind in others)]
 
 
-_POINTS: Final = (
-    r"see(?:\s+also)?|according\s+to|refer\s+to|accordance\s+with|pursuant\s+to|subject\s+to|under|"
-    r"(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"
-)
+_POINTS: Final = r"see(?:\s+also)?|(?:according|refer|subject|pursuant)\s+to|accordance\s+with|under|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"  # fmt: skip
 _UNIT: Final = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES: Final = (
     re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
@@ -229,29 +206,23 @@ _REFERENCES: Final = (
 )  # fmt: skip
 _AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
 _FURTHER: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
-_FURTHER_OF_SEVERAL: Final = re.compile(
-    _AND + r"((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])", re.IGNORECASE
-)
+_OF_SEVERAL: Final = re.compile(rf"(?i){_AND}((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])")
 
 
 def references_in(text: str) -> list[tuple[str, Target]]:
     """Return the references in a text, with their words, in their order."""
-    text = half_width(text)
-    taken = bytearray(len(text))  # 1 for a character of a reference
+    text, taken = half_width(text), set[int]()  # the places of the characters of references
     found: list[tuple[int, str, Target]] = []
-    for pattern in _REFERENCES:
-        for match in pattern.finditer(text):
-            if any(taken[match.start() : match.end()]):
-                continue
-            target = _target(match)
-            found.append((match.start(), match.group().strip(), target))
-            end = match.end()
-            further = _FURTHER_OF_SEVERAL if match.group().split()[0].endswith("s") else _FURTHER
-            while more := further.match(text, end):
-                number = numeral(more[1].replace("–", "-"))
-                found.append((more.start(1), more[1], Target(target.kind, number)))
-                end = more.end()
-            taken[match.start() : end] = b"\1" * (end - match.start())
+    for match in itertools.chain.from_iterable(pattern.finditer(text) for pattern in _REFERENCES):
+        if not taken.isdisjoint(range(*match.span())):
+            continue
+        target, end = _target(match), match.end()
+        found.append((match.start(), match.group().strip(), target))
+        further = _OF_SEVERAL if match.group().split()[0].endswith("s") else _FURTHER
+        while more := further.match(text, end):
+            found.append((more.start(1), more[1], Target(target.kind, numeral(more[1].replace("–", "-")))))
+            end = more.end()
+        taken.update(range(match.start(), end))
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
 
 
@@ -260,24 +231,16 @@ def _target(match: re.Match[str]) -> Target:
     if groups["table"]:
         return Target("table", table_id(groups["table"]), label_of(groups["note"]) if groups["note"] else "")
     number, word = groups["number"], groups["word"].lower()
-    kinds = (kind for start, kind in _KINDS.items() if word.startswith(start))
-    kind = "section" if "." in number else next(kinds)
-    return Target(kind, numeral(number))
+    kind = next(kind for start, kind in _KINDS.items() if word.startswith(start))
+    return Target("section" if "." in number else kind, numeral(number))
 
 
 def target_of(text: str) -> Target | None:
     """Return the target that a text names first, such as "see 6.2", "表6-2注1" or a plain number."""
-    if found := references_in(text):
-        return found[0][1]
-    number = half_width(text).strip()
-    if re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
-        return Target("table", number)
+    number, found = half_width(text).strip(), references_in(text)
+    if found or re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
+        return found[0][1] if found else Target("table", number)
+    if named := re.search(rf"^{_DOTTED}$|^[A-Z]\d+(?:\.\d+)*$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number):
+        return Target("section", named.group())
     heading = heading_of(f"{number} x", 1)
-    named = re.search(rf"^{_DOTTED}$|^[A-Z]\d+(?:\.\d+)*$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number)
-    return (
-        Target("section", named.group())
-        if named
-        else Target(heading.kind, heading.number)
-        if heading
-        else None
-    )
+    return Target(heading.kind, heading.number) if heading else None

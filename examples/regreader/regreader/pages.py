@@ -18,16 +18,12 @@ _FOOTERS: Final = [
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
     re.compile(r"[^|]{1,80}?\s[·•|]\s(\d{1,4})"),
 ]  # fmt: skip
-_FRONT: Final = re.compile(
-    r"[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*", re.IGNORECASE
-)  # the page of a preface
+_FRONT: Final = re.compile(r"(?i)[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*")  # the page of a preface
 _FOOTER_MAX: Final = 120  # characters
 _ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
-_ENDS_OF_TEXT: Final = ".。;；:："
+_ENDS_OF_TEXT: Final = (".", "。", ";", "；", ":", "：")
 _SHARE: Final = 0.8  # of the pages that have a running line
 _SHARE_OF_EQUAL: Final = 0.3  # of the pages that have one and the same, such as left ones
-_NOTE: Final = re.compile(r"(?:notes?|注释?)\s*\d*\s*[:：]", re.IGNORECASE)
-_TABLE_SIGNS: Final = "|+┌├└│║╔╠╚┏┣┗┃"
 
 
 def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
@@ -43,12 +39,12 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
         else:
             parts[-1].append(one)
     numbers = [None, *(one.number for one in marks)]
-    is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
-    is_second = numbers[1:2] == [2] and not _is_blank(parts[-1])  # the first page has no mark
-    if is_foot and not is_second and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
+    is_foot = bool(marks) and marks[0].number is not None and any(parts[0])
+    is_second = numbers[1:2] == [2] and any(parts[-1])  # the first page has no mark
+    if is_foot and not is_second and (all(one.is_foot for one in marks) or not any(parts[-1])):
         numbers = [*numbers[1:], None]  # the marks stand at the ends of their pages
     for at in (0, -1):
-        if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:
+        if len(parts) > 1 and not any(parts[at]) and numbers[at] is None:
             del parts[at], numbers[at]
     offset = _without_running(parts, any(numbers))
     if offset is not None and not any(numbers):
@@ -73,22 +69,15 @@ def _words(item: Item) -> str | None:
     """Return the text of a line or paragraph; None for headings, unless they name a page, and for tables."""
     if not isinstance(item, Para | str):
         return None
-    raw = item if isinstance(item, str) else item.text
+    raw, level = (item, item.startswith("#")) if isinstance(item, str) else (item.text, item.level)
     text = " ".join(half_width(raw.lstrip("#")).split())
-    is_heading = raw.startswith("#") if isinstance(item, str) else item.level > 0
-    return None if is_heading and not _PAGE.fullmatch(text) else text
+    return None if level and not _PAGE.fullmatch(text) else text
 
 
 def _is_title(part: list[Item]) -> bool:
     """Return True for a page that has nothing but a heading, as before the mark of the first page."""
-    return sum(one != "" for one in part) == 1 and all(one == "" or _words(one) is None for one in part)
-
-
-def _is_blank(part: list[Item]) -> bool:
-    return all(one == "" for one in part)
-
-
-# --- footers ------------------------------------------------------------------------------
+    there = [one for one in part if one]
+    return len(there) == 1 and _words(there[0]) is None
 
 
 def _with_footers_as_marks(items: list[Item]) -> list[Item]:
@@ -96,18 +85,11 @@ def _with_footers_as_marks(items: list[Item]) -> list[Item]:
     texts = [(at, text) for at, one in enumerate(items) if (text := _words(one)) and len(text) < _FOOTER_MAX]
     best: dict[int, int] = {}
     for form in _FOOTERS:
-        found = [(at, int(match[1])) for at, text in texts if (match := form.fullmatch(text))]
-        if len(found) > len(best) and _counts([number for _, number in found]):
-            best = dict(found)
+        found = {at: int(match[1]) for at, text in texts if (match := form.fullmatch(text))}
+        steps = [after - before for before, after in itertools.pairwise(found.values())]
+        counts = [*found.values()] == [1] or (steps and steps.count(1) >= _SHARE * len(steps))
+        best = found if counts and len(found) > len(best) else best
     return [Break(best[at], True) if at in best else one for at, one in enumerate(items)]
-
-
-def _counts(numbers: list[int]) -> bool:
-    steps = [after - before for before, after in itertools.pairwise(numbers)]
-    return numbers == [1] or (bool(steps) and steps.count(1) >= _SHARE * len(steps))
-
-
-# --- running heads and feet -----------------------------------------------------------------
 
 
 def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
@@ -117,14 +99,12 @@ def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
     and its place; None without numbers.
     """
     offset: int | None = None
-    for is_foot in (True, False):
-        for depth in range(_ENDS):
-            outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
-            outer = {place: at for place, at in outermost if at is not None}
-            texts = {place: _words(pages[place][at]) or "" for place, at in outer.items()}
-            found, told = _running(texts, len(pages), is_free=not (depth or is_numbered))
-            if not found or (None not in (offset, told) and offset != told):
-                break
+    for is_foot, depth in itertools.product((True, False), range(_ENDS)):
+        outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
+        outer = {place: at for place, at in outermost if at is not None}
+        texts = {place: _words(pages[place][at]) or "" for place, at in outer.items()}
+        found, told = _running(texts, len(pages), is_free=not (depth or is_numbered))
+        if None in (offset, told) or offset == told:
             offset = offset if told is None else told
             for place in found:
                 del pages[place][outer[place]]
@@ -136,8 +116,8 @@ def _outermost(page: list[Item], is_foot: bool) -> int | None:
     order = range(len(page) - 1, -1, -1) if is_foot else range(len(page))
     at = next((at for at in order if page[at] != ""), None)
     text = None if at is None else _words(page[at])
-    is_table = text and (text[0] in _TABLE_SIGNS or caption_of(text) or _NOTE.match(text))
-    return at if text and not is_table else None
+    is_table = re.match(r"(?i)[|+┌├└│║╔╠╚┏┣┗┃]|(?:notes?|注释?)\s*\d*\s*[:：]", text or "")
+    return at if text and not (is_table or caption_of(text)) else None
 
 
 def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[int], int | None]:
@@ -154,7 +134,7 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
         place: {int(one) for one in re.findall(r"\d{1,9}", text)}
         for place, text in texts.items()
         if place not in equal and not _is_numbered_title(text)
-        if (is_free and text[-1:] not in {*_ENDS_OF_TEXT}) or any(form.fullmatch(text) for form in _FOOTERS)
+        if (is_free and not text.endswith(_ENDS_OF_TEXT)) or any(form.fullmatch(text) for form in _FOOTERS)
     }
     offsets = Counter(number - place for place, run in runs.items() for number in run)
     offset = max(offsets, key=lambda one: offsets[one], default=0)
@@ -169,7 +149,7 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
 
 
 def _is_sentence(text: str) -> bool:
-    return text[-1:] in {*_ENDS_OF_TEXT} and (len(text.split()) > 4 or (has_han(text) and len(text) > 10))
+    return text.endswith(_ENDS_OF_TEXT) and (len(text.split()) > 4 or (has_han(text) and len(text) > 10))
 
 
 def _is_numbered_title(text: str) -> bool:

@@ -4,19 +4,15 @@ They answer only from what tools return, and refuse if that does not cover the q
 particular question.
 """
 
-import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult
 from regreader.numbering import Target, references_in
-from regreader.settings import NAMES
 from regreader.tools import Found
 from regreader.words import half_width, query_terms, terms
 
-Part = tuple[str, list[Found]]
-"""A part of an answer: its text, and the places that it is from."""
-
+Part = tuple[str, list[Found]]  # a part of an answer: its text, and the places that it is from
 _FOLLOW: Final = ("refer", "points to", "leads to", "cites", "引用", "指向", "所引", "参见的", "依据的")
 _LISTS: Final = ("list", "sections of", "sections in", "contents", "哪些", "列出", "目录")
 _COVERED: Final = 0.6  # the part of a question's words that an answer must hold
@@ -25,7 +21,7 @@ _HITS: Final = 8
 _TABLE_WORDS: Final = {*terms("table note 表 注")}
 
 
-class _Policy(PolicyRun):
+class Policy(PolicyRun):
     """The work on one question: a method for each specialist, and one for the agent with all tools.
 
     query: the question with its digits as ASCII. named: the places that it names; plain numbers are sections
@@ -38,21 +34,17 @@ class _Policy(PolicyRun):
         plain = [(one, Target("section", one)) for one in context.hints.get("section", ())]
         self.named = references_in(self.query) or plain
 
-    async def ask(self, tool: str, **arguments: object) -> Found:
-        """Call a tool. Return {} if it has no result."""
-        return await self.call(tool, **arguments) or {}
-
-    async def each(self, tool: str, asked: list[Found]) -> list[Found]:
+    async def each(self, tool: str, asked: Sequence[Found]) -> list[Any]:
         """Call a tool for each regulation in scope, with each of some arguments. Return the results."""
         regs = await self._regulations() if asked else ()
-        found = [await self.ask(tool, reg_id=reg, **one) for reg in regs for one in asked]
+        found = [await self.call(tool, reg_id=reg, **one) for reg in regs for one in asked]
         return [one for one in found if one]
 
     async def _regulations(self) -> Sequence[str]:
         """Return the regulations in scope: without a scope those that the question quotes, or all."""
         if self.context.scope:
             return self.context.scope
-        known = (await self.ask("list_regulations")).get("regulations", ())
+        known = (await self.call("list_regulations") or {}).get("regulations", ())
         quoted = set(self.context.hints.get("regulation", ()))
         meant = [one for one in known if quoted & {one["reg_id"], one["title"]}]
         return [one["reg_id"] for one in meant or known]
@@ -78,12 +70,11 @@ class _Policy(PolicyRun):
             return self.join([(note["text"], [note]) for note in notes], 0.95)
         if named and hinted:
             return self.refuse("the table or its note does not exist")
-        if named:
-            tables = await self.each("get_table_by_id", [{"table_id": one.number} for one in named])
-        else:
+        tables = await self.each("get_table_by_id", [{"table_id": one.number} for one in named])
+        if not named:
             found = await self.each("search_tables", [{"query": self.query, "limit": _TABLES_MAX}])
             hits = [(hit["reg_id"], hit["id"]) for one in found for hit in one["results"]]
-            tables = [await self.ask("get_table_by_id", reg_id=reg, table_id=number) for reg, number in hits]
+            tables = [await self.call("get_table_by_id", reg_id=reg, table_id=number) for reg, number in hits]
         answers = [one for table in tables if table and (one := self._cell_answer(table, bool(named)))]
         if not answers:
             return self.refuse("no table has a row and a column for this")
@@ -93,23 +84,24 @@ class _Policy(PolicyRun):
         """Return the answer from a table, and how well it fits. is_named: the question names the table."""
         words = set(query_terms(self.query))
         rows, columns, number, caption = (table[key] for key in ("rows", "columns", "table_id", "caption"))
-        labels = _label_columns(rows)
-        at = _row_of(rows, labels, words)
+        first = _label_columns(rows)
+        labels = [" ".join(dict.fromkeys(row[:first])) for row in rows]
+        named = {at: set(terms(label)) for at, label in enumerate(labels)}
+        at = _best({at: len(label) for at, label in named.items() if label and label <= words})
         if at is None or len(columns) < 2:
             return None
-        label = " ".join(dict.fromkeys(rows[at][:labels]))
-        known = {*terms(" ".join([caption, label, *columns, number])), *_TABLE_WORDS}
+        known = {*terms(" ".join([caption, labels[at], *columns, number])), *_TABLE_WORDS}
         covered = len(words & known) / len(words)
         if not is_named and covered < _COVERED:
             return None
-        column = _column_of(columns, labels, words - set(terms(label)))
-        shown = range(labels, len(columns)) if column is None else [column]
+        column = _column_of(columns, first, words - named[at])
+        shown = range(first, len(columns)) if column is None else [column]
         cells = {columns[one]: rows[at][one] for one in shown}
         marks = {one["label"] for one in table["marks"] if one["row"] == at and one["column"] in cells}
         notes = [f"Note {note['label']}: {note['text']}" for note in table["notes"] if note["label"] in marks]
         said = ", ".join(f"{name} {value}" for name, value in cells.items())
-        content = " ".join([f"table {number} {caption}, {label}: {said}.", *notes])
-        where = {"table": f"{table['reg_id']} {number}", "row": label}
+        content = " ".join([f"table {number} {caption}, {labels[at]}: {said}.", *notes])
+        where = {"table": f"{table['reg_id']} {number}", "row": labels[at]}
         data = {"cells": [{**where, "column": name, "value": value} for name, value in cells.items()]}
         is_sure = column is not None
         return covered + is_sure, self.join([(content, [table])], 0.9 if is_sure else 0.6, data)
@@ -126,22 +118,20 @@ class _Policy(PolicyRun):
 
     async def _shown(self, found: Found) -> Part:
         """Return the text of a place, or its parts if it has none or the question asks for a list."""
-        target = found["target"]
+        target, inner = found["target"], list[str]()
         if self.has_any(_LISTS) or not target["text"]:
-            entries = (await self.ask("get_toc", reg_id=found["reg_id"])).get("entries", ())
-            inner = [f"{one['number']} {one['title']}" for one in entries if one["parent"] == target["id"]]
-            if inner:
-                return f"{target['number']} {target['title']}: {'; '.join(map(str.strip, inner))}", [target]
-        return _told(target), [target]
+            entries = (await self.call("get_toc", reg_id=found["reg_id"]) or {}).get("entries", ())
+            inner = [_told(one) for one in entries if one["parent"] == target["id"]]
+        head = f"{target['number']} {target['title']}: " if inner else _told(target)
+        return head + "; ".join(inner), [target]
 
     async def _followed(self, found: Found) -> Part:
         """Return the texts of the places that a place refers to."""
         if found["status"] == "circular":
             return f"The references are circular: {' -> '.join(found['chain'])}.", [found["target"]]
-        said, places = [], [found["target"]]
-        for link in found["references"]:
-            words = link["reference"]
-            further = await self.ask("resolve_reference", reg_id=found["reg_id"], reference_text=words)
+        said, places, reg = [], [found["target"]], found["reg_id"]
+        for words in (link["reference"] for link in found["references"]):
+            further = await self.call("resolve_reference", reg_id=reg, reference_text=words) or {}
             if target := further.get("target"):
                 places.append(target)
                 said.append(f"{target['id']} {target['title']} {target['text']}".strip())
@@ -155,16 +145,14 @@ class _Policy(PolicyRun):
         words = set(query_terms(self.query))
         found = await self.each("smart_search", [{"query": self.query, "limit": _HITS}])
         hits = [hit for one in found for hit in one["results"] if hit["kind"] != "table"]
-        if not hits or not words:
-            return self.refuse("no place holds the words of the question")
         held = [words.intersection(terms(f"{hit['title']} {hit['snippet']}")) for hit in hits]
         weight = {word: 1 / (1 + sum(word in one for one in held)) for word in words}  # rare words tell more
         ranks = [(len(one), sum(weight[word] for word in one)) for one in held]
-        best = max(ranks)
-        hit, covered = hits[ranks.index(best)], best[0] / len(words)
-        if covered < _COVERED:
+        best = max(ranks, default=(0, 0))
+        if not words or best[0] / len(words) < _COVERED:
             return self.refuse("no place holds enough of the words of the question")
-        return self.join([(hit["snippet"] or hit["title"], [hit])], min(0.9, covered))
+        hit = hits[ranks.index(best)]
+        return self.join([(hit["snippet"] or hit["title"], [hit])], min(0.9, best[0] / len(words)))
 
     async def discovery(self) -> SpecialistResult:
         """Compare two places, or find places like a section."""
@@ -177,8 +165,8 @@ class _Policy(PolicyRun):
                 end = "They are equal." if found["is_equal"] else "They differ."
                 parts.append(("\n".join([*map(_told, places), end]), places))
         else:
-            for found in await self.each("find_similar_content", [{"query_text": one} for one in named]):
-                parts += [(f"{hit['id']} {hit['title']}", [hit]) for hit in found["results"]]
+            found = await self.each("find_similar_content", [{"query_text": one} for one in named])
+            parts = [(f"{hit['id']} {hit['title']}", [hit]) for one in found for hit in one["results"]]
         if not parts:
             return self.refuse("it names nothing to compare")
         return self.join(parts, 0.9 if len(named) > 1 else 0.7)
@@ -190,8 +178,7 @@ class _Policy(PolicyRun):
         if named and named[0][1].kind != "table":
             order.reverse()
         for answer in order:
-            result = await answer()
-            if result.success:
+            if (result := await answer()).success:
                 return result
         return self.refuse("no tool result answers the question")
 
@@ -202,18 +189,11 @@ def _label_columns(rows: list[list[str]]) -> int:
     return 2 if one < len(rows) == two and len(rows[0]) > 2 else 1
 
 
-def _row_of(rows: list[list[str]], count: int, words: set[str]) -> int | None:
-    """Return the one row with the longest label that the words hold as a whole."""
-    labels = [set(terms(" ".join(row[:count]))) for row in rows]
-    return _best({at: len(label) for at, label in enumerate(labels) if label and label <= words})
-
-
 def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:
     """Return the one column that shares the most with the words; the only one, if there is but one."""
-    if len(columns) == first + 1:
-        return first
     names = {at: set(terms(columns[at])) for at in range(first, len(columns))}
-    return _best({at: len(words & name) / len(name) for at, name in names.items() if words & name})
+    shares = {at: len(words & name) / len(name) for at, name in names.items() if words & name}
+    return first if len(names) == 1 else _best(shares)
 
 
 def _best(counts: Mapping[int, float]) -> int | None:
@@ -223,13 +203,10 @@ def _best(counts: Mapping[int, float]) -> int | None:
 
 
 def _told(place: Found) -> str:
-    return " ".join(part for part in (place["number"], place["title"], place["text"]) if part)
+    return " ".join(part for part in (place["number"], place["title"], place.get("text")) if part)
 
 
-async def _drive(name: str, ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
-    answer: Callable[[], Awaitable[SpecialistResult]] = getattr(_Policy(ctx, context), name)
+async def drive(name: str, ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+    """Answer a question as the specialist of a name."""
+    answer: Callable[[], Awaitable[SpecialistResult]] = getattr(Policy(ctx, context), name)
     return await answer()
-
-
-POLICIES: Final = {name: functools.partial(_drive, name) for name in (*NAMES, "reader")}
-"""The policies of the specialists, and of the one agent with all tools."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from callboard import Aggregator, Orchestrator, OrchestratorResult, Question, Runtime
+from callboard import Aggregator, Orchestrator, OrchestratorResult, QueryAnalyzer, Question, Runtime
 from regreader.index import Index
 from regreader.settings import Settings
-from regreader.specialists import analyzer, registry
+from regreader.specialists import HINTS, INTENTS, MULTI_HOP, registry
 from regreader.tools import ToolFailure, Tools
 
 
@@ -20,12 +20,11 @@ class Reader(AsyncExitStack):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        self.index = Index(settings.index)
+        self.index, mode = Index(settings.index), settings.orchestrator_mode
         self.callback(self.index.close)
-        self.tools, mode = Tools(self.index), settings.orchestrator_mode
-        merge = Aggregator(names_refusals=mode == "parallel")
-        agents = registry(self.tools, settings)
-        self.host = Orchestrator(agents, analyzer=analyzer(), aggregator=merge, mode=mode)
+        self.tools, merge = Tools(self.index), Aggregator(names_refusals=mode == "parallel")
+        agents, analyzer = registry(self.tools, settings), QueryAnalyzer(INTENTS, HINTS, MULTI_HOP)
+        self.host = Orchestrator(agents, analyzer=analyzer, aggregator=merge, mode=mode)
         self._runtime = Runtime(":memory:", model=settings.model or None)
 
     async def __aenter__(self) -> Self:
@@ -35,8 +34,7 @@ class Reader(AsyncExitStack):
     async def ask(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
         """Answer one question. regulations: their ids; none for all."""
         try:
-            for reg in regulations or [""]:
-                self.tools.check(reg)
+            self.tools.check(regulations)
         except ToolFailure as error:
             return OrchestratorResult(False, error=str(error))
         asked = Question(question, tuple(dict.fromkeys(regulations)))

@@ -1,11 +1,13 @@
 """A regulation: its pages, its places (sections, tables and notes), and the references between them."""
 
 from collections import deque
+from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
 
 from regreader.numbering import Target, references_in, table_numbers
+from regreader.words import shown
 
 
 class Link(msgspec.Struct):
@@ -60,6 +62,7 @@ class Place(msgspec.Struct, omit_defaults=True):
 
 def note_of(label: str, text: str, page: int, section: str, table: str = "", anchor: str = "") -> Place:
     """Return a note of a table, or of a page."""
+    text = shown(text)
     return Place("note", label, "", page, page, section, text=[(page, text)], table=table, anchor=anchor)
 
 
@@ -77,50 +80,44 @@ class Regulation(msgspec.Struct, dict=True):
     @property
     def places(self) -> list[Place]:
         """Return the sections, the tables and all notes."""
-        return [
-            *self.sections,
-            *self.tables,
-            *(note for one in self.tables for note in one.notes),
-            *self.notes,
-        ]
+        of_tables = [note for one in self.tables for note in one.notes]
+        return [*self.sections, *self.tables, *of_tables, *self.notes]
 
     @cached_property
-    def _by_id(self) -> dict[str, Place]:
-        return {one.id: one for one in reversed(self.places)}  # the first one of an id counts
+    def by_id(self) -> dict[str, Place]:
+        """The places by their ids; the first one of an id counts."""
+        return {one.id: one for one in reversed(self.places)}
 
-    def place(self, name: str) -> Place | None:
-        """Return the place of an id."""
-        return self._by_id.get(name)
+    def first(self, names: Iterable[str]) -> Place | None:
+        """Return the place of the first id that there is."""
+        return next((self.by_id[name] for name in names if name in self.by_id), None)
 
     def table(self, number: str) -> Place | None:
         """Return a table; 6-2 and 6.2 are one number."""
-        return next((one for name in table_numbers(number) if (one := self.place(f"table {name}"))), None)
+        return self.first(f"table {name}" for name in table_numbers(number))
 
     def resolve(self, target: Target) -> Place | None:
         """Return the place that a reference leads to; None for a dangling one."""
-        if target.kind == "table":
-            table = self.table(target.number)
-            return self.place(f"{table.id} note {target.note}") if table and target.note else table
-        return next((place for name in target.names if (place := self.place(name))), None)
+        if target.kind != "table":
+            return self.first(target.names)
+        table = self.table(target.number)
+        return self.by_id.get(f"{table.id} note {target.note}") if table and target.note else table
 
     def link(self) -> None:
         """Find the references of each place, but none to itself. Call it once, when all places are there."""
         for one in self.places:
             for page, text in one.text:
-                for words, target in references_in(text):
-                    if target.id != one.id:
-                        found = self.resolve(target)
-                        one.links.append(Link(words, page, found.id if found else None))
+                found = [(words, self.resolve(to)) for words, to in references_in(text) if to.id != one.id]
+                one.links += [Link(words, page, place.id if place else None) for words, place in found]
 
     def circle(self, start: Place) -> list[str]:
         """Return the shortest way by references from a place back to it; [] without one."""
         ways, seen = deque([[start.id]]), {start.id}
         while ways:
             way = ways.popleft()
-            for link in self._by_id[way[-1]].links:
-                if link.target == start.id:
+            for target in (link.target for link in self.by_id[way[-1]].links if link.target):
+                if target == start.id:
                     return [*way, start.id]
-                if link.target and link.target not in seen:
-                    seen.add(link.target)
-                    ways.append([*way, link.target])
+                ways += [] if target in seen else [[*way, target]]
+                seen.add(target)
         return []

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
+Given = Mapping[str, Any]
 Name = Literal["table", "search", "reference", "discovery"]
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
 
@@ -32,27 +33,24 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orchestrator_mode: Literal["sequential", "parallel"] = "sequential"
 
 
-def load(
-    arguments: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None
-) -> Settings:
+def load(arguments: Given, environment: Given = os.environ, file: Path | None = None) -> Settings:
     """Return the settings of arguments, over those of the environment, over those of a TOML file.
 
     arguments: None for a value means "not given". environment: its names such as REGREADER_MODEL.
     file: by default `regreader.toml`, if it is there. Raises SettingsError.
     """
-    path, prefix, found = file or Path("regreader.toml"), "REGREADER_", dict[str, Any]()
-    settings = Settings()
+    path, found, settings = file or Path("regreader.toml"), dict[str, Any](), Settings()
     try:
         of_file = tomllib.loads(path.read_text(encoding="utf-8-sig")) if file or path.exists() else {}
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: {error}") from None
-    named = {key.removeprefix(prefix).lower(): key for key in environment if key.startswith(prefix)}
-    of_environment = {name: environment[key] for name, key in named.items() if name != "config"}
+    named = {key.lower(): value for key, value in environment.items() if key.startswith("REGREADER_")}
+    named.pop("regreader_config", None)
+    of_environment = {key.removeprefix("regreader_"): value for key, value in named.items()}
     for place, given in ((path, of_file), ("environment", of_environment), ("arguments", arguments)):
-        values = {name: value for name, value in given.items() if value is not None}
-        if isinstance(names := values.get("enabled_subagents"), str):
-            values["enabled_subagents"] = names.replace(",", " ").split()
-        found |= values
+        found |= {name: value for name, value in given.items() if value is not None}
+        if isinstance(names := found.get("enabled_subagents"), str):
+            found["enabled_subagents"] = names.replace(",", " ").split()
         try:
             settings = msgspec.convert(found, Settings, strict=False)
         except msgspec.ValidationError as error:

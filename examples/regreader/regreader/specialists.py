@@ -1,15 +1,16 @@
 """The specialists of the reader: their tools, their words, and the rules for questions."""
 
+import functools
 from typing import Final
 
-from callboard import HintRule, QueryAnalyzer, Registry, Specialist, tool
-from regreader import policies
+from callboard import HintRule, Registry, Specialist, tool
 from regreader.numbering import label_of
+from regreader.policies import drive
 from regreader.settings import Settings
-from regreader.tools import TOOL_NAMES, Tools, on_loop
-from regreader.words import numeral
+from regreader.tools import Tools, on_loop
+from regreader.words import HAN_DIGITS, numeral
 
-_N: Final = r"[零〇一二三四五六七八九十百\d]+"
+_N: Final = f"[{HAN_DIGITS}\\d]+"
 HINTS: Final = (
     HintRule("table", r"(?:table|表)\s*((?:[A-Z][-.]?)?\d+(?:[-.]\d+)*)", intent="table"),
     HintRule("note", r"(?:\bnote|注)\s*(\d+|[*†‡]+)", convert=label_of, intent="table"),
@@ -21,12 +22,10 @@ HINTS: Final = (
     HintRule("regulation", r"[\"“《]([^\"”》]+)[\"”》]"),
 )
 """Rules for the numbers that a question names, in Chinese and English."""
-
 INTENTS: Final = {
     "table": ("table", "row", "column", "note", "footnote", "表", "注"),
-    "reference": (
-        "section", "clause", "chapter", "annex", "schedule", "refer", "refers", "附录", "引用", "条", "章",
-    ),
+    "reference": ("section", "clause", "chapter", "annex", "schedule", "refer", "refers",
+        "附录", "引用", "条", "章"),
     "search": ("find", "search", "about", "regulations", "查找", "搜索"),
     "discovery": ("compare", "difference", "similar", "比较", "区别", "类似"),
 }  # fmt: skip
@@ -36,46 +35,35 @@ _REPORT: Final = (
     "hints, found (earlier findings). Report success=false if the tools do not answer the query. "
     "Sources are 'REG p.PAGE NUMBER'."
 )
-_TOOLS: Final = {
-    "table": ("list_regulations", "search_tables", "get_table_by_id", "lookup_annotation"),
-    "search": ("list_regulations", "get_toc", "smart_search", "read_page_range"),
-    "reference": ("list_regulations", "get_toc", "resolve_reference"),
-    "discovery": ("list_regulations", "find_similar_content", "compare_sections"),
-}
-"""The tools of each specialist, in the order of their priority."""
-
 _WORK: Final = {
-    "table": "Find the table, its row and column, and the notes that mark the cell. Report each cell that "
-    "you use in data.cells.",
-    "search": "Search with the words of the query, read the best page, and quote the sentence.",
-    "reference": "Resolve the section, chapter, annex, table or note that the query names. Say if it does "
-    "not exist or leads back to itself. Follow references if the query asks for what a place refers to.",
-    "discovery": "Compare the sections that the query names, or find places like the one it describes.",
-}
-
-
-def analyzer() -> QueryAnalyzer:
-    """Return the rules that analyse questions."""
-    return QueryAnalyzer(INTENTS, HINTS, MULTI_HOP)
+    "table": ("search_tables get_table_by_id lookup_annotation",
+        "Find the table, its row and column, and the notes that mark the cell. Report each cell that you use "
+        "in data.cells."),
+    "search": ("get_toc smart_search read_page_range",
+        "Search with the words of the query, read the best page, and quote the sentence."),
+    "reference": ("get_toc resolve_reference",
+        "Resolve the section, chapter, annex, table or note that the query names. Say if it does not exist "
+        "or leads back to itself. Follow references if the query asks for what a place refers to."),
+    "discovery": ("find_similar_content compare_sections",
+        "Compare the sections that the query names, or find places like the one it describes."),
+}  # fmt: skip
+"""The tools and the work of each specialist, in the order of their priority."""
 
 
 def registry(tools: Tools, settings: Settings) -> Registry:
-    """Return the specialists; without the orchestrator, the one agent that has all tools.
-
-    Without a model, each is driven by its offline policy.
-    """
+    """Return the specialists, or the agent with all tools; without a model, offline policies drive them."""
     made = {name: tool(effect="read")(on_loop(function)) for name, function in tools.by_name().items()}
     is_alone = not settings.enable_orchestrator
-    kits = {"reader": TOOL_NAMES} if is_alone else _TOOLS
-    work = {"reader": f"Answer questions on regulations. {' '.join(_WORK.values())}"} if is_alone else _WORK
+    whole = f"Answer questions on regulations. {' '.join(work for _, work in _WORK.values())}"
+    several = {name: (f"list_regulations {names}", work) for name, (names, work) in _WORK.items()}
+    agents = {"reader": (" ".join(made), whole)} if is_alone else several
     return Registry(
         Specialist(
-            name, f"{work[name].partition('. ')[0]}.", tuple(made[one] for one in kits[name]),
-            f"{work[name]} {_REPORT}",
-            capabilities=(name,), keywords=INTENTS.get(name, ()), priority=-at,
+            name, f"{work.partition('. ')[0]}.", tuple(made[one] for one in names.split()),
+            f"{work} {_REPORT}", capabilities=(name,), keywords=INTENTS.get(name, ()), priority=-at,
             enabled=is_alone or name in settings.enabled_subagents,
             max_iterations=settings.subagent_max_iterations * (2 if is_alone else 1),
-            policy=None if settings.model else policies.POLICIES[name],
+            policy=None if settings.model else functools.partial(drive, name),
         )
-        for at, name in enumerate(kits)
+        for at, (name, (names, work)) in enumerate(agents.items())
     )  # fmt: skip

@@ -3,11 +3,10 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from regreader import numbering
-from regreader.blocks import Block, Break, Grid, Para
+from regreader.blocks import Block, Grid, Para
 from regreader.regulation import Place, Regulation, note_of
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, shown
@@ -33,34 +32,30 @@ def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int,
 
 class _Builder:
     def __init__(self, made: Regulation, blocks: list[Block]) -> None:
-        self.made = made
-        self.page = 0
+        paras = [one for one in blocks if isinstance(one, Para)]
+        heads = [(one.level, head) for one in paras if (head := numbering.heading_of(one.text, one.level))]
+        self.made, self.tables, self.page = made, Tables(), 0
         self.path: list[Place] = []
-        self.tables = Tables()
         self.last: dict[str, Place] = {}  # of each kind
         self.ids: set[str] = set()
+        self.caption: numbering.Caption | None = None
+        self.loose: list[Place] = []  # notes that links lead to
         self.is_first = False  # nothing but a caption stood on this page before
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
         self.is_noting = False  # the paragraph before was a note of the open table
         self.has_title = False
-        self.caption: numbering.Caption | None = None
-        self.loose: list[Place] = []  # notes that links lead to
-        paras = [one for one in blocks if isinstance(one, Para)]
-        self.labels, self.contents = _linked(blocks), _contents_in(paras)
-        self.is_act = _is_act([one.text for one in paras])
-        heads = [(one.level, numbering.heading_of(one.text, one.level)) for one in paras]
-        self.is_marked = sum(level > 0 and head is not None for level, head in heads) > 2
-        firsts = [head for _, head in heads if head and (head.kind, head.number) == ("section", "1")]
-        self.is_restarting = len(firsts) > 1  # sections are counted in each chapter
+        self.labels, self.contents, self.is_act = _linked(blocks), _contents_in(paras), _is_act(paras)
+        self.is_marked = sum(level > 0 for level, _ in heads) > 2
+        # sections are counted in each chapter
+        self.is_restarting = [head[:2] for _, head in heads].count(("section", "1")) > 1
 
     def add_page(self, number: int, blocks: list[Block]) -> None:
         self.page, self.is_first = number, True
-        lines = [
-            self._grid(block) if isinstance(block, Grid) else self._para(block, blocks[at + 1 : at + 3])
-            for at, block in enumerate(blocks)
-            if not isinstance(block, Break)
-        ]
-        self.made.pages[number] = "\n".join(line for line in lines if line)
+        told: list[str] = []
+        for at, block in enumerate(blocks):
+            told += [self._para(block, blocks[at + 1 : at + 3])] if isinstance(block, Para) else []
+            told += [self._grid(block)] if isinstance(block, Grid) else []
+        self.made.pages[number] = "\n".join(filter(None, told))
 
     def end(self) -> Regulation:
         made = self.made
@@ -75,40 +70,38 @@ class _Builder:
 
     def _para(self, block: Para, following: list[Block]) -> str:
         """Take a paragraph, and return it as it is shown."""
-        text = block.text
-        if block.anchor in self.labels and not block.level:
+        text, level = block.text, block.level
+        if block.anchor in self.labels and not level:
             return self._linked_note(block.anchor, text)
         if self._is_caption(block, _is_above_table(following)) or self._is_table_note(block):
             return shown(text)
         self.is_first = self.is_after_table = False
-        heading = None if id(block) in self.contents else numbering.heading_of(text, block.level)
-        if self.is_act and not heading and not block.level:
+        heading = None if id(block) in self.contents else numbering.heading_of(text, level)
+        if self.is_act and not heading and not level:
             heading = numbering.act_heading_of(text)
-        if heading and (block.level or self._fits(heading, block.text)):
+        if heading and (level or self._fits(heading, text)):
             self._open_section(heading, block)
-        elif not block.level and self.is_noting:
+        elif not level and self.is_noting:
             self.tables.open, self.is_noting = None, False
             self._add(shown(text))
-        elif block.level and not self.has_title and not self.made.sections:
+        elif level and not self.has_title and not self.made.sections:
             self.has_title, self.made.title = True, shown(text)
-        elif not self._titles_last(text):
-            if block.level:
-                self._start("heading", shown(text), shown(text), block.level + 10)
-            else:
-                self._add(shown(text))
+        elif level and not self._titles_last(text):
+            self._start("heading", shown(text), shown(text), level + 10)
+        elif not level and not self._titles_last(text):
+            self._add(shown(text))
         return shown(text)
 
     def _is_caption(self, block: Para, is_above_table: bool) -> bool:
         """Take the caption of a table, or its title on a line of its own. Return True if it is one."""
-        text, caption, open_one = block.text, numbering.caption_of(block.text), self.caption
+        text, caption, before = block.text, numbering.caption_of(block.text), self.caption
+        is_title = is_above_table and not (caption or block.level) and len(text) < _CAPTION_MAX
         if caption and (block.level or is_above_table):
             self.caption = caption
-        elif caption and self.is_after_table and self.tables.name(caption):
-            return True
-        elif open_one and not (open_one.title or block.level) and is_above_table and len(text) < _CAPTION_MAX:
-            self.caption = replace(open_one, title=numbering.plain_title(text))
+        elif before and is_title and not before.title:
+            self.caption = before._replace(title=numbering.plain_title(text))
         else:
-            return False
+            return caption is not None and self.is_after_table and self.tables.name(caption)
         return True
 
     def _is_table_note(self, block: Para) -> bool:
@@ -116,16 +109,14 @@ class _Builder:
         text, table = block.text, self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
             for label, words in (numbering.notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
-                self.made.notes.append(note_of(label, shown(words), self.page, self._where()))
+                self.made.notes.append(note_of(label, words, self.page, self._where()))
             return False
         found = numbering.notes_of(text, self._is_label)
-        heading = numbering.heading_of(text, block.level)
-        if found is None or (
-            heading and text[0] not in "nN注备" and (block.level or self._fits(heading, block.text))
-        ):
+        heading = None if text[0] in "nN注备" else numbering.heading_of(text, block.level)
+        if found is None or (heading and (block.level or self._fits(heading, text))):
             return False
         self.is_noting = self.is_after_table = True
-        table.give_notes([(label, shown(words)) for label, words in found], self.page)
+        table.give_notes(found, self.page)
         return True
 
     def _is_label(self, label: str) -> bool:
@@ -150,19 +141,18 @@ class _Builder:
         last = self.made.sections[-1] if self.made.sections else None
         if last is None or last.kind not in (*_TITLED, "article") or last.title or not _is_title(text):
             return False
-        if not all(_is_reference(line) for _, line in last.text):
-            return False
-        last.title = numbering.plain_title(shown(text))
-        return True
+        if is_bare := all(_is_reference(line) for _, line in last.text):
+            last.title = numbering.plain_title(shown(text))
+        return is_bare
 
     # --- sections ---------------------------------------------------------------------------
 
     def _fits(self, heading: numbering.Heading, text: str) -> bool:
         """Return True if a number can follow the ones before it."""
-        number, before = heading.number, self.last.get(heading.kind)
-        if heading.kind in _TITLED or not re.fullmatch(r"\d+(?:\.\d+)*", number):
-            return f"{heading.kind} {number}".removeprefix("section ") not in self.ids
-        if heading.kind == "article":
+        kind, number, before = heading.kind, heading.number, self.last.get(heading.kind)
+        if kind in _TITLED or not re.fullmatch(r"\d+(?:\.\d+)*", number):
+            return numbering.Target(kind, number).id not in self.ids
+        if kind == "article":
             return before is None or [int(number)] > _parts(before.number)
         if self.is_marked and "." not in number:
             return False  # an item of a list, as headings of this depth are marked
@@ -173,18 +163,17 @@ class _Builder:
         return _follows(_parts(before.number), _parts(number)) or (self.is_restarting and number == "1")
 
     def _open_section(self, heading: numbering.Heading, block: Para) -> None:
-        number, above = heading.number, {one.kind: one.number for one in self.path}
+        kind, number, above = heading.kind, heading.number, {one.kind: one.number for one in self.path}
         is_of_chapter = block.text.startswith("第") or (self.is_restarting and block.level != 1)
-        if heading.kind == "section" and number.isdigit() and "chapter" in above and is_of_chapter:
+        if kind == "section" and number.isdigit() and "chapter" in above and is_of_chapter:
             number = f"{above['chapter']}.{number}"
-        elif heading.kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
+        elif kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
-        depth = _DEPTHS.get(heading.kind, 1 + number.count("."))
-        is_text = heading.is_clause or (heading.kind in _TITLED and _is_reference(heading.title))
+        is_text = heading.is_clause or (kind in _TITLED and _is_reference(heading.title))
         title = "" if is_text else heading.title
-        if self.is_act and heading.is_clause and heading.kind == "article":
+        if self.is_act and heading.is_clause and kind == "article":
             title = self._title_above()
-        self._start(heading.kind, number, title, depth)
+        self._start(kind, number, title, _DEPTHS.get(kind, 1 + number.count(".")))
         if is_text:
             self._add(shown(heading.title))
 
@@ -206,17 +195,15 @@ class _Builder:
         self.last[kind] = section
         self.ids.add(section.id)
 
-    def _add(self, text: str) -> str:
-        """Add a paragraph to the open section, and return it."""
-        if not text:
-            return text
-        if not self.path:
+    def _add(self, text: str) -> None:
+        """Add a paragraph to the open section."""
+        if not self.path and text:
             if not self.has_title and len(text) < _CAPTION_MAX:
                 self.made.title = text
             self._start("front", "0", "", 1)
-        self.path[-1].text.append((self.page, text))
-        self._reach()
-        return text
+        if text:
+            self.path[-1].text.append((self.page, text))
+            self._reach()
 
     def _reach(self) -> None:
         for one in self.path:
@@ -229,15 +216,16 @@ class _Builder:
 
     def _grid(self, block: Grid) -> str:
         """Take a table, and return it as it is shown."""
-        title, rows = block.caption, block.rows
+        title, rows = block.caption, [[shown(cell) for cell in row] for row in block.rows]
         caption = numbering.caption_of(title) or (numbering.Caption("", title) if title else self.caption)
-        lines = ["| " + " | ".join(map(shown, row)) + " |" for row in rows]
-        if caption is None and all(len(row) == 2 and _LISTED.fullmatch(row[0]) for row in rows):
-            return "\n".join([self._add(" ".join(map(shown, row))) for row in rows])  # a list in two columns
+        if caption is None and all(len(row) == 2 and _LISTED.fullmatch(row[0]) for row in block.rows):
+            for row in rows:  # a list in two columns
+                self._add(" ".join(row))
+            return "\n".join(map(" ".join, rows))
         self.tables.add(block, caption, self.page, self._where(), self.is_first)
         self._reach()
         self.caption, self.is_first, self.is_noting, self.is_after_table = None, False, False, True
-        return "\n".join([shown(title), *lines] if title else lines)
+        return "\n".join([*([shown(title)] if title else []), *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _contents_in(paras: list[Para]) -> set[int]:
@@ -249,28 +237,28 @@ def _contents_in(paras: list[Para]) -> set[int]:
     keys = [re.sub(r"\W", "", text).casefold() if numbering.heading_of(text, 1) else "" for text in bare]
     last = {key: at for at, key in enumerate(keys)}
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]
-    beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(again) - 1)]
+    beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(paras) + 1)]
     return {id(one) for one, is_in in zip(paras, beside, strict=True) if is_in or _DOTS.search(one.text)}
 
 
-def _is_act(texts: list[str]) -> bool:
+def _is_act(paras: list[Para]) -> bool:
     """Return True if bare numbers are those of articles: they count through, and no other ones are there."""
-    bare = [one.number for text in texts if (one := numbering.act_heading_of(text))]
-    kinds = {one.kind for text in texts if (one := numbering.heading_of(text, 0))}
+    bare = [head.number for one in paras if (head := numbering.act_heading_of(one.text))]
+    kinds = {head.kind for one in paras if (head := numbering.heading_of(one.text, 0))}
+    is_told = any(numbering.ACT.match(one.text) for one in paras)
     counts = len(bare) > 2 and bare == [str(at + 1) for at in range(len(bare))]
-    return (counts and not kinds & {"section", "article"}) or any(map(numbering.ACT.match, texts))
+    return is_told or (counts and not kinds & {"section", "article"})
 
 
 def _linked(blocks: list[Block]) -> dict[str, str]:
     """Return the words of links to notes, by the id they lead to."""
     labels: dict[str, str] = {}
     for block in blocks:
-        texts = [cell for row in block.rows for cell in row] if isinstance(block, Grid) else []
-        texts += [block.text] if isinstance(block, Para) else []
-        for text in texts:
-            for target, words in LINK.findall(text):
-                if isinstance(block, Grid) or not text.startswith(f"[^{target}"):
-                    labels.setdefault(target, numbering.label_of(words or target))
+        cells = itertools.chain.from_iterable(block.rows) if isinstance(block, Grid) else ()
+        texts = [block.text] if isinstance(block, Para) else cells
+        for text, (target, words) in ((one, link) for one in texts for link in LINK.findall(one)):
+            if isinstance(block, Grid) or not text.startswith(f"[^{target}"):
+                labels.setdefault(target, numbering.label_of(words or target))
     return labels
 
 
@@ -296,10 +284,9 @@ def _follows(last: list[int], new: list[int]) -> bool:
     shared = next((at for at, (one, other) in pairs if one != other), min(len(last), len(new)))
     if new <= last or len(new) > shared + 2:
         return False
-    if len(new) > 2 and shared >= 2:
-        return True  # a further clause of a section, also where some are left out
     step = new[shared] - (last[shared] if shared < len(last) else 0)
-    return step <= 5 and all(part <= 3 for part in new[shared + 1 :])
+    is_clause = len(new) > 2 and shared >= 2  # a further clause of a section, also where some are left out
+    return is_clause or (step <= 5 and all(part <= 3 for part in new[shared + 1 :]))
 
 
 def _parts(number: str) -> list[int]:

@@ -1,18 +1,15 @@
 """Tables of regulations, put together from their grids on each page, and the notes that their cells mark."""
 
+import itertools
 import re
 from typing import Final
 
 from regreader.blocks import Grid
-from regreader.numbering import SUPERSCRIPTS, Caption, label_of, notes_of
+from regreader.numbering import Caption, label_of, notes_of
 from regreader.regulation import Place
-from regreader.words import LINK, SUPER, shown
+from regreader.words import LINK, SUPER
 
-_MARK: Final = re.compile(
-    r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(?P<note>\d{1,2}|[a-z])\s*[)）\]】]?|(?P<sign>[*†‡§¶#※]{1,4})|(?P<sup>[¹²³⁴⁵⁶⁷⁸⁹⁾]+)"
-    r"|(?<=\s)(?P<item>\d{1,2}|[a-z])[)）]|[(（](?P<paren>\d{1,2}|[a-z])[)）]|(?P<ring>[①-⑳])|(?<=\d)(?P<tail>[a-h])|\[(?P<box>\d{1,2}|[a-z])\])$",
-    re.IGNORECASE,
-)
+_MARK: Final = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
 _DITTO: Final = ("^^", "〃", "″", "同上")
 
 
@@ -31,6 +28,8 @@ class Tables:
         table = self._continued(caption, grid, is_first)
         if not header and len(rows) > 1 and (table is None or _is_header_of(rows[:1], table)):
             header = rows[:1]
+        if table is None or (header and _is_header_of(header, table)):
+            rows = rows[len(header) :]
         if table is None:
             title, number = (caption.title, caption.number) if caption else ("", "")
             self._unnumbered += not number
@@ -38,21 +37,17 @@ class Tables:
             table = Place("table", number, title, page, page, section, columns=columns_of(header))
             self.made.append(table)
             self._by_number[number] = table
-            rows = rows[len(header) :]
-        elif header and _is_header_of(header, table):
-            rows = rows[len(header) :]
         table.rows += [row for row in rows if any(row)]
-        table.page_end = page
-        self.open = table
+        table.page_end, self.open = page, table
         self._take_note_rows(table, page)
 
     def _continued(self, caption: Caption | None, grid: Grid, is_first: bool) -> Place | None:
         """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
+        last, header = self.open, grid.rows[: grid.header]
         if caption:
             before = self.made[-1] if self.made and caption.is_continued else None
             same = self._by_number.get(caption.number) if caption.number else before
-            return same if same and (caption.is_continued or same is self.open) else None
-        last, header = self.open, grid.rows[: grid.header]
+            return same if same and (caption.is_continued or same is last) else None
         if last is None or last is not self.made[-1] or not is_first or not grid.rows:
             return None
         is_same = len(grid.rows[0]) == len(last.columns) and (not header or _is_header_of(header, last))
@@ -75,13 +70,9 @@ class Tables:
         name = re.escape(label)
         tail = rf"|\d{name}$" if label.isalpha() else ""  # a superscript that has become plain
         mark = re.compile(rf"(?:\ue000|\s|[(（\[^]){name}(?:\ue001|[)）\]]){tail}")
-        rows = [self.open.columns, *self.open.rows] if self.open else []
-        cells = [cell for row in rows for cell in row]
-        return any(mark.search(cell) for cell in cells) or any(
-            cell[-1:] in "¹²³⁴⁵⁶⁷⁸⁹" and cell.translate(SUPERSCRIPTS).endswith(label)
-            for cell in cells
-            if cell
-        )
+        cells = itertools.chain(self.open.columns, *self.open.rows) if self.open else ()
+        raised = label.translate(str.maketrans("1234567890", "¹²³⁴⁵⁶⁷⁸⁹⁰"))
+        return any(mark.search(cell) or (label.isdigit() and cell.endswith(raised)) for cell in cells)
 
     def _take_note_rows(self, table: Place, page: int) -> None:
         """Take the last rows that are notes: one text over all columns."""
@@ -93,7 +84,7 @@ class Tables:
                 break
             table.rows.pop()
             taken[:0] = found
-        table.give_notes([(label, shown(words)) for label, words in taken], page)
+        table.give_notes(taken, page)
 
     def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
         """Fill merged cells, give tables the notes that they link to, and take the marks out of the cells.
@@ -102,7 +93,7 @@ class Tables:
         """
         by_anchor = {note.anchor: note for note in loose}
         for table in self.made:
-            texts = [table.title, *table.columns, *(cell for row in table.rows for cell in row)]
+            texts = itertools.chain([table.title], table.columns, *table.rows)
             for target in dict.fromkeys(target for text in texts for target, _ in LINK.findall(text)):
                 if note := by_anchor.pop(target, None):
                     note.table, note.parent = table.number, table.parent
@@ -127,16 +118,15 @@ def _is_header_of(header: list[list[str]], table: Place) -> bool:
 
 def _finish(table: Place, labels: dict[str, str]) -> None:
     above: list[str] = []
-    for row in table.rows:
+    known = {note.number for note in table.notes}
+    for at, row in enumerate([table.columns, *table.rows], -1):
         row += [""] * (len(table.columns) - len(row))
-        for place, cell in enumerate(row[: len(above)]):
-            if cell in _DITTO or (not cell and place == 0):
+        for place, cell in enumerate(row):
+            if at > 0 and place < len(above) and (cell in _DITTO or (not cell and place == 0)):
                 row[place] = above[place]
         above = [*row]
-    known = {note.number for note in table.notes}
-    for at, cells in enumerate([table.columns, *table.rows], -1):
-        for place, cell in enumerate(cells):
-            cells[place], found = _without_marks(cell, known, labels)
+        for place, cell in enumerate(row):
+            row[place], found = _without_marks(cell, known, labels)
             table.marks += [(at, place, label) for label in found]
     table.marks.sort(key=lambda mark: mark[0] < 0)  # those of columns come last
     table.title = _without_marks(table.title, known, labels)[0]
@@ -148,13 +138,13 @@ def _without_marks(cell: str, known: set[str], labels: dict[str, str]) -> tuple[
     cell = LINK.sub("", cell)
     for words in SUPER.findall(cell):
         names = [label_of(one) for one in re.split(r"[,，\s]+", words)]
-        if all(name in known for name in names):
+        if known.issuperset(names):
             found += names
             cell = cell.replace(f"\ue000{words}\ue001", "")
     cell = SUPER.sub(r"\1", cell).strip()
-    while mark := _MARK.search(cell):
-        label = label_of(next(one for one in mark.groups() if one))
-        if label not in known or not cell[: mark.start()].strip():
+    while (mark := _MARK.search(cell)) and cell[: mark.start()].strip():
+        label = label_of(next(filter(None, mark.groups())))
+        if label not in known:
             break
         found.insert(0, label)
         cell = cell[: mark.start()].strip()

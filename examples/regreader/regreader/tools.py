@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -54,21 +54,21 @@ class Tools:
         """Call a tool by its name. arguments: texts and whole numbers; a number can be a text, too."""
         if name not in TOOL_NAMES:
             raise ToolFailure("not_found", f"no tool {name!r}; tools are {', '.join(TOOL_NAMES)}")
-        function = self.by_name()[name]
+        function: Function = getattr(self, name)
         known = inspect.signature(function)
         try:
             given = known.bind(**arguments).arguments
-            for key, value in given.items():
-                text = str(value) if type(value) is int else value
-                given[key] = msgspec.convert(text, known.parameters[key].annotation, strict=False)
+            texts = {key: str(one) if type(one) is int else one for key, one in given.items()}
+            kinds = {key: known.parameters[key].annotation for key in given}
+            given = {key: msgspec.convert(one, kinds[key], strict=False) for key, one in texts.items()}
         except (TypeError, msgspec.ValidationError) as error:
             told = f"{name}: {error}; it takes {', '.join(known.parameters) or 'no arguments'}"
             raise ToolFailure("bad_argument", told) from None
         return function(**given)
 
-    def check(self, reg_id: str = "") -> None:
-        """Raise ToolFailure for a regulation that is not imported; without an id if none is."""
-        if reg_id or not self._index.regulations():
+    def check(self, regulations: Sequence[str]) -> None:
+        """Raise ToolFailure for an id of a regulation that is not imported; without ids if none is."""
+        for reg_id in regulations or ([] if self._index.regulations() else [""]):
             self._regulation(reg_id)
 
     def list_regulations(self) -> Found:
@@ -97,20 +97,17 @@ class Tools:
 
     def smart_search(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
         """Search sections, tables and notes for words, the best first; without reg_id in all regulations."""
-        kinds = ("section", "table", "note")
-        return {"query": query, "results": self._search(_words(query), reg_id, kinds, limit)}
+        return {"query": query, "results": self._search(query, reg_id, ("section", "table", "note"), limit)}
 
     def search_tables(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
         """Search captions, columns, cells and notes of tables."""
-        return {"query": query, "results": self._search(_words(query), reg_id, ("table",), limit)}
+        return {"query": query, "results": self._search(query, reg_id, ("table",), limit)}
 
     def find_similar_content(self, reg_id: str, query_text: str, limit: int = 5) -> Found:
         """Find places that share the most words with a text, or with the section of a number."""
         section = self._section(reg_id, query_text)
-        words = _words(f"{section.title} {section.words}" if section else query_text)
-        name = section.id if section else ""
-        found = self._search(sorted(words)[:_WORDS_MAX], reg_id, ("section", "table"), limit, name)
-        return {"reg_id": reg_id, "results": found}
+        text, name = (f"{section.title} {section.words}", section.id) if section else (query_text, "")
+        return {"reg_id": reg_id, "results": self._search(text, reg_id, ("section", "table"), limit, name)}
 
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
         """Return a table, such as "6-2", with its notes and the cells that they mark."""
@@ -156,12 +153,12 @@ class Tools:
         """Compare two sections by their numbers; "ID:NUMBER" is one of another regulation."""
         a, b = (self._side(reg_id, one) for one in (section_a, section_b))
         words_a, words_b = (dict.fromkeys(terms(side["text"])) for side in (a, b))
-        only_a = [word for word in words_a if word not in words_b]
-        only_b = [word for word in words_b if word not in words_a]
-        words = {"only_a": only_a, "only_b": only_b, "shared": [word for word in words_a if word in words_b]}
-        return {"a": a, "b": b, **words, "is_equal": a["text"] == b["text"]}
-
-    # --- helpers --------------------------------------------------------------------------
+        return {
+            "a": a, "b": b, "is_equal": a["text"] == b["text"],
+            "only_a": [word for word in words_a if word not in words_b],
+            "only_b": [word for word in words_b if word not in words_a],
+            "shared": [word for word in words_a if word in words_b],
+        }  # fmt: skip
 
     def _regulation(self, reg_id: str) -> Regulation:
         found = self._index.get(reg_id)
@@ -171,30 +168,28 @@ class Tools:
             raise ToolFailure("not_found", f"no regulation {reg_id!r}; there are: {there}")
         return found
 
-    def _search(
-        self, words: list[str], reg_id: str, kinds: tuple[str, ...], limit: int, section: str = ""
-    ) -> list[Found]:
-        """Return the places that hold the most of some words, without one section."""
+    def _search(self, text: str, reg_id: str, kinds: Sequence[str], limit: int, but: str = "") -> list[Found]:
+        """Return the places that hold the most words of a text, without one section."""
         if reg_id:
             self._regulation(reg_id)
         if not 1 <= limit <= LIMIT_MAX:
             raise ToolFailure("bad_argument", f"limit is {limit}; give 1 to {LIMIT_MAX}")
-        rows = self._index.search(words, reg_id, kinds, limit + 3 * bool(section))
-        return [_hit(row, set(words)) for row in rows if not section or row["name"] != section][:limit]
+        words = (query_terms(text) or terms(text))[:_WORDS_MAX]
+        rows = self._index.search(words, reg_id, kinds, limit + 3 * bool(but))
+        return [_hit(row, set(words)) for row in rows if not but or row["name"] != but][:limit]
 
     def _table(self, reg_id: str, wanted: str) -> Place:
-        regulation, table = self._regulation(reg_id), None
-        if re.match(r"附表|schedule", wanted, re.IGNORECASE) and (place := self._section(reg_id, wanted)):
-            table = next((one for one in regulation.tables if one.parent == place.id), None)
-        table = table or regulation.table(wanted)
-        if table is None:
-            raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
-        return table
+        regulation, is_schedule = self._regulation(reg_id), re.match(r"附表|schedule", wanted, re.IGNORECASE)
+        place = self._section(reg_id, wanted) if is_schedule else None
+        table = next((one for one in regulation.tables if place and one.parent == place.id), None)
+        if found := table or regulation.table(wanted):
+            return found
+        raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
 
     def _section(self, reg_id: str, name: str) -> Place | None:
         regulation, target = self._regulation(reg_id), target_of(name)
         place = regulation.resolve(target) if target and target.kind != "table" else None
-        return regulation.place(half_width(name).strip()) or place
+        return regulation.by_id.get(half_width(name).strip()) or place
 
     def _side(self, reg_id: str, name: str) -> Found:
         reg, _, number = name.rpartition(":")
@@ -204,23 +199,17 @@ class Tools:
         return _told(reg or reg_id, place)
 
 
-def on_loop(
-    function: Function, failure: Callable[[ToolFailure], Exception] = lambda error: error
-) -> Callable[..., Awaitable[Found]]:
-    """Make a tool async, so that it uses the index on the loop's thread. failure: makes its exception."""
+def on_loop(function: Function, failure: type[Exception] | None = None) -> Callable[..., Awaitable[Found]]:
+    """Make a tool async, so that it uses the index on the loop's thread. failure: made of a ToolFailure."""
 
     @functools.wraps(function)
     async def call(**arguments: Any) -> Found:
         try:
             return function(**arguments)
         except ToolFailure as error:
-            raise failure(error) from None
+            raise failure(str(error)) if failure else error from None
 
     return call
-
-
-def _words(text: str) -> list[str]:
-    return query_terms(text) or terms(text)
 
 
 def _note(note: Place) -> Found:

@@ -14,11 +14,11 @@ _FULL: Final = {ord(char) + 0xFEE0: char for char in string.digits + string.asci
 _POINT: Final = re.compile(r"(?<=[0-9A-Za-z])[．](?=[0-9A-Za-z])")
 _DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
 _TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
-_CHINESE: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+HAN_DIGITS: Final = "零〇一二三四五六七八九十百两"
 DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
 NUMBER_WORD: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 ORDINAL: Final = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-_WORDS: Final = (NUMBER_WORD.split("|"), ORDINAL.split("|"))
+_WORDS: Final = {one: at + 1 for words in (NUMBER_WORD, ORDINAL) for at, one in enumerate(words.split("|"))}
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
 LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
@@ -34,8 +34,6 @@ STOP_HAN: Final = re.compile(
     "的|了|吗|呢|(?<![但凡])是|(?<![存现])在|应(?![急用力对变])|(?<![温])和|(?<![参])与|或|什么|多少|多久|多高|多大|多长|哪些|哪个|哪|"
     "怎么|如何|请问|有关|关于|规定|要求|是否|最高|最低|最大|最小|最多|最少|允许|可以|到|几"
 )
-
-
 stem: Final = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").stemWord)
 
 
@@ -75,32 +73,31 @@ def has_han(text: str) -> bool:
 
 
 def numeral(text: str) -> str:
-    """Return a Chinese, Roman or Arabic numeral in Arabic digits; another text as it is, in capitals.
+    """Return a Chinese, Roman or Arabic numeral, or a word for one, in Arabic digits; others in capitals.
 
     Of single letters only I, V and X are numerals: C is the letter of an annex.
     """
     text = text.strip().upper()
-    for words in _WORDS:
-        if text.lower() in words:
-            return str(words.index(text.lower()) + 1)
-    if text.isdecimal() and len(text) < DIGITS_MAX:
+    if not text or len(text) >= DIGITS_MAX or text.lower() in _WORDS:
+        return str(_WORDS.get(text.lower(), text))
+    if text.isdecimal():
         return str(int(text))
-    if text and len(text) < DIGITS_MAX and set(text) <= {*_CHINESE, *"十百"}:
+    if set(text) <= {*HAN_DIGITS}:
         return str(_chinese(text))
-    if not text or not set(text) <= set(_ROMAN) or (len(text) == 1 and text not in "IVX"):
+    if not set(text) <= set(_ROMAN) or (len(text) == 1 and text not in "IVX"):
         return text
-    values = [_ROMAN[char] for char in text[:DIGITS_MAX]]
+    values = [_ROMAN[char] for char in text]
     return str(sum(-one if one < max(values[at:]) else one for at, one in enumerate(values)))
 
 
 def _chinese(text: str) -> int:
     total = digit = 0
-    for char in text:
-        if char in "十百":
-            total += (digit or 1) * (10 if char == "十" else 100)
-            digit = 0
+    for char in text.replace("两", "二"):
+        value = int(unicodedata.numeric(char))
+        if value < 10:
+            digit = digit * 10 + value
         else:
-            digit = digit * 10 + _CHINESE[char]
+            total, digit = total + (digit or 1) * value, 0
     return total + digit
 
 

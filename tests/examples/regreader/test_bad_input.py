@@ -65,7 +65,6 @@ def test_a_broken_character_breaks_no_more_than_itself() -> None:
     text = "第一条 为了保障安全，制定本规程。\n" * 30
     data = text.encode()
     found = decoded(data[:300] + b"\xff" + data[300:])
-    assert found is not None
     assert found.replace("\ufffd", "") == text
 
 
