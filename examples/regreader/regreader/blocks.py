@@ -1,11 +1,10 @@
 """The blocks that a file is read into, with half-width digits and letters."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from regreader.words import half_width
 
-_CELLS_MAX: Final = 1_000_000  # of a table
+_CELLS_MAX = 1_000_000  # of a table
 
 
 class Unreadable(Exception):

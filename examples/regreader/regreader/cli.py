@@ -2,13 +2,14 @@
 
 import asyncio
 import codecs
+import inspect
 import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 import click
 import msgspec
@@ -18,16 +19,16 @@ from regreader.importing import Skipped, files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
 from regreader.settings import NAMES, Settings, SettingsError, load
-from regreader.tools import TOOL_NAMES, Found, ToolFailure, Tools
+from regreader.tools import TOOL_NAMES, Found, ToolFailure, Tools, on_loop
 
 T = TypeVar("T")
 Load = Callable[..., Settings]
 File = IO[bytes] | None
 Answer = Callable[..., OrchestratorResult]  # of a question, and perhaps a regulation
-_EXITS: Final = {"bad_argument": 2, "not_found": 3}
+_EXITS = {"bad_argument": 2, "not_found": 3}
 _FILE = click.option("--file", type=click.File("rb"), help="A file of JSON lines; - for stdin.")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print each result as a line of JSON.")
-_ASKING: Final = (
+_ASKING = (
     click.Option(["-r", "--reg", "regs"], multiple=True, help="Id of a regulation; without it, all."),
     click.Option(["--agent"], type=click.Choice(NAMES), help="Ask this specialist only, enabled or not."),
     click.Option(["-o", "--orchestrate/--no-orchestrate", "enable_orchestrator"], default=None,
@@ -76,10 +77,7 @@ def main(context: click.Context, index: str | None, config: Path | None) -> None
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.pass_obj
 def import_folder(settings: Load, folder: Path) -> None:
-    """Import the regulations of a folder.
-
-    Each Markdown, text and HTML file is one regulation, and its id is the name of the file.
-    """
+    """Import a folder: each Markdown, text and HTML file is a regulation, and its name is its id."""
     files, told = files_of(folder), {False: "", True: ""}
     reading, is_piped = read_files(folder, files), not sys.stderr.isatty()
     shown = click.progressbar(reading, len(files), file=sys.stderr, hidden=is_piped)
@@ -139,10 +137,7 @@ def chat(settings: Load, /, **asking: Any) -> None:
 @_AS_JSON
 @click.pass_obj
 def tool(settings: Load, name: str | None, arguments: Sequence[str], file: File, as_json: bool) -> None:
-    """Call one tool, or each of a file: lines with tool and arguments.
-
-    Example: regreader tool get_table_by_id reg_id=grid-code table_id=6-2 --json
-    """
+    """Call a tool, or each of a file. Example: regreader tool get_table_by_id reg_id=code table_id=6-2"""
     if (name is None) == (file is None):
         raise click.UsageError(f"give a tool or --file CALLS.jsonl; tools are {', '.join(TOOL_NAMES)}")
     if wrong := next((one for one in arguments if "=" not in one), ""):
@@ -162,11 +157,15 @@ def tool(settings: Load, name: str | None, arguments: Sequence[str], file: File,
 def mcp(settings: Load) -> None:
     """Serve the tools over MCP, on stdin and stdout."""
     try:
-        from regreader.mcp_server import server_of
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
     except ModuleNotFoundError:
         raise click.UsageError("this needs the SDK of MCP: pip install 'callboard[mcp]'") from None
+    server = MCPServer("regreader", instructions=f"Begin with list_regulations. {inspect.getdoc(Tools)}")
     with closing(Index(settings().index)) as index:
-        server_of(Tools(index)).run("stdio")
+        for function in Tools(index).by_name().values():
+            server.add_tool(on_loop(function, ToolError))
+        server.run("stdio")
 
 
 @contextmanager

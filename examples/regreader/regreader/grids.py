@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Callable
-from typing import Final
 
 from rich.cells import cell_len as width
 
@@ -11,22 +10,19 @@ from regreader.blocks import Grid
 from regreader.numbering import caption_of, notes_of
 from regreader.words import joined, plain
 
-_BOX: Final = str.maketrans("┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 9)
-_PIPE_RULE: Final = re.compile(r"\|?\s*:?-+:?\s*(?:[|+]\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
-_GRID_RULE: Final = re.compile(r"\+[-=+]+\+")
-_RULE: Final = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
-_CELL: Final = re.compile(r"\S+(?:\s\S+)*")
-_LINE_MAX: Final = 5_000  # characters
-_FRAME: Final = 3  # rules of a box that has one below its header and none between its rows
-_HEADER_MAX: Final = 3  # rows above the rule of an aligned table
-_RETRIED_MAX: Final = 100  # lines; a longer run that is no table is text, so that time stays linear
+_BOX = str.maketrans("┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 9)
+_PIPE_RULE = re.compile(r"\|?\s*:?-+:?\s*(?:[|+]\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
+_GRID_RULE = re.compile(r"\+[-=+]+\+")
+_RULE = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
+_CELL = re.compile(r"\S+(?:\s\S+)*")
+_LINE_MAX = 5_000  # characters
+_FRAME = 3  # rules of a box that has one below its header and none between its rows
+_HEADER_MAX = 3  # rows above the rule of an aligned table
+_RETRIED_MAX = 100  # lines; a longer run that is no table is text, so that time stays linear
 
 
 def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | None, int]:
-    """Return the table that begins at a line, and how many lines were looked at: 0 if none can begin there.
-
-    is_below_caption: aligned columns are a table without a rule, too.
-    """
+    """Return the table that begins at a line, and how many lines were looked at: 0 if none can begin."""
     near = [one.strip() for one in lines[at : at + _HEADER_MAX + 1]]
     line, below = near[0], "".join(near[1:2])
     if _GRID_RULE.fullmatch(line.translate(_BOX)):
@@ -74,9 +70,10 @@ def _cells(cells: list[str]) -> list[str]:
 
 def _piped(run: list[str]) -> Grid | None:
     """Read a table of Markdown. A cell `^^` repeats the one above."""
-    rules = [at for at, line in enumerate(run) if _PIPE_RULE.fullmatch(line.strip())]
-    lines = (line.strip() for at, line in enumerate(run) if at not in {*rules})
-    rows = [_cells(re.split(r"(?<!\\)\|", one.removeprefix("|").removesuffix("|"))) for one in lines]
+    lines = [line.strip() for line in run]
+    rules = [at for at, line in enumerate(lines) if _PIPE_RULE.fullmatch(line)]
+    texts = (one.removeprefix("|").removesuffix("|") for one in lines if not _PIPE_RULE.fullmatch(one))
+    rows = [_cells(re.split(r"(?<!\\)\|", one)) for one in texts]
     header = next((at - before for before, at in enumerate(rules) if at > before), 0)
     return Grid(rows, header) if len(rows) > 1 or header else None
 
@@ -141,7 +138,7 @@ def starts(line: str) -> list[int]:
 def _aligned(run: list[str]) -> Grid | None:
     """Read columns that are set apart by blanks; rules of dashes stand around the header."""
     rules = [place for place, line in enumerate(run) if _RULE.fullmatch(line.strip())]
-    rows = [line for place, line in enumerate(run) if place not in {*rules}]
+    rows = [line for line in run if not _RULE.fullmatch(line.strip())]
     are_wide = [len(starts(row)) > 1 for row in rows]
     if len(rows) < 2 or not are_wide[0] or sum(are_wide) < 0.6 * len(rows):
         return None

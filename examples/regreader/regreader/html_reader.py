@@ -1,33 +1,29 @@
-"""HTML as blocks: paragraphs, headings, tables with merged cells, page breaks and links to notes.
-
-A link to a note becomes `[^ID]`, as in Markdown; a superscript stands between U+E000 and U+E001.
-"""
+"""HTML as blocks. A link to a note becomes `[^ID]`, and U+E000 and U+E001 stand around a superscript."""
 
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from regreader.blocks import Block, Break, Grid, Para, Unreadable, check_size
 from regreader.numbering import is_run_in
 
-_BLOCKS: Final = frozenset({
+_BLOCKS = frozenset({
     "p", "div", "li", "dd", "dt", "section", "article", "main", "body", "ul", "ol", "dl", "blockquote",
     "pre", "figcaption", "aside", "figure", "footer", "hr", "h1", "h2", "h3", "h4", "h5", "h6",
 })  # fmt: skip
-_SELF_CLOSED: Final = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)  # fmt: skip
-_NESTED: Final = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
-_TOO_DEEP: Final = "its elements are nested too deeply: save it again as valid HTML"
-_NESTED_MAX: Final = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
-_MARK_NAME: Final = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet|pb|pf|a4page|page[-_](?:container|wrapper|content|body))(?:$|\s)|(?<!no-)(?<!avoid-)\b(?:page|sheet)[-_]?(?:break|mark(?:er)?|separator|end)\b(?!-(?:inside|avoid|after))|\bnew-?page\b", re.IGNORECASE)  # fmt: skip
-_PAGE_TEXT: Final = re.compile(r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE)  # fmt: skip
-_PAGE_DATA: Final = ("data-page", "data-page-number", "data-page-no")
-_NUMBERED: Final = (*_PAGE_DATA, "data-n", "n", "title", "aria-label", "value", "id", "name")
-_NOTE_LINK: Final = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
-_LINE_OF_NOTES: Final = re.compile(r"\ue004\s*[.:。：]?|\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)  # fmt: skip
-_SPAN_MAX: Final = 100  # columns or rows of a merged cell
+_SELF_CLOSED = re.compile(r"<((?:span|a|div|p|i|mbp:pagebreak|pagebreak|pb)\b)([^<>]*)/>", re.IGNORECASE)  # fmt: skip
+_NESTED = re.compile(r"<(/?)(?:div|section|span|font|table|[uod]l|blockquote|[bi])\b", re.IGNORECASE)
+_TOO_DEEP = "its elements are nested too deeply: save it again as valid HTML"
+_NESTED_MAX = 2_000  # the parser takes time with the square of the depth: 2.5 s for 40,000
+_MARK_NAME = re.compile(r"(?:^|\s)(?:page|pdf-page|sheet|pb|pf|a4page|page[-_](?:container|wrapper|content|body))(?:$|\s)|(?<!no-)(?<!avoid-)\b(?:page|sheet)[-_]?(?:break|mark(?:er)?|separator|end)\b(?!-(?:inside|avoid|after))|\bnew-?page\b", re.IGNORECASE)  # fmt: skip
+_PAGE_TEXT = re.compile(r"\W*(?:page|p\.|第)?\s*(?:-?break)?\s*[:：=]?\s*(\d*)\s*页?(?:\s*(?:of|/|共)\s*\d+)?\W*", re.IGNORECASE)  # fmt: skip
+_PAGE_DATA = ("data-page", "data-page-number", "data-page-no")
+_NUMBERED = (*_PAGE_DATA, "data-n", "n", "title", "aria-label", "value", "id", "name")
+_NOTE_LINK = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
+_LINE_OF_NOTES = re.compile(r"\ue004\s*[.:。：]?|\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)  # fmt: skip
+_SPAN_MAX = 100  # columns or rows of a merged cell
 
 
 def read_html(text: str) -> list[Block]:

@@ -1,11 +1,11 @@
 """The import of a folder. It finds the regulations and their encodings, and lists the files left out."""
 
 import html
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from regreader.blocks import Item, Unreadable
 from regreader.html_reader import read_html
@@ -16,11 +16,11 @@ from regreader.regulation import Regulation
 from regreader.structure import regulation_of
 from regreader.words import DIGITS_MAX, HAN_DIGITS, half_width
 
-_SUFFIXES: Final = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml")
-FILE_BYTES_MAX: Final = 10_000_000
-FOLDER_BYTES_MAX: Final = 200_000_000
-_BROKEN_MAX: Final = 0.01  # of the characters of a file in UTF-8
-_LOOKED_AT: Final = 8192  # characters that tell if a file is binary
+_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml")
+FILE_BYTES_MAX = 10_000_000
+FOLDER_BYTES_MAX = 200_000_000
+_BROKEN_MAX = 0.01  # of the characters of a file in UTF-8
+_LOOKED_AT = 8192  # characters that tell if a file is binary
 
 
 @dataclass
@@ -38,8 +38,7 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Skipped]:
     """Read files of a folder, each as one regulation that is named as the file."""
-    total = 0
-    taken: dict[str, int] = {}
+    total, taken = 0, set[str]()
     for path in files:
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size
         if path.suffix.lower() not in _SUFFIXES:
@@ -49,12 +48,10 @@ def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Ski
             yield Skipped(name, f"too large: {bounds}")
         else:
             total += size
-            reg_id = re.sub(r"[^\w.-]+", "-", path.stem).strip("-") or "regulation"
-            while reg_id in taken:
-                taken[reg_id] += 1
-                reg_id = f"{reg_id}-{taken[reg_id]}"
-            found = read_file(path, reg_id, name)
-            taken |= {reg_id: 1} if isinstance(found, Regulation) else {}
+            plain = re.sub(r"[^\w.-]+", "-", path.stem).strip("-") or "regulation"
+            names = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
+            found = read_file(path, next(one for one in names if one not in taken), name)
+            taken |= {found.id} if isinstance(found, Regulation) else set()
             yield found
 
 

@@ -1,8 +1,4 @@
-"""The index: one SQLite file with a row for each regulation, and full-text search of its places.
-
-Chinese text is indexed as overlapping bigrams, because SQLite's trigram tokenizer finds no word of two
-characters.
-"""
+"""The index: one SQLite file with a row for each regulation, and full-text search of its places."""
 
 import functools
 import itertools
@@ -10,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,15 +14,15 @@ from regreader.regulation import Regulation
 from regreader.words import terms
 
 Row = dict[str, Any]
-_SCHEMA: Final = """
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS regulations(reg_id TEXT PRIMARY KEY, title TEXT, source TEXT, first_page INT, last_page INT,
     body TEXT);
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(title_words, body_words, reg UNINDEXED, kind UNINDEXED,
     name UNINDEXED, title UNINDEXED, page UNINDEXED, text UNINDEXED, tokenize="unicode61 tokenchars '.-'");
 """
-_TITLE_WEIGHT: Final = 3.0
-_CANDIDATES: Final = 60  # places that are ranked again by the words that they hold
-_HELD: Final = 16  # regulations in memory
+_TITLE_WEIGHT = 3.0
+_CANDIDATES = 60  # places that are ranked again by the words that they hold
+_HELD = 16  # regulations in memory
 
 
 class Index:
@@ -99,5 +95,6 @@ def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
             parts = [(one.page, text) for text in (*rows, *(note.words for note in one.notes))]
         for page, run in itertools.groupby(parts, itemgetter(0)):
             text = "\n".join(text for _, text in run)
+            # Chinese as bigrams: SQLite's trigram tokenizer finds no word of two characters
             known = " ".join(terms(title)), " ".join(terms(text))
             yield (*known, regulation.id, kind, name, title, page, text)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from rich.cells import cell_len as width
 
@@ -12,10 +11,10 @@ from regreader.html_reader import read_html
 from regreader.numbering import caption_of, heading_of, is_run_in, notes_of
 from regreader.words import half_width, joined, plain
 
-_HTML: Final = re.compile(r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))", re.IGNORECASE)  # fmt: skip
-_BOLD: Final = re.compile(r"(?:\*\*|__)(.+?)(?:\*\*|__)[.:。：]?\s+([^\s*_].*)")
-_CAPTION_LINES: Final = 4  # fewer lines can be a caption
-_LISTED: Final = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]")  # fmt: skip
+_HTML = re.compile(r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))", re.IGNORECASE)  # fmt: skip
+_BOLD = re.compile(r"(?:\*\*|__)(.+?)(?:\*\*|__)[.:。：]?\s+([^\s*_].*)")
+_CAPTION_LINES = 4  # fewer lines can be a caption
+_LISTED = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]")  # fmt: skip
 
 
 def lines_of(text: str) -> list[Item]:
@@ -110,7 +109,8 @@ class TextReader:
             line = bold[2]
         text = half_width(plain(line) if self._is_markdown else line)
         is_item = line.startswith(("- ", "> ")) and self._is_markdown
-        if is_item or _begins(text) or self._ended_early():
+        is_named = heading_of(text, 0) is not None or caption_of(text) is not None
+        if is_item or is_named or notes_of(text) is not None or _LISTED.match(text) or self._ended_early():
             self._end_paragraph()
         if len(self._held) == 1 and re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)+", self._held[0]):
             text = f"{self._held.pop()} {text}"  # the title of a term stands below its number
@@ -121,15 +121,10 @@ class TextReader:
         if len(self._held) != 1:
             return False
         heading, is_short = heading_of(self._held[0], 0), width(self._held[0]) < self._full * 0.75
-        is_heading = heading is not None and not heading.is_clause
+        is_heading = heading is not None and not heading.goes_on
         return (is_heading and is_short) or caption_of(self._held[0]) is not None
 
     def _end_paragraph(self, following: Sequence[Block] = ()) -> None:
         self._blocks += [Para(joined(self._held))] if self._held else []
         self._blocks += following
         self._held = []
-
-
-def _begins(text: str) -> bool:
-    is_named = heading_of(text, 0) is not None or caption_of(text) is not None
-    return is_named or notes_of(text) is not None or _LISTED.match(text) is not None

@@ -3,51 +3,51 @@
 import itertools
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from regreader.words import CJK, HAN_DIGITS, NUMBER_WORD, ORDINAL, STOP, half_width, numeral
 
 Notes = list[tuple[str, str]]  # labels and texts
-_HAN_NUMERAL: Final = f"[{HAN_DIGITS}\\d]+"
-_TABLE_NUMBER: Final = r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"  # fmt: skip
-_DOTTED: Final = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
-_SECTION: Final = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
-_KINDS: Final = {
+_HAN_NUMERAL = f"[{HAN_DIGITS}\\d]+"
+_TABLE_NUMBER = r"(?:(?:[A-Z][-.–]?)?\d+(?:[-.–](?:\d+|[A-Z]\b))*(?:[a-z](?![a-z]))?|\b(?-i:[IVX]+|[A-H])\b)"  # fmt: skip
+_DOTTED = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
+_SECTION = rf"{_DOTTED}(?:-\d+(?:\.\d+)*)?"  # some codes count 14-1, 14-2
+_KINDS = {
     "ch": "chapter", "part": "part", "tit": "part", "art": "article", "rule": "article", "reg": "article",
     "an": "annex", "app": "annex", "sch": "schedule", "章": "chapter", "编": "part", "部分": "part", "节": "section", "条": "article",
     "附录": "annex", "附件": "annex", "附表": "schedule", "": "section",
 }  # fmt: skip
 """The kinds of places by the beginnings of their words."""
-_WORD: Final = "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"  # fmt: skip
-_NAMED: Final = (
+_WORD = "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"  # fmt: skip
+_NAMED = (
     re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
     re.compile(rf"\b(?P<number>{ORDINAL})\s+(?P<word>schedule|annex|appendix)\b", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
-_TITLE: Final = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
-_NUMBERED: Final = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
-_CAPTION: Final = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
-_CONTINUED: Final = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
-_NOTE_WORD: Final = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
-_NOTE: Final = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
-_SPACED: Final = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
-_AROUND_TITLE: Final = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
-_ITEM: Final = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip
-_SUPERSCRIPTS: Final = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
-ACT: Final = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
-_LISTED_MAX: Final = 24  # characters of "一、总则" or "IV. FEES" as a heading
-_TITLE_MAX: Final = 60  # characters of the title of a section with a full stop
-_END: Final = ".。;；!！?？,，:："
+_TITLE = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
+_NUMBERED = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
+_CAPTION = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
+_CONTINUED = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
+_NOTE_WORD = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
+_NOTE = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
+_SPACED = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
+_AROUND_TITLE = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
+_ITEM = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
+ACT = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
+_LISTED_MAX = 24  # characters of "一、总则" or "IV. FEES" as a heading
+_TITLE_MAX = 60  # characters of the title of a section with a full stop
+_END = ".。;；!！?？,，:："
 
 
 class Heading(NamedTuple):
-    """The number and title of a heading. is_clause: its text follows on the same line."""
+    """A heading or a caption. goes_on: a section with its text on this line, or a table from before."""
 
     kind: str
     number: str
     title: str
-    is_clause: bool = False
+    goes_on: bool = False
 
 
 def heading_of(text: str, level: int) -> Heading | None:
@@ -83,7 +83,7 @@ def heading_of(text: str, level: int) -> Heading | None:
 def is_run_in(text: str) -> bool:
     """Return True for a number and a title in bold letters, which the text follows on the same line."""
     heading = heading_of(half_width(text).rstrip(" .:。："), 0)
-    return heading is not None and heading.title != "" and not heading.is_clause
+    return heading is not None and heading.title != "" and not heading.goes_on
 
 
 def act_heading_of(text: str) -> Heading | None:
@@ -98,26 +98,18 @@ def plain_title(text: str) -> str:
     return text[1:-1] if re.fullmatch(r"[(（][^)）]*[)）]", text) else text
 
 
-class Caption(NamedTuple):
-    """The number and title over a table."""
-
-    number: str
-    title: str
-    is_continued: bool = False
-
-
-def caption_of(text: str) -> Caption | None:
+def caption_of(text: str) -> Heading | None:
     """Return the caption in a paragraph; None for other text."""
     found = _CAPTION.fullmatch(text)
     if _CONTINUED.fullmatch(text):
-        return Caption("", "", True)  # of the table before
+        return Heading("table", "", "", True)  # of the table before
     if found is None or len(found["rest"]) > 160:
         return None
     rest = found["rest"].strip()
     mark = _CONTINUED.search(rest)
-    is_continued = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
-    title = plain_title(_CONTINUED.sub("", rest) if is_continued else rest)
-    return Caption(table_id(found["number"]), title.strip(" :：.,，—–-"), is_continued)
+    goes_on = bool(found["cont"] or (mark and (mark.start() == 0 or mark.end() == len(rest))))
+    title = plain_title(_CONTINUED.sub("", rest) if goes_on else rest)
+    return Heading("table", table_id(found["number"]), title.strip(" :：.,，—–-"), goes_on)
 
 
 def table_id(text: str) -> str:
@@ -125,13 +117,6 @@ def table_id(text: str) -> str:
     found = re.search(_TABLE_NUMBER, half_width(text), re.IGNORECASE)
     number = found.group().replace("–", "-") if found else text.strip()
     return numeral(number) if number.isalpha() else number
-
-
-def table_numbers(text: str) -> list[str]:
-    """Return the forms that the number of a table can have, that of the text first: 6-2 and 6.2 are one."""
-    number = text if text.startswith("unnumbered") else table_id(text)
-    forms = (number, number.replace("-", "."), re.sub(r"(?<=\d)\.", "-", number))
-    return list(dict.fromkeys([*forms, *(form.upper() for form in forms)]))
 
 
 def label_of(text: str) -> str:
@@ -186,15 +171,18 @@ class Target(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the names that the target can have: laws say section for article, and 3 for chapter 3."""
+        """Return the ids that the target can have: laws say section for article, and 6.2 for table 6-2."""
         kinds = {"section": ("article", "chapter"), "article": ("section",), "chapter": ("section",)}
         others = kinds.get(self.kind, ()) if "." not in self.number else ()
-        return [self.id, *(Target(kind, self.number).id for kind in others)]
+        number = self.number if self.number.startswith("unnumbered") else table_id(self.number)
+        same = [number, number.replace("-", "."), re.sub(r"(?<=\d)\.", "-", number), number.upper()]
+        forms = same if self.kind == "table" else [self.number]
+        return [Target(kind, form, self.note).id for kind in (self.kind, *others) for form in forms]
 
 
-_POINTS: Final = r"see(?:\s+also)?|(?:according|refer|subject|pursuant)\s+to|accordance\s+with|under|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"  # fmt: skip
-_UNIT: Final = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
-_REFERENCES: Final = (
+_POINTS = r"see(?:\s+also)?|(?:according|refer|subject|pursuant)\s+to|accordance\s+with|under|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"  # fmt: skip
+_UNIT = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
+_REFERENCES = (
     re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
     re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
@@ -204,9 +192,9 @@ _REFERENCES: Final = (
     re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>(?-i:[A-Z])\.?\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
-_AND: Final = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
-_FURTHER: Final = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
-_OF_SEVERAL: Final = re.compile(rf"(?i){_AND}((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])")
+_AND = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
+_FURTHER = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
+_OF_SEVERAL = re.compile(rf"(?i){_AND}((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])")
 
 
 def references_in(text: str) -> list[tuple[str, Target]]:

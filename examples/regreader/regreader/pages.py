@@ -4,40 +4,34 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
 from regreader.blocks import Break, Item, Para
 from regreader.numbering import caption_of, heading_of
 from regreader.words import half_width, has_han
 
-_PAGE: Final = re.compile(r"[\W_]*(?:page|pg|p|seite|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
-_FOOTERS: Final = [
+_PAGE = re.compile(r"[\W_]*(?:page|pg|p|seite|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
+_FOOTERS = [
     _PAGE,
     re.compile(r"(?:[^\w|]|_)*(?:[A-Z\d]{1,3}-)?(\d{1,4})(?:\W+Page|\s*(?:/|of)\s*\d+)?(?:[^\w|]|_)*", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?[\s|—–-]+[\[(]?(?:Page|p\.)\s*(\d+)(?:\s*(?:of|/)\s*\d+)?[\])]?", re.IGNORECASE),
     re.compile(r"[^|]{1,80}?第\s*(\d+)\s*页(?:[\s，,/]*共\s*\d+\s*页)?"),
     re.compile(r"[^|]{1,80}?\s[·•|]\s(\d{1,4})"),
 ]  # fmt: skip
-_FRONT: Final = re.compile(r"(?i)[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*")  # the page of a preface
-_FOOTER_MAX: Final = 120  # characters
-_ENDS: Final = 3  # lines at the top and at the end of a page that may be running ones
-_ENDS_OF_TEXT: Final = (".", "。", ";", "；", ":", "：")
-_SHARE: Final = 0.8  # of the pages that have a running line
-_SHARE_OF_EQUAL: Final = 0.3  # of the pages that have one and the same, such as left ones
+_FRONT = re.compile(r"(?i)[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*")  # the page of a preface
+_FOOTER_MAX = 120  # characters
+_ENDS = 3  # lines at the top and at the end of a page that may be running ones
+_ENDS_OF_TEXT = (".", "。", ";", "；", ":", "：")
+_SHARE = 0.8  # of the pages that have a running line
+_SHARE_OF_EQUAL = 0.3  # of the pages that have one and the same, such as left ones
 
 
 def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     """Return the items of each page, with its number, without running heads and feet."""
     if not any(isinstance(one, Break) for one in items):
         items = _with_footers_as_marks(items)
-    parts: list[list[Item]] = [[]]
-    marks: list[Break] = []
-    for one in items:
-        if isinstance(one, Break):
-            marks.append(one)
-            parts.append([])
-        else:
-            parts[-1].append(one)
+    marks = [one for one in items if isinstance(one, Break)]
+    ends = [at for at, one in enumerate(items) if isinstance(one, Break)]
+    parts = [items[start + 1 : end] for start, end in itertools.pairwise([-1, *ends, len(items)])]
     numbers = [None, *(one.number for one in marks)]
     is_foot = bool(marks) and marks[0].number is not None and any(parts[0])
     is_second = numbers[1:2] == [2] and any(parts[-1])  # the first page has no mark
@@ -93,11 +87,7 @@ def _with_footers_as_marks(items: list[Item]) -> list[Item]:
 
 
 def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
-    """Drop the running lines of pages, from the outermost line inwards.
-
-    is_numbered: page marks have told the numbers. Returns the difference between the printed number of a page
-    and its place; None without numbers.
-    """
+    """Drop running lines, the outermost first. Return printed page numbers minus places; None without any."""
     offset: int | None = None
     for is_foot, depth in itertools.product((True, False), range(_ENDS)):
         outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
@@ -121,12 +111,8 @@ def _outermost(page: list[Item], is_foot: bool) -> int | None:
 
 
 def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[int], int | None]:
-    """Return the pages whose lines are running ones, and the difference of the numbers in them to the pages' places.
-
-    Such lines are equal, perhaps on left and on right pages each, or hold a number that counts the pages.
-    is_free: a line that counts can have any form, as the outermost one; else it must look like a footer,
-    since a last sentence can count, too.
-    """
+    """Return the pages whose lines are equal or count the pages, and printed numbers minus places as above."""
+    # The outermost line that counts can have any form; others look like a footer, as sentences can count, too.
     texts = {place: text for place, text in texts.items() if not _is_sentence(text)}
     same = Counter(texts.values())
     equal = {place for place, text in texts.items() if same[text] >= max(2, _SHARE_OF_EQUAL * pages)}

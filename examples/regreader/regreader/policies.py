@@ -1,11 +1,7 @@
-"""Offline policies: programs that drive the specialists without a model.
-
-They answer only from what tools return, and refuse if that does not cover the question. No rule knows a
-particular question.
-"""
+"""Offline policies: they drive the specialists without a model, and answer only what tools return."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult
 from regreader.numbering import Target, references_in
@@ -13,20 +9,16 @@ from regreader.tools import Found
 from regreader.words import half_width, query_terms, terms
 
 Part = tuple[str, list[Found]]  # a part of an answer: its text, and the places that it is from
-_FOLLOW: Final = ("refer", "points to", "leads to", "cites", "引用", "指向", "所引", "参见的", "依据的")
-_LISTS: Final = ("list", "sections of", "sections in", "contents", "哪些", "列出", "目录")
-_COVERED: Final = 0.6  # the part of a question's words that an answer must hold
-_TABLES_MAX: Final = 3
-_HITS: Final = 8
-_TABLE_WORDS: Final = {*terms("table note 表 注")}
+_FOLLOW = ("refer", "points to", "leads to", "cites", "引用", "指向", "所引", "参见的", "依据的")
+_LISTS = ("list", "sections of", "sections in", "contents", "哪些", "列出", "目录")
+_COVERED = 0.6  # the part of a question's words that an answer must hold
+_TABLES_MAX = 3
+_HITS = 8
+_TABLE_WORDS = {*terms("table note 表 注")}
 
 
 class Policy(PolicyRun):
-    """The work on one question: a method for each specialist, and one for the agent with all tools.
-
-    query: the question with its digits as ASCII. named: the places that it names; plain numbers are sections
-    in a question that names no other.
-    """
+    """The work on one question. named: the places that it names; if it names none, its plain numbers."""
 
     def __init__(self, ctx: ProgramContext, context: SpecialistContext) -> None:
         super().__init__(ctx, context)
@@ -84,7 +76,8 @@ class Policy(PolicyRun):
         """Return the answer from a table, and how well it fits. is_named: the question names the table."""
         words = set(query_terms(self.query))
         rows, columns, number, caption = (table[key] for key in ("rows", "columns", "table_id", "caption"))
-        first = _label_columns(rows)
+        one, two = (len({tuple(row[:count]) for row in rows}) for count in (1, 2))
+        first = 2 if one < len(rows) == two and len(columns) > 2 else 1  # columns before name the row
         labels = [" ".join(dict.fromkeys(row[:first])) for row in rows]
         named = {at: set(terms(label)) for at, label in enumerate(labels)}
         at = _best({at: len(label) for at, label in named.items() if label and label <= words})
@@ -181,12 +174,6 @@ class Policy(PolicyRun):
             if (result := await answer()).success:
                 return result
         return self.refuse("no tool result answers the question")
-
-
-def _label_columns(rows: list[list[str]]) -> int:
-    """Return how many columns name a row: two if the first has equal cells, and both together have none."""
-    one, two = (len({tuple(row[:count]) for row in rows}) for count in (1, 2))
-    return 2 if one < len(rows) == two and len(rows[0]) > 2 else 1
 
 
 def _column_of(columns: list[str], first: int, words: set[str]) -> int | None:

@@ -1,12 +1,11 @@
 """A regulation: its pages, its places (sections, tables and notes), and the references between them."""
 
 from collections import deque
-from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
 
-from regreader.numbering import Target, references_in, table_numbers
+from regreader.numbering import Target, references_in
 from regreader.words import shown
 
 
@@ -88,20 +87,9 @@ class Regulation(msgspec.Struct, dict=True):
         """The places by their ids; the first one of an id counts."""
         return {one.id: one for one in reversed(self.places)}
 
-    def first(self, names: Iterable[str]) -> Place | None:
-        """Return the place of the first id that there is."""
-        return next((self.by_id[name] for name in names if name in self.by_id), None)
-
-    def table(self, number: str) -> Place | None:
-        """Return a table; 6-2 and 6.2 are one number."""
-        return self.first(f"table {name}" for name in table_numbers(number))
-
     def resolve(self, target: Target) -> Place | None:
         """Return the place that a reference leads to; None for a dangling one."""
-        if target.kind != "table":
-            return self.first(target.names)
-        table = self.table(target.number)
-        return self.by_id.get(f"{table.id} note {target.note}") if table and target.note else table
+        return next((self.by_id[name] for name in target.names if name in self.by_id), None)
 
     def link(self) -> None:
         """Find the references of each place, but none to itself. Call it once, when all places are there."""

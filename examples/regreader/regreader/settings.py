@@ -4,13 +4,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 Given = Mapping[str, Any]
 Name = Literal["table", "search", "reference", "discovery"]
-NAMES: Final[tuple[Name, ...]] = get_args(Name)
+NAMES: tuple[Name, ...] = get_args(Name)
 
 
 class SettingsError(Exception):
@@ -34,11 +34,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(arguments: Given, environment: Given = os.environ, file: Path | None = None) -> Settings:
-    """Return the settings of arguments, over those of the environment, over those of a TOML file.
-
-    arguments: None for a value means "not given". environment: its names such as REGREADER_MODEL.
-    file: by default `regreader.toml`, if it is there. Raises SettingsError.
-    """
+    """Return the settings: arguments but None win over the environment, and that over a file."""
     path, found, settings = file or Path("regreader.toml"), dict[str, Any](), Settings()
     try:
         of_file = tomllib.loads(path.read_text(encoding="utf-8-sig")) if file or path.exists() else {}

@@ -1,7 +1,6 @@
 """The specialists of the reader: their tools, their words, and the rules for questions."""
 
 import functools
-from typing import Final
 
 from callboard import HintRule, Registry, Specialist, tool
 from regreader.numbering import label_of
@@ -10,8 +9,8 @@ from regreader.settings import Settings
 from regreader.tools import Tools, on_loop
 from regreader.words import HAN_DIGITS, numeral
 
-_N: Final = f"[{HAN_DIGITS}\\d]+"
-HINTS: Final = (
+_N = f"[{HAN_DIGITS}\\d]+"
+HINTS = (
     HintRule("table", r"(?:table|表)\s*((?:[A-Z][-.]?)?\d+(?:[-.]\d+)*)", intent="table"),
     HintRule("note", r"(?:\bnote|注)\s*(\d+|[*†‡]+)", convert=label_of, intent="table"),
     HintRule("chapter", rf"第\s*({_N})\s*章|chapter\s+(\d+|[IVXLC]+)\b", convert=numeral, intent="reference"),
@@ -22,20 +21,20 @@ HINTS: Final = (
     HintRule("regulation", r"[\"“《]([^\"”》]+)[\"”》]"),
 )
 """Rules for the numbers that a question names, in Chinese and English."""
-INTENTS: Final = {
+INTENTS = {
     "table": ("table", "row", "column", "note", "footnote", "表", "注"),
     "reference": ("section", "clause", "chapter", "annex", "schedule", "refer", "refers",
         "附录", "引用", "条", "章"),
     "search": ("find", "search", "about", "regulations", "查找", "搜索"),
     "discovery": ("compare", "difference", "similar", "比较", "区别", "类似"),
 }  # fmt: skip
-MULTI_HOP: Final = ("refers to", "refer to", "and then", "引用的", "所引")
-_REPORT: Final = (
+MULTI_HOP = ("refers to", "refer to", "and then", "引用的", "所引")
+_REPORT = (
     "Answer only from tool results. The prompt is JSON: query, scope (regulation ids; empty means all), "
     "hints, found (earlier findings). Report success=false if the tools do not answer the query. "
     "Sources are 'REG p.PAGE NUMBER'."
 )
-_WORK: Final = {
+_WORK = {
     "table": ("search_tables get_table_by_id lookup_annotation",
         "Find the table, its row and column, and the notes that mark the cell. Report each cell that you use "
         "in data.cells."),

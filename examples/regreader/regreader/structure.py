@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from regreader import numbering
 from regreader.blocks import Block, Grid, Para
@@ -11,15 +10,11 @@ from regreader.regulation import Place, Regulation, note_of
 from regreader.tables import Tables
 from regreader.words import LINK, SUPER, shown
 
-_TITLED: Final = ("chapter", "part", "annex", "schedule")
-_NOTE_WORD: Final = re.compile(r"(?:note|注)", re.IGNORECASE)
-_BACK: Final = re.compile(r"\s*(?:↩|⤴|\^|back)\ufe0e?\s*$")
-_DOTS: Final = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
-_LEADER: Final = re.compile(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$")
-_CAPTION_MAX: Final = 120  # characters of a title that stands below the number of its table
-_LISTED: Final = re.compile(r"[(（]?\w{1,4}[)）.]|[—–•-]")
-_FIRST_MAX: Final = 50  # the first section: higher numbers are years
-_DEPTHS: Final = {"annex": -3, "schedule": -3, "part": -2, "chapter": -1, "article": 9}
+_TITLED = ("chapter", "part", "annex", "schedule")
+_DOTS = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
+_CAPTION_MAX = 120  # characters of a title that stands below the number of its table
+_FIRST_MAX = 50  # the first section: higher numbers are years
+_DEPTHS = {"annex": -3, "schedule": -3, "part": -2, "chapter": -1, "article": 9}
 
 
 def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int, list[Block]]]) -> Regulation:
@@ -38,7 +33,7 @@ class _Builder:
         self.path: list[Place] = []
         self.last: dict[str, Place] = {}  # of each kind
         self.ids: set[str] = set()
-        self.caption: numbering.Caption | None = None
+        self.caption: numbering.Heading | None = None
         self.loose: list[Place] = []  # notes that links lead to
         self.is_first = False  # nothing but a caption stood on this page before
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
@@ -65,8 +60,6 @@ class _Builder:
         if not made.tables and not made.sections and made.pages:
             made.sections.append(Place("front", "0", made.title, min(made.pages), max(made.pages), level=1))
         return made
-
-    # --- paragraphs -----------------------------------------------------------------------
 
     def _para(self, block: Para, following: list[Block]) -> str:
         """Take a paragraph, and return it as it is shown."""
@@ -108,7 +101,7 @@ class _Builder:
         """Take a note of the open table. Return False for other texts; a lone note is text, too."""
         text, table = block.text, self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
-            for label, words in (numbering.notes_of(text) or ()) if _NOTE_WORD.match(text) else ():
+            for label, words in (numbering.notes_of(text) or ()) if re.match(r"(?i)note|注", text) else ():
                 self.made.notes.append(note_of(label, words, self.page, self._where()))
             return False
         found = numbering.notes_of(text, self._is_label)
@@ -129,7 +122,11 @@ class _Builder:
         """Take the note that links lead to, without its own label and its links back."""
         label = self.labels[anchor]
         text = LINK.sub("", text, count=1) if text.startswith("[^") else text
-        text = _BACK.sub("", SUPER.sub("", text, count=1)).strip().lstrip(")）.:：、 ")
+        text = (
+            re.sub(r"\s*(?:↩|⤴|\^|back)\ufe0e?\s*$", "", SUPER.sub("", text, count=1))
+            .strip()
+            .lstrip(")）.:：、 ")
+        )
         text = LINK.sub("", text).strip() if text.endswith("]") else text
         own = rf"[\[(（]?(?:note|注)?\s*{re.escape(label)}[\])）.:：、\s]+"
         text = shown(re.sub(rf"^{own}", "", text, flags=re.IGNORECASE))
@@ -144,8 +141,6 @@ class _Builder:
         if is_bare := all(_is_reference(line) for _, line in last.text):
             last.title = numbering.plain_title(shown(text))
         return is_bare
-
-    # --- sections ---------------------------------------------------------------------------
 
     def _fits(self, heading: numbering.Heading, text: str) -> bool:
         """Return True if a number can follow the ones before it."""
@@ -169,9 +164,9 @@ class _Builder:
             number = f"{above['chapter']}.{number}"
         elif kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
-        is_text = heading.is_clause or (kind in _TITLED and _is_reference(heading.title))
+        is_text = heading.goes_on or (kind in _TITLED and _is_reference(heading.title))
         title = "" if is_text else heading.title
-        if self.is_act and heading.is_clause and kind == "article":
+        if self.is_act and heading.goes_on and kind == "article":
             title = self._title_above()
         self._start(kind, number, title, _DEPTHS.get(kind, 1 + number.count(".")))
         if is_text:
@@ -212,13 +207,15 @@ class _Builder:
     def _where(self) -> str:
         return self.path[-1].id if self.path else ""
 
-    # --- tables -----------------------------------------------------------------------------
-
     def _grid(self, block: Grid) -> str:
         """Take a table, and return it as it is shown."""
         title, rows = block.caption, [[shown(cell) for cell in row] for row in block.rows]
-        caption = numbering.caption_of(title) or (numbering.Caption("", title) if title else self.caption)
-        if caption is None and all(len(row) == 2 and _LISTED.fullmatch(row[0]) for row in block.rows):
+        caption = numbering.caption_of(title) or (
+            numbering.Heading("table", "", title) if title else self.caption
+        )
+        if caption is None and all(
+            len(row) == 2 and re.fullmatch(r"[(（]?\w{1,4}[)）.]|[—–•-]", row[0]) for row in block.rows
+        ):
             for row in rows:  # a list in two columns
                 self._add(" ".join(row))
             return "\n".join(map(" ".join, rows))
@@ -229,11 +226,8 @@ class _Builder:
 
 
 def _contents_in(paras: list[Para]) -> set[int]:
-    """Return the ids of the paragraphs of a table of contents.
-
-    They lead to a page by dots, or are headings beside each other that come again below.
-    """
-    bare = [_LEADER.sub("", one.text) for one in paras]
+    """Return the ids of paragraphs with dots to a page number, or in a row of headings that come again."""
+    bare = [re.sub(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$", "", one.text) for one in paras]
     keys = [re.sub(r"\W", "", text).casefold() if numbering.heading_of(text, 1) else "" for text in bare]
     last = {key: at for at, key in enumerate(keys)}
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]

@@ -2,15 +2,14 @@
 
 import itertools
 import re
-from typing import Final
 
 from regreader.blocks import Grid
-from regreader.numbering import Caption, label_of, notes_of
+from regreader.numbering import Heading, label_of, notes_of
 from regreader.regulation import Place
 from regreader.words import LINK, SUPER
 
-_MARK: Final = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
-_DITTO: Final = ("^^", "〃", "″", "同上")
+_MARK = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
+_DITTO = ("^^", "〃", "″", "同上")
 
 
 class Tables:
@@ -22,7 +21,7 @@ class Tables:
         self._by_number: dict[str, Place] = {}
         self._unnumbered = 0
 
-    def add(self, grid: Grid, caption: Caption | None, page: int, section: str, is_first: bool) -> None:
+    def add(self, grid: Grid, caption: Heading | None, page: int, section: str, is_first: bool) -> None:
         """Take the grid of a page. is_first: nothing stands before it on its page."""
         rows, header = grid.rows, grid.rows[: grid.header]
         table = self._continued(caption, grid, is_first)
@@ -41,19 +40,19 @@ class Tables:
         table.page_end, self.open = page, table
         self._take_note_rows(table, page)
 
-    def _continued(self, caption: Caption | None, grid: Grid, is_first: bool) -> Place | None:
+    def _continued(self, caption: Heading | None, grid: Grid, is_first: bool) -> Place | None:
         """Return the table that a grid goes on with: by its caption, or as the first one on a new page."""
         last, header = self.open, grid.rows[: grid.header]
         if caption:
-            before = self.made[-1] if self.made and caption.is_continued else None
+            before = self.made[-1] if self.made and caption.goes_on else None
             same = self._by_number.get(caption.number) if caption.number else before
-            return same if same and (caption.is_continued or same is last) else None
+            return same if same and (caption.goes_on or same is last) else None
         if last is None or last is not self.made[-1] or not is_first or not grid.rows:
             return None
         is_same = len(grid.rows[0]) == len(last.columns) and (not header or _is_header_of(header, last))
         return last if is_same else None
 
-    def name(self, caption: Caption) -> bool:
+    def name(self, caption: Heading) -> bool:
         """Give the open table the caption that stands below it. Return False if it has one already."""
         table = self.open
         if table is None or not table.number.startswith("unnumbered") or table.title:
@@ -87,10 +86,7 @@ class Tables:
         table.give_notes(taken, page)
 
     def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
-        """Fill merged cells, give tables the notes that they link to, and take the marks out of the cells.
-
-        loose: notes that links lead to; those of tables are removed. labels: the words of the links.
-        """
+        """Fill merged cells, take the notes that tables link to out of `loose`, and take marks out of the cells."""
         by_anchor = {note.anchor: note for note in loose}
         for table in self.made:
             texts = itertools.chain([table.title], table.columns, *table.rows)

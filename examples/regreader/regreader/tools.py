@@ -4,22 +4,22 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from regreader.index import Index
-from regreader.numbering import label_of, target_of
+from regreader.numbering import Target, label_of, target_of
 from regreader.regulation import Place, Regulation
 from regreader.words import half_width, query_terms, terms
 
 Found = dict[str, Any]
 Function = Callable[..., Found]
-PAGES_MAX: Final = 20
-LIMIT_MAX: Final = 50
-_SNIPPET: Final = 240
-_WORDS_MAX: Final = 80  # of a text that similar places are searched for
-TOOL_NAMES: Final = (
+PAGES_MAX = 20
+LIMIT_MAX = 50
+_SNIPPET = 240
+_WORDS_MAX = 80  # of a text that similar places are searched for
+TOOL_NAMES = (
     "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
     "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
 )  # fmt: skip
@@ -182,7 +182,7 @@ class Tools:
         regulation, is_schedule = self._regulation(reg_id), re.match(r"附表|schedule", wanted, re.IGNORECASE)
         place = self._section(reg_id, wanted) if is_schedule else None
         table = next((one for one in regulation.tables if place and one.parent == place.id), None)
-        if found := table or regulation.table(wanted):
+        if found := table or regulation.resolve(Target("table", wanted)):
             return found
         raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
 

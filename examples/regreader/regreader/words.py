@@ -4,37 +4,34 @@ import functools
 import re
 import string
 import unicodedata
-from typing import Final
 
 import snowballstemmer
 
-CJK: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAN: Final = re.compile(f"[{CJK}]")
-_FULL: Final = {ord(char) + 0xFEE0: char for char in string.digits + string.ascii_letters + "*"}
-_POINT: Final = re.compile(r"(?<=[0-9A-Za-z])[．](?=[0-9A-Za-z])")
-_DASH: Final = re.compile(r"(?<=[0-9A-Za-z])[－‐‑](?=[0-9A-Za-z])")
-_TOKEN: Final = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
-HAN_DIGITS: Final = "零〇一二三四五六七八九十百两"
-DIGITS_MAX: Final = 1_000  # of a number: Python converts no more than 4,300
-NUMBER_WORD: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-ORDINAL: Final = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-_WORDS: Final = {one: at + 1 for words in (NUMBER_WORD, ORDINAL) for at, one in enumerate(words.split("|"))}
-_ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
-_EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
-LINK: Final = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
-SUPER: Final = re.compile(r"\ue000([^\ue001]*)\ue001")
-STOP: Final = frozenset({
+CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_FULL = {ord(char) + 0xFEE0: char for char in string.digits + string.ascii_letters + "*"}
+_BETWEEN = re.compile(r"(?<=[0-9A-Za-z])[．－‐‑](?=[0-9A-Za-z])")  # letters and digits
+_TOKEN = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+(?:[.'-][^\\W_{CJK}]+)*")
+HAN_DIGITS = "零〇一二三四五六七八九十百两"
+DIGITS_MAX = 1_000  # of a number: Python converts no more than 4,300
+NUMBER_WORD = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+ORDINAL = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+_WORDS = {one: at + 1 for words in (NUMBER_WORD, ORDINAL) for at, one in enumerate(words.split("|"))}
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_EMPHASIS = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
+LINK = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
+SUPER = re.compile(r"\ue000([^\ue001]*)\ue001")
+STOP = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
     "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
     "of", "on", "one", "or", "our", "shall", "should", "tell", "than", "that", "the", "their", "there",
     "these", "they", "this", "to", "under", "was", "we", "what", "when", "where", "which", "who",
     "why", "will", "with", "would", "you", "your", "any", "long", "many", "often",
 })  # fmt: skip
-STOP_HAN: Final = re.compile(
+STOP_HAN = re.compile(
     "的|了|吗|呢|(?<![但凡])是|(?<![存现])在|应(?![急用力对变])|(?<![温])和|(?<![参])与|或|什么|多少|多久|多高|多大|多长|哪些|哪个|哪|"
     "怎么|如何|请问|有关|关于|规定|要求|是否|最高|最低|最大|最小|最多|最少|允许|可以|到|几"
 )
-stem: Final = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").stemWord)
+stem = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").stemWord)
 
 
 def half_width(text: str) -> str:
@@ -42,7 +39,7 @@ def half_width(text: str) -> str:
     if text.isascii():
         return text
     text = text.translate(_FULL).replace("\u00a0", " ").replace("\u3000", " ")
-    return _DASH.sub("-", _POINT.sub(".", text))
+    return _BETWEEN.sub(lambda found: "." if found.group() == "．" else "-", text)
 
 
 def joined(lines: list[str]) -> str:
@@ -69,14 +66,11 @@ def shown(text: str) -> str:
 
 def has_han(text: str) -> bool:
     """Return True if a text has a Chinese character."""
-    return _HAN.search(text) is not None
+    return re.search(f"[{CJK}]", text) is not None
 
 
 def numeral(text: str) -> str:
-    """Return a Chinese, Roman or Arabic numeral, or a word for one, in Arabic digits; others in capitals.
-
-    Of single letters only I, V and X are numerals: C is the letter of an annex.
-    """
+    """Return a Chinese, Roman or Arabic numeral, or a word for one, in Arabic digits; others in capitals."""
     text = text.strip().upper()
     if not text or len(text) >= DIGITS_MAX or text.lower() in _WORDS:
         return str(_WORDS.get(text.lower(), text))
@@ -85,7 +79,7 @@ def numeral(text: str) -> str:
     if set(text) <= {*HAN_DIGITS}:
         return str(_chinese(text))
     if not set(text) <= set(_ROMAN) or (len(text) == 1 and text not in "IVX"):
-        return text
+        return text  # such as C, the letter of an annex
     values = [_ROMAN[char] for char in text]
     return str(sum(-one if one < max(values[at:]) else one for at, one in enumerate(values)))
 

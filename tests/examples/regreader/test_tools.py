@@ -127,16 +127,3 @@ def test_any_query_is_taken() -> None:
         assert tools.smart_search(query)["results"] == []
 
     ask()
-
-
-def test_the_tools_are_served_over_mcp(tools: Tools) -> None:
-    from mcp import Client
-    from regreader.mcp_server import server_of
-
-    async def body() -> None:
-        async with Client(server_of(tools)) as client:
-            assert {one.name for one in (await client.list_tools()).tools} == set(TOOL_NAMES)
-            done = await client.call_tool("get_table_by_id", {"reg_id": "lamps", "table_id": "1-1"})
-            assert '"Less in wind."' in str(done.content) or "Less in wind." in str(done)
-
-    asyncio.run(body())
