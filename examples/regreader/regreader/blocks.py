@@ -33,9 +33,6 @@ class Para:
     level: int = 0
     anchor: str = ""
 
-    def __post_init__(self) -> None:
-        self.text = half_width(self.text)
-
 
 @dataclass
 class Grid:
@@ -48,7 +45,6 @@ class Grid:
     def __post_init__(self) -> None:
         width = max(map(len, self.rows), default=0)
         check_size(width * len(self.rows))
-        self.caption = half_width(self.caption)
         self.rows = [[*map(half_width, row), *[""] * (width - len(row))] for row in self.rows]
 
 

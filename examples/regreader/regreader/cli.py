@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from callboard import CallboardError, OrchestratorResult
-from regreader.importing import Skipped, files_of, read_files
+from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
 from regreader.settings import NAMES, Settings, SettingsError, load
@@ -83,8 +83,8 @@ def import_folder(settings: Load, folder: Path) -> None:
     shown = click.progressbar(reading, len(files), file=sys.stderr, hidden=is_piped)
     with closing(Index(settings().index)) as index, shown as bar:
         for one in bar:
-            if isinstance(one, Skipped):
-                told[True] += f"skipped {one.path}: {one.reason}\n"
+            if isinstance(one, str):
+                told[True] += f"skipped {one}\n"
             else:
                 index.put(one)
                 sizes = f"pages {len(one.pages)}, sections {len(one.sections)}, tables {len(one.tables)}"

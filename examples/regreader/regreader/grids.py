@@ -107,7 +107,11 @@ def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]])
     going_on = [not set(_cut(rule, start + 1, end)) <= {"-", "="} for start, end in columns]
     if not rows or all(going_on):
         return rows.pop() if rows else []
-    return [rows[-1][at] if on else "" for at, on in enumerate(going_on)]
+    said = [_cut(rule, start + 1, end).strip() for start, end in columns]
+    return [
+        joined([*filter(None, (rows[-1][at], said[at]))] or [""]) if on else ""
+        for at, on in enumerate(going_on)
+    ]
 
 
 def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:

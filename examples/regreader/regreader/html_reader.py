@@ -8,6 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from regreader.blocks import Block, Break, Grid, Para, Unreadable, check_size
 from regreader.numbering import is_run_in
+from regreader.words import half_width
 
 _BLOCKS = frozenset({
     "p", "div", "li", "dd", "dt", "section", "article", "main", "body", "ul", "ol", "dl", "blockquote",
@@ -102,7 +103,7 @@ class _Reader:
     def _end_paragraph(self, *following: Block) -> None:
         text = " ".join("".join(self.text).split()).replace("\ue000\ue001", "")
         lines = (" ".join(part.replace("\ue003", " ").split()) for part in _LINE_OF_NOTES.split(text))
-        self.blocks += [Para(line, self.level, self.anchor) for line in lines if line]
+        self.blocks += [Para(half_width(line), self.level, self.anchor) for line in lines if line]
         self.anchor = "" if text or self.level else self.anchor
         self.text, self.level = [], 0
         for block in following:
@@ -153,7 +154,7 @@ def _is_skipped(node: LexborNode, tag: str) -> bool:
 
 def _grids(table: LexborNode) -> Iterator[Block]:
     """Return the parts of a table, with the page marks between them."""
-    parts = [*_children(table)]
+    parts = sorted(_children(table), key=lambda one: one.tag == "tfoot")
     caption = "".join(_words(one) for one in parts if one.tag == "caption")
     rows: list[list[LexborNode]] = []
     header = 0

@@ -4,7 +4,6 @@ import html
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from regreader.blocks import Item, Unreadable
@@ -23,50 +22,44 @@ _BROKEN_MAX = 0.01  # of the characters of a file in UTF-8
 _LOOKED_AT = 8192  # characters that tell if a file is binary
 
 
-@dataclass
-class Skipped:
-    """A file that was not imported, and the reason."""
-
-    path: str
-    reason: str
-
-
 def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder and those below it, but no hidden ones, in the order of their names."""
     return sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith("."))
 
 
-def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | Skipped]:
-    """Read files of a folder, each as one regulation that is named as the file."""
+def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | str]:
+    """Read files of a folder, each as one regulation named as the file. A text tells why a file is none."""
     total, taken = 0, set[str]()
     for path in files:
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-        if path.suffix.lower() not in _SUFFIXES:
-            yield Skipped(name, "not a Markdown, text or HTML file")
-        elif size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
-            bounds = f"files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
-            yield Skipped(name, f"too large: {bounds}")
-        else:
+        try:
+            if path.suffix.lower() not in _SUFFIXES:
+                raise Unreadable("not a Markdown, text or HTML file")
+            if size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
+                bounds = f"files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
+                raise Unreadable(f"too large: {bounds}")
             total += size
             plain = re.sub(r"[^\w.-]+", "-", path.stem).strip("-") or "regulation"
-            names = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
-            found = read_file(path, next(one for one in names if one not in taken), name)
-            taken |= {found.id} if isinstance(found, Regulation) else set()
+            ids = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
+            found = read_file(path, next(one for one in ids if one not in taken), name)
+            taken.add(found.id)
             yield found
+        except Unreadable as error:
+            yield f"{name}: {error}"
 
 
-def read_file(path: Path, reg_id: str, name: str) -> Regulation | Skipped:
-    """Read one regulation. name: the name that it is told by."""
+def read_file(path: Path, reg_id: str, source: str) -> Regulation:
+    """Read one regulation. source: the name that it is told by. Raises Unreadable."""
     kind = path.suffix.lower()[1]
     try:
         title, items = _items(decoded(path.read_bytes()), kind)
-        reader = TextReader(items, kind == "m")
-        pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
-    except (OSError, Unreadable) as error:
-        return Skipped(name, f"unreadable: {error.strerror}" if isinstance(error, OSError) else str(error))
+    except OSError as error:
+        raise Unreadable(f"unreadable: {error.strerror}") from None
+    reader = TextReader(items, kind == "m")
+    pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
     line = next((one for one in items if isinstance(one, str) and one.strip()), "")
     first = max(re.split(r"\s{2,}", line.strip()), key=len)
-    found = regulation_of(reg_id, title, name, pages)
+    found = regulation_of(reg_id, title, source, pages)
     found.title = found.title or ("" if heading_of(half_width(first), 0) else first) or reg_id
     return found
 

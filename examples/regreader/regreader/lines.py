@@ -83,7 +83,9 @@ class TextReader:
         if self._is_markdown and (found := re.fullmatch(r"\[\^([^\]]+)\]:\s*(.*)", line)):
             return [Para(plain(found[2]), anchor=found[1])], 1
         level = 0 if self._held else self._level_by("".join(self._lines[at + 1 : at + 2]).strip(), line)
-        return ([Para(plain(line) if self._is_markdown else line, level)], 2) if level else ([], 0)
+        return (
+            ([Para(plain(line) if self._is_markdown else half_width(line), level)], 2) if level else ([], 0)
+        )
 
     def _level_by(self, below: str, line: str) -> int:
         """Return the level of a heading that stands over a line of one sign; 0 for another line."""
@@ -105,7 +107,7 @@ class TextReader:
         """Take a line of a paragraph; headings, captions and notes begin one of their own."""
         bold = _BOLD.fullmatch(line) if self._is_markdown else None
         if bold and is_run_in(bold[1]):
-            self._end_paragraph([Para(bold[1].rstrip(" .:。："))])
+            self._end_paragraph([Para(half_width(bold[1]).rstrip(" .:。："))])
             line = bold[2]
         text = half_width(plain(line) if self._is_markdown else line)
         is_item = line.startswith(("- ", "> ")) and self._is_markdown

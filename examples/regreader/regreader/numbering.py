@@ -58,11 +58,11 @@ def heading_of(text: str, level: int) -> Heading | None:
         titled = _TITLE.fullmatch(text, found.end()) if found else None
         if found and titled:
             target, title = _target(found), titled[1]
-            is_sentence, is_long = title[-1:] in {*_END}, len(title) > _TITLE_MAX
+            is_sentence, is_long = title[-1:] in {*_END} or "，" in title, len(title) > _TITLE_MAX
             # "Section 5.2 applies to ..." begins with a reference, and is no heading
             is_named = target.kind in ("article", "section") or not (is_sentence or is_long)
             if level or found["word"] == "条" or (is_named and not "a" <= title[:1] <= "z"):
-                is_clause = not level and is_sentence and (target.kind == "article" or is_long)
+                is_clause = not level and (is_long or (is_sentence and target.kind == "article"))
                 return Heading(target.kind, target.number, plain_title(title), is_clause)
     listed = re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)|([IVX]+)\.\s+(.+)", text)
     if listed and (level or (len(text) <= _LISTED_MAX and text[-1] not in _END and text.upper() == text)):

@@ -227,7 +227,7 @@ class _Builder:
 
 def _contents_in(paras: list[Para]) -> set[int]:
     """Return the ids of paragraphs with dots to a page number, or in a row of headings that come again."""
-    bare = [re.sub(rf"{_DOTS.pattern}|\s{{2,}}\d+\s*$", "", one.text) for one in paras]
+    bare = [re.sub(rf"{_DOTS.pattern}|\s+\d+\s*$", "", one.text) for one in paras]
     keys = [re.sub(r"\W", "", text).casefold() if numbering.heading_of(text, 1) else "" for text in bare]
     last = {key: at for at, key in enumerate(keys)}
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regreader.importing import Skipped, files_of, read_files
+from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
 from regreader.settings import Settings
@@ -41,7 +41,7 @@ def imported(folder: Path, index: Path | str) -> Index:
     """Import a corpus into a new index."""
     made = Index(index)
     for one in read_files(folder, files_of(folder)):
-        if not isinstance(one, Skipped):
+        if not isinstance(one, str):
             made.put(one)
     return made
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from regreader.cli import main
-from regreader.importing import FILE_BYTES_MAX, Skipped, decoded, files_of, read_files
+from regreader.importing import FILE_BYTES_MAX, decoded, files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
 from regreader.regulation import Regulation
@@ -24,7 +24,8 @@ PACKAGE = Path(__file__).parents[3] / "examples" / "regreader"
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    return {one.path: one.reason for one in read_files(folder, files_of(folder)) if isinstance(one, Skipped)}
+    told = [one.split(": ", 1) for one in read_files(folder, files_of(folder)) if isinstance(one, str)]
+    return dict(told)
 
 
 def ids(folder: Path) -> list[str]:

@@ -45,7 +45,7 @@ def test_every_tool_call_on_the_five_layouts_is_exact(tmp_path: Path) -> None:
     assert score.misses == []
 
 
-@pytest.mark.parametrize("name", ["first", "second", "third"])
+@pytest.mark.parametrize("name", ["first", "second", "third", "fourth"])
 def test_every_tool_call_on_regulations_in_styles_of_strangers_is_exact(name: str) -> None:
     folder = Path(__file__).parent / "strangers" / name
     score = score_calls(Tools(imported(folder / "corpus", ":memory:")), lines_of(folder / "calls.jsonl"))
