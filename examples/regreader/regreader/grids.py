@@ -59,8 +59,6 @@ def _columns(lines: list[str], at: int, count: int) -> list[str]:
     ends = [place for place, one in enumerate(run) if _RULE.fullmatch(one.strip())]
     if len(ends) > 1 and notes_of("".join(run[ends[-1] + 1 : ends[-1] + 2]).strip(), bool):
         del run[ends[-1] + 1 :]  # notes below the last rule
-    while run and notes_of(run[-1].strip(), lambda label: run[-1].strip()[0] in "([（") is not None:
-        run.pop()
     return run
 
 

@@ -25,30 +25,26 @@ _CANDIDATES = 60  # places that are ranked again by the words that they hold
 _HELD = 16  # regulations in memory
 
 
-class Index:
+class Index(sqlite3.Connection):
     """An open index. path: its file, which is made if it is missing. Use it from one thread at a time."""
 
     def __init__(self, path: Path | str) -> None:
-        self._db = sqlite3.connect(path, check_same_thread=False)
-        self._db.row_factory = sqlite3.Row
-        self._db.executescript(_SCHEMA)
-        self._db.execute("SELECT body FROM regulations LIMIT 0")  # fails for a file of another form
+        super().__init__(path, check_same_thread=False)
+        self.row_factory = sqlite3.Row
+        self.executescript(_SCHEMA)
+        self.execute("SELECT body FROM regulations LIMIT 0")  # fails for a file of another form
         self._read = functools.lru_cache(_HELD)(self._decoded)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
 
     def put(self, regulation: Regulation) -> None:
         """Add a regulation; it replaces one of the same id."""
         reg, pages = regulation.id, regulation.pages
         span = min(pages, default=0), max(pages, default=0)
         body = msgspec.json.encode(regulation).decode()
-        with self._db:
-            self._db.execute("DELETE FROM words WHERE reg = ?", (reg,))
+        with self:
+            self.execute("DELETE FROM words WHERE reg = ?", (reg,))
             row = (reg, regulation.title, regulation.source, *span, body)
-            self._db.execute("REPLACE INTO regulations VALUES(?, ?, ?, ?, ?, ?)", row)
-            self._db.executemany("INSERT INTO words VALUES(?, ?, ?, ?, ?, ?, ?, ?)", _words(regulation))
+            self.execute("REPLACE INTO regulations VALUES(?, ?, ?, ?, ?, ?)", row)
+            self.executemany("INSERT INTO words VALUES(?, ?, ?, ?, ?, ?, ?, ?)", _words(regulation))
         self._read.cache_clear()
 
     def regulations(self) -> list[Row]:
@@ -58,11 +54,11 @@ class Index:
 
     def get(self, reg: str) -> Regulation | None:
         """Return a regulation. It is read again after another process has changed the file."""
-        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        (version,) = self.execute("PRAGMA data_version").fetchone()
         return self._read(reg, version)
 
     def _decoded(self, reg: str, version: int) -> Regulation | None:
-        row = self._db.execute("SELECT body FROM regulations WHERE reg_id = ?", (reg,)).fetchone()
+        row = self.execute("SELECT body FROM regulations WHERE reg_id = ?", (reg,)).fetchone()
         return msgspec.json.decode(row[0], type=Regulation) if row else None
 
     def search(self, words: Iterable[str], reg: str, kinds: Sequence[str], limit: int) -> list[Row]:
@@ -81,7 +77,7 @@ class Index:
         return [found[at] for at in order[:limit]]
 
     def _rows(self, query: str, *values: object) -> list[Row]:
-        return [dict(row) for row in self._db.execute(query, values)]
+        return [dict(row) for row in self.execute(query, values)]
 
 
 def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:

@@ -9,38 +9,28 @@ from regreader.numbering import Target, references_in
 from regreader.words import shown
 
 
-class Link(msgspec.Struct):
-    """A reference in a place. target: the id of the place it leads to; None for a dangling one."""
-
-    reference: str
-    page: int
-    target: str | None
-
-
 class Place(msgspec.Struct, omit_defaults=True):
-    """A section, a table or a note.
+    """A section, a table or a note. Its parent is the id of the section that holds it."""
 
-    kind: part, chapter, article, section, annex, schedule, heading, front, table or note. number: of a note
-    its label. text: its paragraphs with their pages. parent: the id of the section that holds it.
-    columns, rows, marks, notes: of a table; a mark is (row, column, label) of a cell with a note, row -1 for
-    the name of a column. table: the number of a note's table, if any. anchor: the id of links to a note.
-    """
-
-    kind: str
-    number: str
+    kind: str  # part, chapter, article, section, annex, schedule, heading, front, table or note
+    number: str  # of a note its label
     title: str
     page: int
     page_end: int
     parent: str = ""
     level: int = 0
-    text: list[tuple[int, str]] = []
-    links: list[Link] = []
+    text: list[tuple[int, str]] = []  # paragraphs with their pages
+    links: list[
+        tuple[str, int, str | None]
+    ] = []  # words of a reference, page, id of its target if there is one
     columns: list[str] = []
     rows: list[list[str]] = []
-    marks: list[tuple[int, int, str]] = []
+    marks: list[
+        tuple[int, int, str]
+    ] = []  # row, column and label of cells with a note; row -1: the column's name
     notes: list["Place"] = []
-    table: str = ""
-    anchor: str = ""
+    table: str = ""  # of a note the number of its table
+    anchor: str = ""  # of a note the id of the links to it
 
     @property
     def id(self) -> str:
@@ -53,10 +43,6 @@ class Place(msgspec.Struct, omit_defaults=True):
     def words(self) -> str:
         """Return the text without its pages."""
         return "\n".join(text for _, text in self.text)
-
-    def give_notes(self, notes: list[tuple[str, str]], page: int) -> None:
-        """Add notes of a table, as (label, text)."""
-        self.notes += [note_of(label, text, page, self.parent, self.number) for label, text in notes]
 
 
 def note_of(label: str, text: str, page: int, section: str, table: str = "", anchor: str = "") -> Place:
@@ -96,14 +82,14 @@ class Regulation(msgspec.Struct, dict=True):
         for one in self.places:
             for page, text in one.text:
                 found = [(words, self.resolve(to)) for words, to in references_in(text) if to.id != one.id]
-                one.links += [Link(words, page, place.id if place else None) for words, place in found]
+                one.links += [(words, page, place.id if place else None) for words, place in found]
 
     def circle(self, start: Place) -> list[str]:
         """Return the shortest way by references from a place back to it; [] without one."""
         ways, seen = deque([[start.id]]), {start.id}
         while ways:
             way = ways.popleft()
-            for target in (link.target for link in self.by_id[way[-1]].links if link.target):
+            for target in (target for _, _, target in self.by_id[way[-1]].links if target):
                 if target == start.id:
                     return [*way, start.id]
                 ways += [] if target in seen else [[*way, target]]

@@ -18,18 +18,13 @@ class SettingsError(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of the reader.
+    """The settings of the reader."""
 
-    index: the file of the index. model: such as "anthropic:claude-sonnet-5"; "" for the offline policies.
-    enable_orchestrator: False asks one agent with all tools. enabled_subagents: the specialists.
-    subagent_max_iterations: the model calls of each. orchestrator_mode: sequential or parallel.
-    """
-
-    index: str = "regreader.db"
-    model: str = ""
-    enable_orchestrator: bool = False
+    index: str = "regreader.db"  # the file of the index
+    model: str = ""  # such as "anthropic:claude-sonnet-5"; "" for the offline policies
+    enable_orchestrator: bool = False  # or ask one agent with all tools
     enabled_subagents: tuple[Name, ...] = ("table", "search", "reference")
-    subagent_max_iterations: Annotated[int, msgspec.Meta(ge=1)] = 6
+    subagent_max_iterations: Annotated[int, msgspec.Meta(ge=1)] = 6  # model calls of each
     orchestrator_mode: Literal["sequential", "parallel"] = "sequential"
 
 

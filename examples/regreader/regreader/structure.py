@@ -109,7 +109,7 @@ class _Builder:
         if found is None or (heading and (block.level or self._fits(heading, text))):
             return False
         self.is_noting = self.is_after_table = True
-        table.give_notes(found, self.page)
+        table.notes += [note_of(label, one, self.page, table.parent, table.number) for label, one in found]
         return True
 
     def _is_label(self, label: str) -> bool:

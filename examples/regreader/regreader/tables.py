@@ -5,7 +5,7 @@ import re
 
 from regreader.blocks import Grid
 from regreader.numbering import Heading, label_of, notes_of
-from regreader.regulation import Place
+from regreader.regulation import Place, note_of
 from regreader.words import LINK, SUPER
 
 _MARK = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
@@ -83,7 +83,7 @@ class Tables:
                 break
             table.rows.pop()
             taken[:0] = found
-        table.give_notes(taken, page)
+        table.notes += [note_of(label, text, page, table.parent, table.number) for label, text in taken]
 
     def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
         """Fill merged cells, take the notes that tables link to out of `loose`, and take marks out of the cells."""

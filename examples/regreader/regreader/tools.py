@@ -141,12 +141,13 @@ class Tools:
             told = f"{reference_text[:80]!r} names no chapter, section, table, note, annex or schedule"
             raise ToolFailure("bad_argument", told)
         place = regulation.resolve(target)
-        circle = regulation.circle(place) if place else []
+        circle, links = (regulation.circle(place), place.links) if place else ([], [])
+        names = ("reference", "page", "target")
         return {
             "reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number,
             "status": "circular" if circle else "resolved" if place else "dangling",
             "target": _told(reg_id, place) if place else None,
-            "references": msgspec.to_builtins(place.links) if place else [], "chain": circle,
+            "references": [dict(zip(names, link, strict=True)) for link in links], "chain": circle,
         }  # fmt: skip
 
     def compare_sections(self, reg_id: str, section_a: str, section_b: str) -> Found:

@@ -5,9 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from regreader.reader import Reader
+from regreader.reader import HINTS, INTENTS, Reader
 from regreader.settings import Settings
-from regreader.specialists import HINTS, INTENTS
 from regreader.tools import Tools
 
 from callboard.runtime.orchestrator.analysis import has_word

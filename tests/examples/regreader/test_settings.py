@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from regreader.cli import main
 from regreader.index import Index
+from regreader.reader import registry
 from regreader.settings import NAMES, Settings, SettingsError, load
-from regreader.specialists import registry
 from regreader.tools import Tools
 
 from callboard import (

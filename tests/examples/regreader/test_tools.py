@@ -1,6 +1,5 @@
 """The tools: their results and refusals."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
