@@ -88,7 +88,8 @@ def _boxed(run: list[str]) -> Grid | None:
     for line in lines[1:]:
         if line.startswith("+") or "-+" in line or "+-" in line:
             rows += [row] if row else []
-            header = len(rows) if "=" in line or (is_framed and not header) else header
+            is_whole = not header and _GRID_RULE.fullmatch(line)  # the first rule through all columns
+            header = len(rows) if "=" in line or is_whole else header
             row = _row_below(line, columns, rows)
             continue
         cells = _cells_between(line, columns)

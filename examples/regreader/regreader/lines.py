@@ -100,6 +100,8 @@ class TextReader:
     def _is_below_caption(self) -> bool:
         if self._held:
             return len(self._held) < _CAPTION_LINES and caption_of(joined(self._held)) is not None
+        if self._blocks and not isinstance(self._blocks[-1], Para):
+            return False
         named = [caption_of(one.text) if isinstance(one, Para) else None for one in self._blocks[-2:]]
         return not named or named[-1] is not None or (named[0] is not None and not named[0].title)
 

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from regreader.words import CJK, HAN_DIGITS, NUMBER_WORD, ORDINAL, STOP, half_width, numeral
@@ -149,7 +149,9 @@ def notes_of(text: str, is_known: Callable[[str], bool] = lambda label: False) -
 def _items(text: str) -> Notes:
     """Split "1. one; 2. two" or "①one②two", if its numbers count from 1 up."""
     text = re.sub("[①-⑳]", lambda found: f" {label_of(found.group())}) ", text)
-    parts = re.split(r"(?:^|(?<=[\s;；。.]))(\d{1,2})[.)、．）]\s*", text.strip())
+    several = re.search(rf"^1\s+(?=[A-Z{CJK}]).*[;；。.]\s*2\s", text.strip())
+    signs = rf"\s+(?=[A-Z\d{CJK}])" if several else r"[.)、．）]\s*"
+    parts = re.split(rf"(?:^|(?<=[\s;；。.]))(\d{{1,2}}){signs}", text.strip())
     labels, texts = parts[1::2], parts[2::2]
     if labels != [str(number) for number in range(1, len(labels) + 1)] or parts[0].strip():
         return []
@@ -180,28 +182,32 @@ class Target(NamedTuple):
         return [Target(kind, form, self.note).id for kind in (self.kind, *others) for form in forms]
 
 
-_POINTS = r"see(?:\s+also)?|(?:according|refer|subject|pursuant)\s+to|accordance\s+with|under|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown)\s+(?:in|by)"  # fmt: skip
+_POINTS = r"see(?:\s+also)?|(?:according|refer|referred|subject|pursuant|contrary)\s+to|(?:accordance|compl\w+|conform\w*)\s+with|under|(?:requirement|condition|provision|purpose|term|procedure|exception)s?\s+(?:of|in)|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown|found|determined|permitted|allowed|covered|governed|mentioned|prescribed)\s+(?:in|by)"  # fmt: skip
 _UNIT = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES = (
     re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
     re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
-    re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*[条节款](?!\d)"),
+    re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?:\s*[条节款](?!\d)|(?=\s*(?:的(?:规定|要求|条件|方法)|规定的|所[列述])))"),
     *_NAMED,
     re.compile(rf"§+\s*(?P<number>{_SECTION})"),
     re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>(?-i:[A-Z])\.?\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
+_BARE = re.compile(
+    rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"
+)
 _AND = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
-_FURTHER = re.compile(_AND + r"((?:[A-Z]\.)?\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])", re.IGNORECASE)
+_FURTHER = re.compile(rf"(?i){_AND}([A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])")
 _OF_SEVERAL = re.compile(rf"(?i){_AND}((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])")
 
 
-def references_in(text: str) -> list[tuple[str, Target]]:
-    """Return the references in a text, with their words, in their order."""
+def references_in(text: str, known: Container[str] = ()) -> list[tuple[str, Target]]:
+    """Return the references in a text, with their words, in order. known: numbers that are ones without a word."""
     text, taken = half_width(text), set[int]()  # the places of the characters of references
     found: list[tuple[int, str, Target]] = []
-    for match in itertools.chain.from_iterable(pattern.finditer(text) for pattern in _REFERENCES):
+    bare = (match for match in _BARE.finditer(text) if match["number"] in known)
+    for match in itertools.chain(*(pattern.finditer(text) for pattern in _REFERENCES), bare):
         if not taken.isdisjoint(range(*match.span())):
             continue
         target, end = _target(match), match.end()

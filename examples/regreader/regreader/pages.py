@@ -33,17 +33,21 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     ends = [at for at, one in enumerate(items) if isinstance(one, Break)]
     parts = [items[start + 1 : end] for start, end in itertools.pairwise([-1, *ends, len(items)])]
     numbers = [None, *(one.number for one in marks)]
-    is_foot = bool(marks) and marks[0].number is not None and any(parts[0])
-    is_second = numbers[1:2] == [2] and any(parts[-1])  # the first page has no mark
-    if is_foot and not is_second and (all(one.is_foot for one in marks) or not any(parts[-1])):
+    is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
+    is_second = numbers[1:2] == [2] and not _is_blank(parts[-1])  # the first page has no mark
+    if is_foot and not is_second and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
         numbers = [*numbers[1:], None]  # the marks stand at the ends of their pages
     for at in (0, -1):
-        if len(parts) > 1 and not any(parts[at]) and numbers[at] is None:
+        if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:
             del parts[at], numbers[at]
     offset = _without_running(parts, any(numbers))
     if offset is not None and not any(numbers):
         numbers = [at + offset for at in range(len(parts))]
     return _numbered(parts, numbers)
+
+
+def _is_blank(part: list[Item]) -> bool:
+    return all(isinstance(one, str) and not one.strip("-*_= ") for one in part)
 
 
 def _numbered(parts: list[list[Item]], numbers: list[int | None]) -> list[tuple[int, list[Item]]]:
@@ -64,7 +68,7 @@ def _words(item: Item) -> str | None:
     if not isinstance(item, Para | str):
         return None
     raw, level = (item, item.startswith("#")) if isinstance(item, str) else (item.text, item.level)
-    text = " ".join(half_width(raw.lstrip("#")).split())
+    text = " ".join(half_width(raw.lstrip("#").strip("*_ ")).split())
     return None if level and not _PAGE.fullmatch(text) else text
 
 

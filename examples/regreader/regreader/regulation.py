@@ -79,9 +79,11 @@ class Regulation(msgspec.Struct, dict=True):
 
     def link(self) -> None:
         """Find the references of each place, but none to itself. Call it once, when all places are there."""
+        known = {one.number for one in self.sections}
         for one in self.places:
             for page, text in one.text:
-                found = [(words, self.resolve(to)) for words, to in references_in(text) if to.id != one.id]
+                named = references_in(text, known)
+                found = [(words, self.resolve(target)) for words, target in named if target.id != one.id]
                 one.links += [(words, page, place.id if place else None) for words, place in found]
 
     def circle(self, start: Place) -> list[str]:

@@ -151,6 +151,8 @@ class _Builder:
             return before is None or [int(number)] > _parts(before.number)
         if self.is_marked and "." not in number:
             return False  # an item of a list, as headings of this depth are marked
+        if text.startswith("第") and number.isdigit() and "chapter" in self.last:
+            return f"{self.last['chapter'].number}.{number}" not in self.ids
         if before is None:
             return int(number.split(".")[0]) <= _FIRST_MAX
         if self.path and self.path[-1].kind != "section" and number.isdigit() and text[0].isdigit():
