@@ -2,14 +2,14 @@
 
 import itertools
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
 from regreader.blocks import Break, Item, Para
 from regreader.numbering import caption_of, heading_of
 from regreader.words import half_width, has_han
 
-_PAGE = re.compile(r"[\W_]*(?:page|pg|p|seite|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
+_PAGE = re.compile(r"[\W_]*(?:page|pg|p|seite|folio|sheet|第)[\W_]*(?:no\W*)?(\d+)[\W_]*页?(?:\W*(?:of|共)?\W*\d+\W*页?)?[\W_]*", re.IGNORECASE)  # fmt: skip
 _FOOTERS = [
     _PAGE,
     re.compile(r"(?:[^\w|]|_)*(?:[A-Z\d]{1,3}-)?(\d{1,4})(?:\W+Page|\s*(?:/|of)\s*\d+)?(?:[^\w|]|_)*", re.IGNORECASE),
@@ -18,6 +18,7 @@ _FOOTERS = [
     re.compile(r"[^|]{1,80}?\s[·•|]\s(\d{1,4})"),
 ]  # fmt: skip
 _FRONT = re.compile(r"(?i)[-–—－\s]*(?:page\s+)?[ivxlⅠ-Ⅻ]+[-–—－\s]*")  # the page of a preface
+_Texts = list[tuple[int, str]]  # places of items, and their texts
 _FOOTER_MAX = 120  # characters
 _ENDS = 3  # lines at the top and at the end of a page that may be running ones
 _ENDS_OF_TEXT = (".", "。", ";", "；", ":", "：")
@@ -34,8 +35,10 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     parts = [items[start + 1 : end] for start, end in itertools.pairwise([-1, *ends, len(items)])]
     numbers = [None, *(one.number for one in marks)]
     is_foot = bool(marks) and marks[0].number is not None and not _is_blank(parts[0])
-    is_second = numbers[1:2] == [2] and not _is_blank(parts[-1])  # the first page has no mark
-    if is_foot and not is_second and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
+    is_headed = not _is_blank(parts[-1]) and (
+        numbers[1:2] == [2] or _is_title(parts[0])
+    )  # page 1 has no mark
+    if is_foot and not is_headed and (all(one.is_foot for one in marks) or _is_blank(parts[-1])):
         numbers = [*numbers[1:], None]  # the marks stand at the ends of their pages
     for at in (0, -1):
         if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:
@@ -68,13 +71,13 @@ def _words(item: Item) -> str | None:
     if not isinstance(item, Para | str):
         return None
     raw, level = (item, item.startswith("#")) if isinstance(item, str) else (item.text, item.level)
-    text = " ".join(half_width(raw.lstrip("#").strip("*_ ")).split())
+    text = " ".join(re.sub(r"</?\w+>|[*_`]+", "", half_width(raw.lstrip("#"))).split())
     return None if level and not _PAGE.fullmatch(text) else text
 
 
 def _is_title(part: list[Item]) -> bool:
     """Return True for a page that has nothing but a heading, as before the mark of the first page."""
-    there = [one for one in part if one]
+    there = [one for one in part if not _is_blank([one])]
     return len(there) == 1 and _words(there[0]) is None
 
 
@@ -82,12 +85,26 @@ def _with_footers_as_marks(items: list[Item]) -> list[Item]:
     """Turn the lines of the one form of footer whose numbers count up by one into page marks."""
     texts = [(at, text) for at, one in enumerate(items) if (text := _words(one)) and len(text) < _FOOTER_MAX]
     best: dict[int, int] = {}
-    for form in _FOOTERS:
-        found = {at: int(match[1]) for at, text in texts if (match := form.fullmatch(text))}
+    lone = [
+        one for one in texts if _is_blank(items[max(one[0] - 1, 0) : one[0]] + items[one[0] + 1 : one[0] + 2])
+    ]
+    for found in _numbers_in(texts, lone):
         steps = [after - before for before, after in itertools.pairwise(found.values())]
         counts = [*found.values()] == [1] or (steps and steps.count(1) >= _SHARE * len(steps))
         best = found if counts and len(found) > len(best) else best
     return [Break(best[at], True) if at in best else one for at, one in enumerate(items)]
+
+
+def _numbers_in(texts: _Texts, lone: _Texts) -> Iterator[dict[int, int]]:
+    """Yield the numbers of texts in one form of footer, and of lone ones that are alike but for their numbers."""
+    for form in _FOOTERS:
+        yield {at: int(match[1]) for at, text in texts if (match := form.fullmatch(text))}
+    alike = defaultdict[str, dict[int, list[str]]](dict)
+    for at, text in lone:
+        if numbers := re.findall(r"\d{1,6}", text):
+            alike[re.sub(r"\d+", "#", text)][at] = numbers
+    several = [found for name, found in alike.items() if len(found) > 2 and re.search(r"[|/—–·,:：-].", name)]
+    yield from ({at: int(one[side]) for at, one in found.items()} for found in several for side in (0, -1))
 
 
 def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:

@@ -326,3 +326,29 @@ def test_running_heads_and_feet_are_no_text_and_tell_the_pages(tmp_path: Path, h
             at + first - 1: f"{at} Title {at}\nRule number {at} about lamps stands here."
             for at in (1, 2, 3, 4)
         }
+
+
+@pytest.mark.parametrize("rule", ["", "---", "* * *"])
+@pytest.mark.parametrize("is_foot", [True, False])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "Page {}", "*Page {} of 9*", "**— {} —**", "*{}*", "*Code · Rev. 4 · Page {}*", "`Page {}`", "> Page {}",
+        "<small>Page {}</small>", "<center>{}</center>", "Code, p. {}", "{} | Code", "Sheet {} of 9", "Rev. 2 – {}",
+        "*Water Board* — {}", "| Code | Page {} |", "{} — Code of Practice", "页码：{}", "[pagebreak: {}]",
+        "*第{}页*", "第 {} 页 共 9 页",
+    ],
+)  # fmt: skip
+def test_a_page_mark_of_markdown_is_a_foot_or_a_head(
+    tmp_path: Path, mark: str, is_foot: bool, rule: str
+) -> None:
+    pages = []
+    for number, letter in enumerate("ABCD", 7):
+        body = f"## {number - 6} Head {letter}\n\nText of part {letter} stands here."
+        marks = "\n\n".join(part for part in (mark.replace("{}", str(number)), rule) if part)
+        pages.append(f"{body}\n\n{marks}" if is_foot else f"{marks}\n\n{body}")
+    one = read(tmp_path, "x.md", "# Code\n\n" + "\n\n".join(pages) + "\n")
+    assert [section.page for section in one.sections] == [7, 8, 9, 10]
+    assert [section.words for section in one.sections] == [
+        f"Text of part {letter} stands here." for letter in "ABCD"
+    ]
