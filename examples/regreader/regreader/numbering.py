@@ -185,8 +185,8 @@ class Target(NamedTuple):
 _POINTS = r"see(?:\s+also)?|(?:according|refer|referred|subject|pursuant|contrary)\s+to|(?:accordance|compl\w+|conform\w*)\s+with|under|(?:requirement|condition|provision|purpose|term|procedure|exception)s?\s+(?:of|in)|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown|found|determined|permitted|allowed|covered|governed|mentioned|prescribed)\s+(?:in|by)"  # fmt: skip
 _UNIT = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES = (
-    re.compile(rf"(?:foot)?note\s+(?P<note>\w+|[*†‡※]+)\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
-    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?note|注)\s*(?P<note>\d+|[a-z]\b|[*†‡※]+))?", re.IGNORECASE),
+    re.compile(rf"(?:foot)?notes?\s+(?P<note>\w+|[*†‡※]+)(?:\s+and\s+\w+)?\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?notes?|注)\s*(?P<note>\d+|[a-z]\b|[①-⑳]|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?:\s*[条节款](?!\d)|(?=\s*(?:的(?:规定|要求|条件|方法)|规定的|所[列述])))"),
     *_NAMED,
@@ -194,27 +194,37 @@ _REFERENCES = (
     re.compile(rf"(?:\b(?:{_POINTS})\s+|见|[按参依遵]照?|依据|根据|符合)\s*(?P<number>(?-i:[A-Z])\.?\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?!{_UNIT})", re.IGNORECASE),
     re.compile(r"\bas\s+(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s+(?:say|require|provide|state|allow|permit|set|show|prescribe|describe)s\b)", re.IGNORECASE),
 )  # fmt: skip
-_BARE = re.compile(
-    rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"
-)
+_BARE = (
+    re.compile(rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"),
+    re.compile(r"(?:\b(?:in|with|per|at|notwithstanding)\s+|执行|[与同除])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
+    re.compile(r"(?P<number>\d+\.\d+)(?=\s+(?:above|below)\b)"),
+)  # fmt: skip
+"""Places without a word for them, which count if there is such a place."""
 _AND = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"
 _FURTHER = re.compile(rf"(?i){_AND}([A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+)+|\d+[-–]\d+)(?![\d%℃°])")
 _OF_SEVERAL = re.compile(rf"(?i){_AND}((?:[A-Z]\.)?\d+(?:[-–.]\d+)*|(?-i:[A-Z])\b)(?![\d%℃°])")
+
+_NOTES = re.compile(rf"(?i){_AND}(\d{{1,2}}|[a-z])\b(?![.\d])")
 
 
 def references_in(text: str, known: Container[str] = ()) -> list[tuple[str, Target]]:
     """Return the references in a text, with their words, in order. known: numbers that are ones without a word."""
     text, taken = half_width(text), set[int]()  # the places of the characters of references
     found: list[tuple[int, str, Target]] = []
-    bare = (match for match in _BARE.finditer(text) if match["number"] in known)
-    for match in itertools.chain(*(pattern.finditer(text) for pattern in _REFERENCES), bare):
-        if not taken.isdisjoint(range(*match.span())):
+    for match in itertools.chain.from_iterable(pattern.finditer(text) for pattern in (*_REFERENCES, *_BARE)):
+        if not taken.isdisjoint(range(*match.span())) or (match.re in _BARE and match["number"] not in known):
             continue
         target, end = _target(match), match.end()
         found.append((match.start(), match.group().strip(), target))
-        further = _OF_SEVERAL if match.group().split()[0].endswith("s") else _FURTHER
+        words, kind = match.group(), target.kind
+        is_several = re.search(r"(?i)notes\s+\w+$", words)
+        further = _NOTES if is_several else _OF_SEVERAL if words.split()[0].endswith("s") else _FURTHER
         while more := further.match(text, end):
-            found.append((more.start(1), more[1], Target(target.kind, numeral(more[1].replace("–", "-")))))
+            number = numeral(more[1].replace("–", "-"))
+            also = Target("section" if "." in number and kind != "table" else kind, number)
+            found.append(
+                (more.start(1), more[1], target._replace(note=number) if further is _NOTES else also)
+            )
             end = more.end()
         taken.update(range(match.start(), end))
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]

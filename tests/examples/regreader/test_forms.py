@@ -173,6 +173,10 @@ def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -
         ("in accordance with 5.3", ["5.3"]),
         ("the requirements of 5.3 apply", ["5.3"]),
         ("comply with A.1 and A.2", ["A.1", "A.2"]),
+        ("as described in Annex B, B.2", ["annex B", "B.2"]),
+        ("Table 3, notes 1 and 2", ["table 3 note 1", "table 3 note 2"]),
+        ("notes 1 and 2 of Table 3", ["table 3 note 1"]),
+        ("表4-2注②", ["table 4-2 note 2"]),
         ("a flow of 5.3 m/s", []),
         ("10.5 kV", []),
         ("under 2.5 MW", []),
@@ -352,3 +356,16 @@ def test_a_page_mark_of_markdown_is_a_foot_or_a_head(
     assert [section.words for section in one.sections] == [
         f"Text of part {letter} stands here." for letter in "ABCD"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("In fog, 2.2.2 applies too.", ["2.2.2"]), ("the numbers found by A.1 and A.2", ["A.1", "A.2"]),
+        ("the limits in 4.2 are met", ["4.2"]), ("notwithstanding 4.2, it is", ["4.2"]), ("4.2 above", ["4.2"]),
+        ("与4.2相同", ["4.2"]), ("执行2.2.2", ["2.2.2"]), ("in 4.2 seconds", []), ("a slope of 4.2 is", []),
+        ("in 4.3 below", []), ("version 12.2.2.2", []),
+    ],
+)  # fmt: skip
+def test_a_number_alone_is_a_reference_if_there_is_such_a_place(text: str, targets: list[str]) -> None:
+    assert [target.id for _, target in references_in(text, {"2.2.2", "4.2", "A.1", "A.2"})] == targets
