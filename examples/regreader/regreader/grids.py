@@ -135,7 +135,7 @@ def _cut(line: str, start: int, end: int) -> str:
 
 def starts(line: str) -> list[int]:
     """Return the places, by width, at which the cells of a line begin: after two blanks or more."""
-    return [width(line[: found.start()]) for found in _CELL.finditer(line)]
+    return [width(line[: found.start()]) for found in _CELL.finditer(line[:_LINE_MAX])]
 
 
 def _aligned(run: list[str]) -> Grid | None:

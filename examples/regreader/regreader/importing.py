@@ -88,6 +88,6 @@ def decoded(data: bytes) -> str:
         raise Unreadable("binary, or in an unknown encoding: save it as UTF-8")
     if not text.strip():
         raise Unreadable("empty")
-    if re.search(rf"[\d{HAN_DIGITS}]{{{DIGITS_MAX + 1}}}", text):
-        raise Unreadable(f"no regulation: it has a number of more than {DIGITS_MAX:,} digits")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    if re.search(rf"(?:[^\w\s|+=─━═-]|[\d{HAN_DIGITS}]){{{DIGITS_MAX + 1}}}", text):
+        raise Unreadable(f"no regulation: it has more than {DIGITS_MAX:,} digits or signs in a row")
+    return re.sub("[\ue000-\ue004]", "", text.replace("\r\n", "\n").replace("\r", "\n"))  # our own signs

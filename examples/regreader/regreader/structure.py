@@ -11,7 +11,7 @@ from regreader.tables import Tables
 from regreader.words import LINK, SUPER, shown
 
 _TITLED = ("chapter", "part", "annex", "schedule")
-_DOTS = re.compile(r"(?:\s*[.…·_]){3,}\s*\d+\s*$")  # that lead to a page in a table of contents
+_DOTS = re.compile(r"(?:\s*[.…·_]){3,60}\s*\d+\s*$")  # that lead to a page in a table of contents
 _CAPTION_MAX = 120  # characters of a title that stands below the number of its table
 _FIRST_MAX = 50  # the first section: higher numbers are years
 _DEPTHS = {"annex": -3, "schedule": -3, "part": -2, "chapter": -1, "article": 9}

@@ -54,7 +54,7 @@ def joined(lines: list[str]) -> str:
 def plain(text: str) -> str:
     """Return a text of Markdown without emphasis, links and escapes; superscripts as in html_reader.py."""
     text = _EMPHASIS.sub(r"\2", half_width(text))
-    text = re.sub(r"\[([^\]^]+)\]\((?!#fn)[^)\s]*\)", r"\1", text)
+    text = re.sub(r"\[([^\]^]{1,300})\]\((?!#fn)[^)\s]*\)", r"\1", text)
     text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
     return re.sub(r"</?(?:b|i|em|strong|u|span|small|sub|br)\b[^>]*>|\\(?=[*_#|\\\[\]])", "", text)
 

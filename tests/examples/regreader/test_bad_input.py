@@ -92,7 +92,7 @@ def test_scraps_are_imported_without_an_error(tmp_path: Path, text: str, suffix:
 @pytest.mark.parametrize("text", ["9" * 5_000, f"Chapter {'9' * 5_000} x", f"第{'一' * 5_000}章 x"])
 def test_a_number_of_thousands_of_digits_is_no_number(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.txt").write_text(text)
-    assert reasons(tmp_path) == {"x.txt": "no regulation: it has a number of more than 1,000 digits"}
+    assert reasons(tmp_path) == {"x.txt": "no regulation: it has more than 1,000 digits or signs in a row"}
     tools = tools_of(read(tmp_path, "y.md", CIRCLE))
     with contextlib.suppress(ToolFailure):  # 9999... alone names nothing
         assert tools.resolve_reference("y", text)["status"] == "dangling"
@@ -260,3 +260,30 @@ def test_merged_cells_of_tables_in_tables_do_not_multiply(tmp_path: Path) -> Non
     text = "<table><caption>Table 1 X</caption><tr><td rowspan=9999 colspan=9999>a" * 5 + "</table>" * 5
     (table,) = read(tmp_path, "x.html", text).tables
     assert len(str(table)) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.md", "|" * 4_000 + "\n|---|\n" + "| a |\n" * 300),
+        ("x.html", "<table>" + "<tr><td rowspan=100 colspan=100>a</td></tr>" * 400 + "</table>"),
+        ("x.html", "<table><tr>" + "<td>a</td>" * 3_000 + "</tr>" + "<tr><td>a</td></tr>" * 400 + "</table>"),
+    ],
+)
+def test_a_table_of_more_than_a_million_cells_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(f"{text}\n")
+    assert reasons(tmp_path) == {name: "it has a table of more than 1,000,000 cells"}
+
+
+@pytest.mark.parametrize("line", ["|" * 300_000, "+-" * 150_000 + "+", "a  " * 100_000, "a\t" * 100_000])
+def test_a_line_that_is_too_long_for_a_table_is_text(tmp_path: Path, line: str) -> None:
+    one = read(tmp_path, "x.txt", f"1 One\n\n{line}\n{line}\n")
+    assert (len(one.tables), one.sections[0].title) == (0, "One")
+
+
+@pytest.mark.parametrize("sign", ["[", "§", "1.", "\ue000", "(", "*"])
+def test_signs_in_a_row_are_no_regulation_and_take_no_time(tmp_path: Path, sign: str) -> None:
+    (tmp_path / "x.md").write_text(f"1 One\n\n{sign * 100_000}\n")
+    assert reasons(tmp_path) == {"x.md": "no regulation: it has more than 1,000 digits or signs in a row"}
