@@ -57,9 +57,15 @@ def _columns(lines: list[str], at: int, count: int) -> list[str]:
             break
         run += ["", *_run(lines, more, lambda one: not caption_of(one))]
     ends = [place for place, one in enumerate(run) if _RULE.fullmatch(one.strip())]
-    if len(ends) > 1 and notes_of("".join(run[ends[-1] + 1 : ends[-1] + 2]).strip(), bool):
+    below = "".join(run[ends[-1] + 1 : ends[-1] + 2]).strip() if len(ends) > 1 else ""
+    if below and notes_of(below, bool) is not None:
         del run[ends[-1] + 1 :]  # notes below the last rule
-    return run
+    noted = (
+        at
+        for at, one in enumerate(run)
+        if at > 1 and len(starts(one)) < 3 and notes_of(one.strip()) is not None
+    )
+    return run[: next(noted, len(run))]
 
 
 def _cells(cells: list[str]) -> list[str]:
@@ -135,27 +141,56 @@ def _cut(line: str, start: int, end: int) -> str:
 
 def starts(line: str) -> list[int]:
     """Return the places, by width, at which the cells of a line begin: after two blanks or more."""
-    return [width(line[: found.start()]) for found in _CELL.finditer(line[:_LINE_MAX])]
+    return [start for start, _, _ in _spans(line)]
+
+
+def _spans(line: str) -> list[tuple[int, int, str]]:
+    """Return the cells of a line with the places, by width, at which they begin and end."""
+    found = ((width(line[: one.start()]), one.group()) for one in _CELL.finditer(line[:_LINE_MAX]))
+    return [(start, start + width(text), text) for start, text in found]
 
 
 def _aligned(run: list[str]) -> Grid | None:
     """Read columns that are set apart by blanks; rules of dashes stand around the header."""
     rules = [place for place, line in enumerate(run) if _RULE.fullmatch(line.strip())]
     rows = [line for line in run if not _RULE.fullmatch(line.strip())]
-    are_wide = [len(starts(row)) > 1 for row in rows]
-    if len(rows) < 2 or not are_wide[0] or sum(are_wide) < 0.6 * len(rows):
+    counts = [len(starts(row)) for row in rows]
+    narrow = sum(
+        count < 2 and not notes_of(row.strip(), bool) for row, count in zip(rows, counts, strict=True)
+    )
+    if len(rows) < 2 or counts[0] < 2 or narrow > 0.4 * len(rows):
         return None
-    ruled = next((run[place] for place in rules if len(run[place].split()) > 1), "")
-    columns = [width(ruled[: part.start()]) for part in re.finditer(r"\S+", ruled)] or starts(rows[0])
-    header = next((place - before for before, place in enumerate(rules) if place > 0), 1)
+    whole = [
+        place for place in rules if place and starts(run[place])[0] <= starts(rows[0])[0]
+    ]  # below the header
+    header = min(max(sum(place not in rules for place in range(whole[0])) if whole else 1, 1), _HEADER_MAX)
+    ruled = next((run[place] for place in rules if len(run[place].split()) > 1 and place in (0, *whole)), "")
+    usual = max(sorted(set(counts[header:] or counts), reverse=True), key=counts[header:].count)
+    columns = [width(ruled[: part.start()]) for part in re.finditer(r"\S+", ruled)]
+    columns = columns or starts(rows[counts.index(usual)] if counts[0] < usual else rows[0])
+    heads = _heads(rows[:header], columns)
     made: list[list[str]] = []
-    for cells in (_cells_at(row, columns) for row in rows):
+    for row in rows[header:]:
+        cells = _cells_at(row, columns)
         filled = [at for at, cell in enumerate(cells) if cell]
-        if len(made) > header and len(columns) > 2 and len(filled) == 1 and filled[0]:
+        is_more = len(columns) > 2 and len(filled) == 1 and (filled[0] or starts(row)[0] > columns[0])
+        if made and is_more and len([*filter(None, made[-1])]) > 1:
             made[-1][filled[0]] += f" {cells[filled[0]]}"  # a cell that goes on in the next line
         else:
             made.append(cells)
-    return Grid(made, min(max(header, 1), _HEADER_MAX))
+    return Grid([*heads, *made], len(heads))
+
+
+def _heads(rows: list[str], columns: list[int]) -> list[list[str]]:
+    """Return the header: two rows if a name stands above several columns, else one with all words joined."""
+    heads = [_cells_at(row, columns) for row in rows]
+    if len(rows) == 2 and len(starts(rows[0])) < len(columns):
+        for start, end, text in _spans(rows[1]):
+            above = [name for begin, last, name in _spans(rows[0]) if start <= last + 1 and end >= begin - 1]
+            heads[0][heads[1].index(text)] = " ".join(above)
+        if len({*filter(None, heads[0])}) < len([*filter(None, heads[0])]):
+            return heads
+    return [[joined([*filter(None, names)] or [""]) for names in zip(*heads, strict=True)]]
 
 
 def _cells_at(row: str, columns: list[int]) -> list[str]:

@@ -75,15 +75,12 @@ class Tables:
 
     def _take_note_rows(self, table: Place, page: int) -> None:
         """Take the last rows that are notes: one text over all columns."""
-        taken: list[tuple[str, str]] = []
-        while len(table.rows) > 1 and len({*table.rows[-1]} - {""}) == 1:
-            text = next(cell for cell in table.rows[-1] if cell)
-            found = notes_of(text, self.has_mark)
-            if found is None or (len(table.columns) > 1 and table.rows[-1][0] != text):
-                break
-            table.rows.pop()
-            taken[:0] = found
-        table.notes += [note_of(label, text, page, table.parent, table.number) for label, text in taken]
+        texts = [row[0] if len({*row} - {""}) == 1 else "" for row in reversed(table.rows[1:])]
+        last = list(itertools.takewhile(lambda text: text and notes_of(text, bool), texts))[::-1]
+        if any(notes_of(text, self.has_mark) for text in last):
+            del table.rows[-len(last) :]
+            found = [note for text in last for note in notes_of(text, bool) or ()]
+            table.notes += [note_of(label, text, page, table.parent, table.number) for label, text in found]
 
     def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
         """Fill merged cells, take the notes that tables link to out of `loose`, and take marks out of the cells."""

@@ -369,3 +369,52 @@ def test_a_page_mark_of_markdown_is_a_foot_or_a_head(
 )  # fmt: skip
 def test_a_number_alone_is_a_reference_if_there_is_such_a_place(text: str, targets: list[str]) -> None:
     assert [target.id for _, target in references_in(text, {"2.2.2", "4.2", "A.1", "A.2"})] == targets
+
+
+PLAIN = ["Item", "Width", "Height"]
+GROUPED = ["Item", "Limits (mm) / Min", "Limits (mm) / Max"]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "columns", "rows"),
+    [
+        ("Item        Limits (mm)\n            Min     Max\n-----------------------\nA           1       2\nB  3  4\n",
+         GROUPED, [["A", "1", "2"], ["B", "3", "4"]]),
+        ("========================\nItem        Limits (mm)\n            ------------\n            Min     Max\n"
+         "------------------------\nA           1       2\n========================\n", GROUPED, [["A", "1", "2"]]),
+        ("Item        Width    Height\n            (mm)     (mm)\n---------------------------\nA           1        2\n",
+         ["Item", "Width (mm)", "Height (mm)"], [["A", "1", "2"]]),
+        ("Type of     Least    Greatest\nstair       width    rise\n-----------------------------\nA           1        2\n",
+         ["Type of stair", "Least width", "Greatest rise"], [["A", "1", "2"]]),
+        ("Item            Width    Height\n-------------------------------\nA with a        1        2\n  long name\n"
+         "B               3        4\n", PLAIN, [["A with a long name", "1", "2"], ["B", "3", "4"]]),
+        ("Item        Width    Height\n---------------------------\nIndoor\n  A         1        2\n",
+         PLAIN, [["Indoor", "", ""], ["A", "1", "2"]]),
+        ("Item          Width     Height\n------------------------------\nA               100          2\n"
+         "B room        1,000         14\n", PLAIN, [["A", "100", "2"], ["B room", "1,000", "14"]]),
+    ],
+)  # fmt: skip
+def test_aligned_columns_have_headers_of_one_or_two_rows(
+    tmp_path: Path, drawn: str, columns: list[str], rows: list[list[str]]
+) -> None:
+    text = "".join(f"     {line}\n" for line in drawn.splitlines())
+    one = read(tmp_path, "x.txt", f"1 A\n\n1.1 B\n\n     Table 1 - Limits\n\n{text}\n     After it.\n")
+    assert [(table.columns, table.rows) for table in one.tables] == [(columns, rows)]
+    assert one.sections[1].words == "After it."
+
+
+@pytest.mark.parametrize(
+    ("notes_below", "labels"),
+    [
+        ("------------------------\nNOTES\na) Once.\nb) Twice.", "ab"), ("Note 1: Once.\nNote 2: Twice.", "12"),
+        ("a) Once.\nb) Twice.", "ab"), ("注：1. 一次。\n    2. 二次。", "12"), ("* Once.\n† Twice.", "*†"),
+        ("------------------------\n*  Once.\n†  Twice, in the\n   dry season.", "*†"),
+    ],
+)  # fmt: skip
+def test_notes_stand_directly_below_aligned_columns(tmp_path: Path, notes_below: str, labels: str) -> None:
+    drawn = f"Item      Width   Height\n------------------------\nA         1       2 b)\n{notes_below}"
+    text = "".join(f"     {line}\n" for line in drawn.splitlines())
+    one = read(tmp_path, "x.txt", f"1 A\n\n1.1 B\n\n     Table 1 - Limits\n\n{text}\n     After it.\n")
+    assert [len(table.rows) for table in one.tables] == [1]
+    assert [note.number for note in one.tables[0].notes] == [*labels]
+    assert one.sections[1].words == "After it."
