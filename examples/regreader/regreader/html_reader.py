@@ -78,6 +78,8 @@ class _Reader:
             words = "".join(self.text[start:]).strip().strip("\ue000\ue001").strip()
             if _NOTE_LINK.fullmatch(words):
                 self.text[start:] = [f"[^{href[1:]}\ue002{words.strip(' []')}]"]
+        if tag == "span" and self.level and self.text and self.text[-1].rstrip()[-1:].isdigit():
+            self.text.append(" ")  # between the number of a heading and its title
         said = "".join(self.text) if tag in ("b", "strong") else ""
         if said and not "".join(self.text[:start]).strip() and is_run_in(said):
             self.text = [said.rstrip(" .:。："), "\ue004"]
@@ -146,8 +148,10 @@ def _side(node: LexborNode) -> str:
 
 
 def _is_skipped(node: LexborNode, tag: str) -> bool:
-    if tag[:1] in "-!" or tag in ("script", "style", "nav", "head", "header", "template"):
+    if tag[:1] in "-!" or tag in ("script", "style", "nav", "head", "template"):
         return True
+    if tag == "header":
+        return node.css_first("h2, h3, h4, h5, h6") is None
     is_imprint = tag == "footer" and not re.search(r"\d", node.text()) and not node.css_first("[id]")
     return is_imprint or node.attrs.sget("role") == "navigation" or node.attrs.sget("class") == "headerlink"
 

@@ -91,7 +91,7 @@ class TextReader:
         """Return the level of a heading that stands over a line of one sign; 0 for another line."""
         if len(below) < 3 or len(set(below)) > 1 or below[0] not in "=-*~^" or line[0] in "|+":
             return 0
-        is_as_wide = 0.7 <= len(below) / width(line) <= 1.3 or (self._is_markdown and heading_of(line, 0))
+        is_as_wide = 0.7 <= len(below) / width(line) <= 1.3 or heading_of(line, 0)
         if not is_as_wide or len(starts(line)) > 1:
             return 0
         self._signs += [below[0]] if below[0] not in self._signs else []

@@ -101,7 +101,8 @@ def _numbers_in(texts: _Texts, lone: _Texts) -> Iterator[dict[int, int]]:
         yield {at: int(match[1]) for at, text in texts if (match := form.fullmatch(text))}
     alike = defaultdict[str, dict[int, list[str]]](dict)
     for at, text in lone:
-        if numbers := re.findall(r"\d{1,6}", text):
+        numbers, heading = re.findall(r"\d{1,6}", text), heading_of(text, 0)
+        if numbers and not (heading and (heading.kind != "section" or "." in heading.number)):
             alike[re.sub(r"\d+", "#", text)][at] = numbers
     several = [found for name, found in alike.items() if len(found) > 2 and re.search(r"[|/—–·,:：-].", name)]
     yield from ({at: int(one[side]) for at, one in found.items()} for found in several for side in (0, -1))

@@ -211,6 +211,9 @@ class _Builder:
 
     def _grid(self, block: Grid) -> str:
         """Take a table, and return it as it is shown."""
+        first = {*block.rows[0]} if len(block.rows) > 1 else set()
+        if len(first) == 1 and numbering.caption_of(min(first)):  # a caption over all columns
+            block = Grid(block.rows[1:], max(block.header - 1, 0), min(first))
         title, rows = block.caption, [[shown(cell) for cell in row] for row in block.rows]
         caption = numbering.caption_of(title) or (
             numbering.Heading("table", "", title) if title else self.caption

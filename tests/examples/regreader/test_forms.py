@@ -418,3 +418,30 @@ def test_notes_stand_directly_below_aligned_columns(tmp_path: Path, notes_below:
     assert [len(table.rows) for table in one.tables] == [1]
     assert [note.number for note in one.tables[0].notes] == [*labels]
     assert one.sections[1].words == "After it."
+
+
+@pytest.mark.parametrize("gap", [" - ", ": ", " — ", ".  ", "　", ". ", ") "])
+def test_a_sign_stands_between_the_number_of_a_section_and_its_title(tmp_path: Path, gap: str) -> None:
+    parts = [f"{top}{gap}PART {top}\n\n{top}.1{gap}Scope\n\n     It is so.\n" for top in range(1, 4)]
+    one = read(tmp_path, "x.txt", "\n".join(parts))
+    tops = [] if gap == ") " else ["PART 1", "Scope", "PART 2", "Scope", "PART 3", "Scope"]
+    assert [section.title for section in one.sections if section.kind == "section"] == (tops or ["Scope"] * 3)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<h2><span>{n}</span>{t}</h2>", "<h2>{n} {t}</h2>", "<section><header><h2>{n} {t}</h2></header>",
+        "<p><b>{n}</b> <b>{t}</b></p>", "<h2>{n}<br>{t}</h2>", "<h2><a href='#top'>{n} {t}</a></h2>",
+        "<h2>Section {n} &mdash; {t}</h2>", "<dt>{n} {t}</dt><dd>", "<p><font size=4><b>{n} {t}</b></font></p>",
+    ],
+)  # fmt: skip
+def test_a_heading_of_html_has_its_number_and_its_title(tmp_path: Path, head: str) -> None:
+    names = [("1", "General"), ("1.1", "Scope"), ("2", "Rules")]
+    body = "".join(
+        head.replace("{n}", number).replace("{t}", title) + "<p>So.</p>" for number, title in names
+    )
+    one = read(tmp_path, "x.html", f"<h1>Code</h1>{body}")
+    assert [(section.id, section.title, section.words) for section in one.sections] == [
+        (number, title, "So.") for number, title in names
+    ]
