@@ -422,10 +422,11 @@ def test_notes_stand_directly_below_aligned_columns(tmp_path: Path, notes_below:
 
 @pytest.mark.parametrize("gap", [" - ", ": ", " — ", ".  ", "　", ". ", ") "])
 def test_a_sign_stands_between_the_number_of_a_section_and_its_title(tmp_path: Path, gap: str) -> None:
-    parts = [f"{top}{gap}PART {top}\n\n{top}.1{gap}Scope\n\n     It is so.\n" for top in range(1, 4)]
+    names = ["GENERAL", "RULES", "RECORDS"]
+    parts = [f"{at}{gap}{name}\n\n{at}.1{gap}Scope\n\n     It is so.\n" for at, name in enumerate(names, 1)]
     one = read(tmp_path, "x.txt", "\n".join(parts))
-    tops = [] if gap == ") " else ["PART 1", "Scope", "PART 2", "Scope", "PART 3", "Scope"]
-    assert [section.title for section in one.sections if section.kind == "section"] == (tops or ["Scope"] * 3)
+    titles = [title for name in names for title in (([] if gap == ") " else [name]) + ["Scope"])]
+    assert [section.title for section in one.sections if section.kind == "section"] == titles
 
 
 @pytest.mark.parametrize(
