@@ -25,12 +25,12 @@ _NAMED = (
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
-_TITLE = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《{CJK}]))(.*)")
+_TITLE = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《【〔{CJK}]))(.*)")
 _NUMBERED = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s*[:：—–-]\s+(?=[^\W\d])|\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
 _CAPTION = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
 _CONTINUED = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _NOTE_WORD = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
-_NOTE = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
+_NOTE = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|(?<=[)）\]】])|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
 _AROUND_TITLE = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|informative)[^)）]*[)）]|to\s[^—–]{1,40}[—–])\s*|[\s(（]*(?:单位\s*[:：为]|units?\s*[:：]).*$", re.IGNORECASE)  # fmt: skip
 _ITEM = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip

@@ -167,12 +167,13 @@ class _Builder:
         elif kind == "section" and re.fullmatch(r"[\d.]+", number) and "annex" in above:
             number = f"{above['annex']}.{number}" if number in self.ids or "." not in number else number
         is_text = heading.goes_on or (kind in _TITLED and _is_reference(heading.title))
-        title = "" if is_text else heading.title
+        title, text = ("", heading.title) if is_text else (heading.title, "")
+        if is_text and (bracketed := re.fullmatch(r"[（【〔]([^）】〕\d一二三]{2,20})[）】〕]\s*(.+)", text)):
+            title, text = bracketed.groups()  # 第一条【目的】为了……
         if self.is_act and heading.goes_on and kind == "article":
-            title = self._title_above()
+            title = self._title_above() or title
         self._start(kind, number, title, _DEPTHS.get(kind, 1 + number.count(".")))
-        if is_text:
-            self._add(shown(heading.title))
+        self._add(shown(text))
 
     def _title_above(self) -> str:
         """Take the line above an article of an act for its title; return "" for other text."""

@@ -446,3 +446,33 @@ def test_a_heading_of_html_has_its_number_and_its_title(tmp_path: Path, head: st
     assert [(section.id, section.title, section.words) for section in one.sections] == [
         (number, title, "So.") for number, title in names
     ]
+
+
+@pytest.mark.parametrize(
+    "opening", ["第一条【目的】", "第一条（目的）　", "**第一条** 【目的】", "第一条〔目的〕 "]
+)
+def test_an_article_has_its_title_in_brackets(tmp_path: Path, opening: str) -> None:
+    one = read(
+        tmp_path, "x.md", f"# 办法\n\n第一章 总则\n\n{opening}为了安全，制定本办法。\n\n第二条 （一）甲。\n"
+    )
+    found = [(section.id, section.title, section.words) for section in one.sections[1:]]
+    assert found == [("article 1", "目的", "为了安全，制定本办法。"), ("article 2", "", "（一）甲。")]
+
+
+@pytest.mark.parametrize(
+    ("below", "notes_there"),
+    [
+        ("注：1　甲为室内；\n　　2　乙为室外。", [("1", "甲为室内"), ("2", "乙为室外。")]),
+        ("注1　甲为室内。\n注2　乙为室外。", [("1", "甲为室内。"), ("2", "乙为室外。")]),
+        ("（注1）甲为室内。", [("1", "甲为室内。")]),
+        ("注：① 甲为室内；② 乙为室外。", [("1", "甲为室内"), ("2", "乙为室外。")]),
+        ("注：\n1. 甲为室内。\n2. 乙为室外。", [("1", "甲为室内。"), ("2", "乙为室外。")]),
+    ],
+)
+def test_chinese_notes_are_numbered_in_many_ways(
+    tmp_path: Path, below: str, notes_there: list[tuple[str, str]]
+) -> None:
+    rows = "| 项目 | 宽 |\n|---|---|\n| 甲 | 1 |\n| 乙 | 2 |\n"
+    one = read(tmp_path, "x.md", f"# 规程\n\n## 3 要求\n\n表3-1　限值\n\n{rows}\n{below}\n\n文本。\n")
+    assert notes(one) == notes_there
+    assert one.sections[0].words == "文本。"
