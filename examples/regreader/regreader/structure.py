@@ -69,6 +69,8 @@ class _Builder:
         if self._is_caption(block, _is_above_table(following)) or self._is_table_note(block):
             return shown(text)
         self.is_first = self.is_after_table = False
+        if re.fullmatch(r"[-_=─—*]{3,}", text):
+            return text
         heading = None if id(block) in self.contents else numbering.heading_of(text, level)
         if self.is_act and not heading and not level:
             heading = numbering.act_heading_of(text)
@@ -101,9 +103,11 @@ class _Builder:
         """Take a note of the open table. Return False for other texts; a lone note is text, too."""
         text, table = block.text, self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
-            for label, words in (numbering.notes_of(text) or ()) if re.match(r"(?i)note|注", text) else ():
-                self.made.notes.append(note_of(label, words, self.page, self._where()))
-            return False
+            notes, is_named = numbering.notes_of(text) or [], re.match(r"(?i)note|注", text) is not None
+            where = self._where() if is_named else self._marked(text) if notes else ""
+            if where or is_named:
+                self.made.notes += [note_of(label, words, self.page, where) for label, words in notes]
+            return bool(where) and not is_named
         found = numbering.notes_of(text, self._is_label)
         heading = None if text[0] in "nN注备" else numbering.heading_of(text, block.level)
         if found is None or (heading and (block.level or self._fits(heading, text))):
@@ -111,6 +115,23 @@ class _Builder:
         self.is_noting = self.is_after_table = True
         table.notes += [note_of(label, one, self.page, table.parent, table.number) for label, one in found]
         return True
+
+    def _marked(self, text: str) -> str:
+        """Return the id of the section that has the sign of a footnote on this page; "" without one."""
+        found = re.match(r"[*†‡§¶#※]+|\S", text)
+        sign = found.group() if found else ""
+        mark = re.compile(rf"\w[.,;)]?{re.escape(sign)}(?!\w)")
+        if text.count(sign) > 1 or any(
+            (self.page, sign) == (one.page, one.number) for one in self.made.notes
+        ):
+            return ""  # emphasis, or the next item of a list
+        near = [(one, page, said) for one in self.made.sections[-5:] for page, said in one.text[-10:]]
+        marked = (
+            one
+            for one, page, said in near
+            if (page, said.count(sign)) == (self.page, 1) and mark.search(said)
+        )
+        return next((one.id for one in marked), "")
 
     def _is_label(self, label: str) -> bool:
         """Return True if a cell of the open table has this mark, or its notes are numbered like that."""
@@ -156,7 +177,8 @@ class _Builder:
         if before is None:
             return int(number.split(".")[0]) <= _FIRST_MAX
         if self.path and self.path[-1].kind != "section" and number.isdigit() and text[0].isdigit():
-            return int(number) <= 2  # the first section of a chapter, or an item of a list
+            follows = before.number.isdigit() and int(number) == int(before.number) + 1
+            return int(number) <= 2 or follows  # the first section of a chapter, or an item of a list
         return _follows(_parts(before.number), _parts(number)) or (self.is_restarting and number == "1")
 
     def _open_section(self, heading: numbering.Heading, block: Para) -> None:

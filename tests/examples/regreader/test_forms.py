@@ -476,3 +476,25 @@ def test_chinese_notes_are_numbered_in_many_ways(
     one = read(tmp_path, "x.md", f"# 规程\n\n## 3 要求\n\n表3-1　限值\n\n{rows}\n{below}\n\n文本。\n")
     assert notes(one) == notes_there
     assert one.sections[0].words == "文本。"
+
+
+@pytest.mark.parametrize(
+    ("sign", "below"), [("*", "\\* Oil only."), ("†", "† Oil only."), ("**", "** Oil only.")]
+)
+def test_a_footnote_of_a_text_is_a_note_of_its_section_and_no_text(
+    tmp_path: Path, sign: str, below: str
+) -> None:
+    text = f"## 1 A\n\nLamps{sign} burn.\n\n## 2 B\n\nMore.\n\n---\n\n{below}\n\n## 3 C\n\n* An item.\n* Another.\n"
+    one = read(tmp_path, "x.md", text)
+    assert [(note.number, note.words, note.parent) for note in one.notes] == [(sign, "Oil only.", "1")]
+    assert [section.words for section in one.sections] == [
+        f"Lamps{sign} burn.",
+        "More.",
+        "* An item.\n* Another.",
+    ]
+
+
+def test_sections_are_counted_on_through_chapters_or_anew_in_each(tmp_path: Path) -> None:
+    parts = ["Chapter 1\nTerms\n\n1.  Lamps\n\n2.  Scope\n", "Chapter 2\nOil\n\n3.  Oil\n\n4.  Wick\n"]
+    one = read(tmp_path, "x.txt", "\n".join(parts))
+    assert [section.id for section in one.sections] == ["chapter 1", "1", "2", "chapter 2", "3", "4"]
