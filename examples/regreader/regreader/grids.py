@@ -10,7 +10,9 @@ from regreader.blocks import Grid
 from regreader.numbering import caption_of, notes_of
 from regreader.words import joined, plain
 
-_BOX = str.maketrans("┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 9)
+_BOX = str.maketrans(
+    "┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝─═━│║┃┏┳┓┣╋┫┗┻┛╒╤╕╞╪╡╘╧╛╓╥╖╟╫╢╙╨╜", "+" * 18 + "-" * 3 + "|" * 3 + "+" * 27
+)
 _PIPE_RULE = re.compile(r"\|?\s*:?-+:?\s*(?:[|+]\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\||:?-{2,}:?")
 _GRID_RULE = re.compile(r"\+[-=+]+\+")
 _RULE = re.compile(r"[-=─—━_]{2,}(?:\s+[-=─—━_]{2,})*")
@@ -28,7 +30,8 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
     if _GRID_RULE.fullmatch(line.translate(_BOX)):
         run = _run(lines, at, lambda one: one.translate(_BOX)[:1] in ("+", "|"))
         return _boxed(run), len(run)
-    if line.startswith("|") or (below and "|" in line and _PIPE_RULE.fullmatch(below)):
+    is_under_rule = _RULE.fullmatch(line) and below.startswith("|")
+    if line.startswith("|") or is_under_rule or (below and "|" in line and _PIPE_RULE.fullmatch(below)):
         run = _run(lines, at, lambda one: "|" in one or _PIPE_RULE.fullmatch(one) is not None)
         return _piped(run), len(run)
     if "\t" in line and "\t" in below:

@@ -128,7 +128,7 @@ def _outermost(page: list[Item], is_foot: bool) -> int | None:
     order = range(len(page) - 1, -1, -1) if is_foot else range(len(page))
     at = next((at for at in order if page[at] != ""), None)
     text = None if at is None else _words(page[at])
-    is_table = re.match(r"(?i)[|+┌├└│║╔╠╚┏┣┗┃]|(?:notes?|注释?)\s*\d*\s*[:：]", text or "")
+    is_table = re.match(r"(?i)[|+┌├└│║╔╠╚┏┣┗┃╒╞╘╓╟╙]|(?:notes?|注释?)\s*\d*\s*[:：]", text or "")
     return at if text and not (is_table or caption_of(text)) else None
 
 

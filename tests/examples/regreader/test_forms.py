@@ -498,3 +498,40 @@ def test_sections_are_counted_on_through_chapters_or_anew_in_each(tmp_path: Path
     parts = ["Chapter 1\nTerms\n\n1.  Lamps\n\n2.  Scope\n", "Chapter 2\nOil\n\n3.  Oil\n\n4.  Wick\n"]
     one = read(tmp_path, "x.txt", "\n".join(parts))
     assert [section.id for section in one.sections] == ["chapter 1", "1", "2", "chapter 2", "3", "4"]
+
+
+BOXES = {
+    "+": "+------+-------+\n| Item | Width |\n+------+-------+\n| A    | 1     |\n+------+-------+\n| B    | 2     |\n+------+-------+",
+    "no rules between rows": "+------+-------+\n| Item | Width |\n+------+-------+\n| A    | 1     |\n| B    | 2     |\n+------+-------+",
+    "light": "┌──────┬───────┐\n│ Item │ Width │\n├──────┼───────┤\n│ A    │ 1     │\n│ B    │ 2     │\n└──────┴───────┘",
+    "double": "╔══════╦═══════╗\n║ Item ║ Width ║\n╠══════╬═══════╣\n║ A    ║ 1     ║\n║ B    ║ 2     ║\n╚══════╩═══════╝",
+    "mixed": "╒══════╤═══════╕\n│ Item │ Width │\n╞══════╪═══════╡\n│ A    │ 1     │\n├──────┼───────┤\n│ B    │ 2     │\n╘══════╧═══════╛",
+    "dashes": "----------------\n| Item | Width |\n----------------\n| A    | 1     |\n| B    | 2     |\n----------------",
+    "bars": "| Item | Width |\n|------+-------|\n| A    | 1     |\n| B    | 2     |",
+    "no edge": " Item | Width\n------|-------\n A    | 1\n B    | 2",
+}
+
+
+@pytest.mark.parametrize("drawn", BOXES.values(), ids=BOXES)
+def test_a_table_is_drawn_in_many_ways(tmp_path: Path, drawn: str) -> None:
+    text = "".join(f"     {line}\n" for line in drawn.splitlines())
+    one = read(tmp_path, "x.txt", f"1 A\n\n1.1 B\n\n     Table 1 - Limits\n\n{text}\n     After it.\n")
+    assert [(table.columns, table.rows) for table in one.tables] == [
+        (["Item", "Width"], [["A", "1"], ["B", "2"]])
+    ]
+    assert one.sections[1].words == "After it."
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "+------+-------------+\n| Item | Limits      |\n|      +------+------+\n|      | Min  | Max  |\n+------+------+------+\n| A    | 1    | 2    |\n+------+------+------+",
+        "+------+-------------+\n|      | Limits      |\n| Item +------+------+\n|      | Min  | Max  |\n+------+------+------+\n| A    | 1    | 2    |\n+------+------+------+",
+        "+------+-------------+\n|      | Limits      |\n+------+------+------+\n| Item | Min  | Max  |\n+======+======+======+\n| A    | 1    | 2    |\n+------+------+------+",
+    ],
+    ids=range(3),
+)  # fmt: skip
+def test_a_box_has_a_name_above_several_columns(tmp_path: Path, drawn: str) -> None:
+    one = read(tmp_path, "x.txt", f"1 A\n\nTable 1 - Limits\n\n{drawn}\n\nAfter it.\n")
+    assert one.tables[0].columns == ["Item", "Limits / Min", "Limits / Max"]
+    assert one.tables[0].rows == [["A", "1", "2"]]
