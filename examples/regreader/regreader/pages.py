@@ -84,11 +84,10 @@ def _is_title(part: list[Item]) -> bool:
 def _with_footers_as_marks(items: list[Item]) -> list[Item]:
     """Turn the lines of the one form of footer whose numbers count up by one into page marks."""
     texts = [(at, text) for at, one in enumerate(items) if (text := _words(one)) and len(text) < _FOOTER_MAX]
+    lone = {at: text for at, text in texts if _is_blank(items[max(at - 1, 0) : at] + items[at + 1 : at + 2])}
+    texts = [one for one in texts if "|" not in one[1] or one[0] in lone]  # rows of tables have bars, too
     best: dict[int, int] = {}
-    lone = [
-        one for one in texts if _is_blank(items[max(one[0] - 1, 0) : one[0]] + items[one[0] + 1 : one[0] + 2])
-    ]
-    for found in _numbers_in(texts, lone):
+    for found in _numbers_in(texts, [*lone.items()]):
         steps = [after - before for before, after in itertools.pairwise(found.values())]
         counts = [*found.values()] == [1] or (steps and steps.count(1) >= _SHARE * len(steps))
         best = found if counts and len(found) > len(best) else best
