@@ -43,7 +43,7 @@ def paged(items: list[Item]) -> list[tuple[int, list[Item]]]:
     for at in (0, -1):
         if len(parts) > 1 and _is_blank(parts[at]) and numbers[at] is None:
             del parts[at], numbers[at]
-    offset = _without_running(parts, any(numbers))
+    offset = _without_running(parts, numbers)
     if offset is not None and not any(numbers):
         numbers = [at + offset for at in range(len(parts))]
     return _numbered(parts, numbers)
@@ -71,7 +71,8 @@ def _words(item: Item) -> str | None:
     if not isinstance(item, Para | str):
         return None
     raw, level = (item, item.startswith("#")) if isinstance(item, str) else (item.text, item.level)
-    text = " ".join(re.sub(r"</?\w+>|[*_`]+", "", half_width(raw.lstrip("#"))).split())
+    text = re.sub(r"</?\w+>|[*_`]+", "", half_width(raw.lstrip("#"))).strip()
+    text = re.sub(r"\s+", lambda gap: "  " if len(gap.group()) > 2 else " ", text)  # a wide gap stays
     return None if level and not _PAGE.fullmatch(text) else text
 
 
@@ -103,18 +104,22 @@ def _numbers_in(texts: _Texts, lone: _Texts) -> Iterator[dict[int, int]]:
         numbers, heading = re.findall(r"\d{1,6}", text), heading_of(text, 0)
         if numbers and not (heading and (heading.kind != "section" or "." in heading.number)):
             alike[re.sub(r"\d+", "#", text)][at] = numbers
-    several = [found for name, found in alike.items() if len(found) > 2 and re.search(r"[|/—–·,:：-].", name)]
+    several = [
+        found for name, found in alike.items() if len(found) > 2 and re.search(r"[|/—–·,:：-].|\s\s", name)
+    ]
     yield from ({at: int(one[side]) for at, one in found.items()} for found in several for side in (0, -1))
 
 
-def _without_running(pages: list[list[Item]], is_numbered: bool) -> int | None:
+def _without_running(pages: list[list[Item]], numbers: list[int | None]) -> int | None:
     """Drop running lines, the outermost first. Return printed page numbers minus places; None without any."""
     offset: int | None = None
     for is_foot, depth in itertools.product((True, False), range(_ENDS)):
         outermost = ((place, _outermost(page, is_foot)) for place, page in enumerate(pages))
         outer = {place: at for place, at in outermost if at is not None}
         texts = {place: _words(pages[place][at]) or "" for place, at in outer.items()}
-        found, told = _running(texts, len(pages), is_free=not (depth or is_numbered))
+        held = {place: re.findall(r"\d+", text) for place, text in texts.items()}
+        free = {place for place in texts if str(numbers[place]) in held[place] or not (depth or any(numbers))}
+        found, told = _running(texts, len(pages), free)
         if None in (offset, told) or offset == told:
             offset = offset if told is None else told
             for place in found:
@@ -131,7 +136,7 @@ def _outermost(page: list[Item], is_foot: bool) -> int | None:
     return at if text and not (is_table or caption_of(text)) else None
 
 
-def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[int], int | None]:
+def _running(texts: Mapping[int, str], pages: int, free: set[int]) -> tuple[set[int], int | None]:
     """Return the pages whose lines are equal or count the pages, and printed numbers minus places as above."""
     # The outermost line that counts can have any form; others look like a footer, as sentences can count, too.
     texts = {place: text for place, text in texts.items() if not _is_sentence(text)}
@@ -141,7 +146,8 @@ def _running(texts: Mapping[int, str], pages: int, is_free: bool) -> tuple[set[i
         place: {int(one) for one in re.findall(r"\d{1,9}", text)}
         for place, text in texts.items()
         if place not in equal and not _is_numbered_title(text)
-        if (is_free and not text.endswith(_ENDS_OF_TEXT)) or any(form.fullmatch(text) for form in _FOOTERS)
+        if (place in free and not text.endswith(_ENDS_OF_TEXT))
+        or any(form.fullmatch(text) for form in _FOOTERS)
     }
     offsets = Counter(number - place for place, run in runs.items() for number in run)
     offset = max(offsets, key=lambda one: offsets[one], default=0)

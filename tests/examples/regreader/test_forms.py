@@ -535,3 +535,27 @@ def test_a_box_has_a_name_above_several_columns(tmp_path: Path, drawn: str) -> N
     one = read(tmp_path, "x.txt", f"1 A\n\nTable 1 - Limits\n\n{drawn}\n\nAfter it.\n")
     assert one.tables[0].columns == ["Item", "Limits / Min", "Limits / Max"]
     assert one.tables[0].rows == [["A", "1", "2"]]
+
+
+@pytest.mark.parametrize("gap", ["\f", "\n\n\n\n", "\n" + "-" * 40 + "\n"])
+@pytest.mark.parametrize(
+    "head", ["", "TRAMWAY RULES          Issue 7", "Tramway Rules\nIssue 7", "Tramway Rules          {}"]
+)
+@pytest.mark.parametrize(
+    "foot", ["Page {}", "Issue 7          {}", "Board          Page {}", "TR/7-{}", "Board\nPage {} of 9"]
+)
+def test_a_text_has_running_lines_with_and_without_form_feeds(
+    tmp_path: Path, head: str, foot: str, gap: str
+) -> None:
+    pages = []
+    for number, letter in enumerate("ABCD", 3):
+        at = number - 2
+        body = f"{at}  TITLE {letter}\n\n{at}.1  Scope\n\n     It is so, and it goes on for\n     a line in part {letter} too."
+        parts = (head.replace("{}", str(number)), body, foot.replace("{}", str(number)))
+        pages.append("\n\n".join(part for part in parts if part))
+    one = read(tmp_path, "x.txt", gap.join(pages) + "\n")
+    found = [(section.page, section.words) for section in one.sections if "." in section.id]
+    assert found == [
+        (at, f"It is so, and it goes on for a line in part {letter} too.")
+        for at, letter in enumerate("ABCD", 3)
+    ]
