@@ -94,12 +94,14 @@ def _boxed(run: list[str]) -> Grid | None:
     rows: list[list[str]] = []
     row: list[str] = []
     header = 0
+    merged: dict[int, list[bool]] = {}  # of a row, the columns whose cell goes on from the row above
     for line in lines[1:]:
         if line.startswith("+") or "-+" in line or "+-" in line:
             rows += [row] if row else []
             is_whole = not header and _GRID_RULE.fullmatch(line)  # the first rule through all columns
             header = len(rows) if "=" in line or is_whole else header
-            row = _row_below(line, columns, rows)
+            merged[len(rows)] = [not set(_cut(line, start + 1, end)) <= {"-", "="} for start, end in columns]
+            row = _row_below(line, columns, rows, merged[len(rows)])
             continue
         cells = _cells_between(line, columns)
         if is_framed and header and row and cells[0]:
@@ -107,19 +109,21 @@ def _boxed(run: list[str]) -> Grid | None:
             row = []
         held = zip(row or [""] * len(columns), cells, strict=True)
         row = [old if cell in old else joined([*filter(None, (old, cell))]) for old, cell in held]
+    for at in range(len(rows) - 1, 0, -1):
+        pairs = zip(rows[at - 1], rows[at], merged.get(at, [False] * len(columns)), strict=True)
+        rows[at - 1] = [below if is_one else above for above, below, is_one in pairs]
     return Grid(rows, header or 1) if len(rows) > 1 else None
 
 
-def _row_below(rule: str, columns: list[tuple[int, int]], rows: list[list[str]]) -> list[str]:
+def _row_below(
+    rule: str, columns: list[tuple[int, int]], rows: list[list[str]], going_on: list[bool]
+) -> list[str]:
     """Begin the row below a rule with the cells that go on; a rule through no column ends no row."""
-    going_on = [not set(_cut(rule, start + 1, end)) <= {"-", "="} for start, end in columns]
     if not rows or all(going_on):
         return rows.pop() if rows else []
     said = [_cut(rule, start + 1, end).strip() for start, end in columns]
-    return [
-        joined([*filter(None, (rows[-1][at], said[at]))] or [""]) if on else ""
-        for at, on in enumerate(going_on)
-    ]
+    whole = (joined([*filter(None, pair)] or [""]) for pair in zip(rows[-1], said, strict=True))
+    return [text if on else "" for text, on in zip(whole, going_on, strict=True)]
 
 
 def _cells_between(line: str, columns: list[tuple[int, int]]) -> list[str]:

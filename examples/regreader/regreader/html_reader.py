@@ -68,7 +68,9 @@ class _Reader:
     def _visit_element(self, node: LexborNode, tag: str) -> None:
         if tag in _BLOCKS:
             self._start_block(node, tag)
-        self.anchor = self.anchor or node.attrs.sget("id")
+        name = node.attrs.sget("name") if tag == "a" else ""
+        is_note = re.match(r"_?(?:ft?n|edn|foot|note)(?!ref)", name)  # as Word names its footnotes
+        self.anchor = name if is_note else self.anchor or node.attrs.sget("id") or name
         self.text += {"br": ["\ue003"], "sup": ["\ue000"]}.get(tag, [])
         start, count, href = len(self.text), len(self.blocks), node.attrs.sget("href")
         for child in _children(node):
@@ -179,6 +181,12 @@ def _grids(table: LexborNode) -> Iterator[Block]:
 
 def _grid(rows: list[list[LexborNode]], header: int, caption: str) -> Grid:
     """Return a table in which a merged cell stands in each place that it covers."""
+    spans = [(_span(cell, "rowspan"), _span(cell, "colspan")) for cell in rows[0]]
+    high = max(down for down, _ in spans)
+    is_grouped = any(
+        down < high and over > 1 for down, over in spans
+    )  # two rows are the header, marked or not
+    header = high if is_grouped and not header else header
     texts: dict[tuple[int, int], str] = {}
     for at, cells in enumerate(rows):
         place = 0

@@ -82,7 +82,8 @@ class TextReader:
             return [Para(plain(found[2]), len(found[1]))], 1
         if self._is_markdown and (found := re.fullmatch(r"\[\^([^\]]+)\]:\s*(.*)", line)):
             return [Para(plain(found[2]), anchor=found[1])], 1
-        level = 0 if self._held else self._level_by("".join(self._lines[at + 1 : at + 2]).strip(), line)
+        is_held = bool(self._held) and not self._ended_early()
+        level = 0 if is_held else self._level_by("".join(self._lines[at + 1 : at + 2]).strip(), line)
         return (
             ([Para(plain(line) if self._is_markdown else half_width(line), level)], 2) if level else ([], 0)
         )

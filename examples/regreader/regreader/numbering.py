@@ -196,7 +196,7 @@ _REFERENCES = (
 )  # fmt: skip
 _BARE = (
     re.compile(rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"),
-    re.compile(r"(?:\b(?:in|with|per|at|notwithstanding)\s+|执行|[与同除])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
+    re.compile(r"(?:(?<!factor )(?<!ratio )(?<!value )(?<!slope )(?<!gradient )(?<!depth )(?<!width )(?<!creased )(?<!reduced )(?<!plied )(?<!divided )\b(?:of|by|in|with|per|at|notwithstanding)\s+|执行|[与同除])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
     re.compile(r"(?P<number>\d+\.\d+)(?=\s+(?:above|below)\b)"),
 )  # fmt: skip
 """Places without a word for them, which count if there is such a place."""

@@ -91,7 +91,11 @@ class _Builder:
         """Take the caption of a table, or its title on a line of its own. Return True if it is one."""
         text, caption, before = block.text, numbering.caption_of(block.text), self.caption
         is_title = is_above_table and not (caption or block.level) and len(text) < _CAPTION_MAX
-        if caption and (block.level or is_above_table):
+        if caption and before and before.title and before.number == caption.number and is_above_table:
+            self.caption = before._replace(
+                title=f"{before.title} {caption.title}".strip()
+            )  # in two languages
+        elif caption and (block.level or is_above_table):
             self.caption = caption
         elif before and is_title and not before.title:
             self.caption = before._replace(title=numbering.plain_title(text))

@@ -8,7 +8,7 @@ from regreader.numbering import Heading, label_of, notes_of
 from regreader.regulation import Place, note_of
 from regreader.words import LINK, SUPER
 
-_MARK = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
+_MARK = re.compile(r"\s*(?:[(（\[【]?\s*(?:注|(?:see\s+)?note\s*)(\d{1,2}|[a-z])\s*[)）\]】]?|([*†‡§¶#※]{1,4})|(?<!m(?=[²³]))([¹²³⁴⁵⁶⁷⁸⁹⁾]+)|(?<=\s)(\d{1,2}|[a-z])[)）]|[(（](\d{1,2}|[a-z])[)）]|([①-⑳])|(?<=\d)([a-h])|\[(\d{1,2}|[a-z])\])$", re.IGNORECASE)  # fmt: skip
 _DITTO = ("^^", "〃", "″", "同上")
 
 

@@ -559,3 +559,33 @@ def test_a_text_has_running_lines_with_and_without_form_feeds(
         (at, f"It is so, and it goes on for a line in part {letter} too.")
         for at, letter in enumerate("ABCD", 3)
     ]
+
+
+def test_a_label_stands_beside_the_rule_between_the_rows_that_it_covers(tmp_path: Path) -> None:
+    drawn = "\n".join([
+        "+------+---+---+", "| Item | A | B |", "+------+---+---+", "|      | 1 | 2 |", "| Low  +---+---+",
+        "|      | 3 | 4 |", "+------+---+---+", "|      | 5 | 6 |", "|      +---+---+", "| High | 7 | 8 |",
+        "+------+---+---+",
+    ])  # fmt: skip
+    one = read(tmp_path, "x.txt", f"1 A\n\nTable 1 - Limits\n\n{drawn}\n")
+    assert one.tables[0].rows == [
+        ["Low", "1", "2"],
+        ["Low", "3", "4"],
+        ["High", "5", "6"],
+        ["High", "7", "8"],
+    ]
+
+
+def test_a_caption_in_two_languages_has_both_titles_and_a_unit_is_no_mark(tmp_path: Path) -> None:
+    rows = "| Item | kN/m² |\n|---|---|\n| A | 1² |\n\nNote 2: Once.\n"
+    (table,) = read(tmp_path, "x.md", f"# C\n\n## 1 A\n\n表1 限值\n\nTable 1 Limits\n\n{rows}").tables
+    assert (table.title, table.columns, table.rows) == ("限值 Limits", ["Item", "kN/m²"], [["A", "1"]])
+
+
+def test_a_table_of_word_without_th_has_a_header_of_two_rows(tmp_path: Path) -> None:
+    head = "<tr><td rowspan=2>Item</td><td colspan=2>Limits</td></tr><tr><td>Min</td><td>Max</td></tr>"
+    body = f"<p>Table 1 Limits</p><table>{head}<tr><td>A</td><td>1</td><td>2</td></tr></table>"
+    foot = '<p>It is so.<a href="#_ftn1" name="_ftnref1"><sup>[1]</sup></a></p><div id=ftn1><p><a href="#_ftnref1" name="_ftn1"><sup>[1]</sup></a> Once.</p></div>'
+    one = read(tmp_path, "x.html", f"<h1>C</h1><h2>1 A</h2>{body}{foot}")
+    assert one.tables[0].columns == ["Item", "Limits / Min", "Limits / Max"]
+    assert [(note.number, note.words) for note in one.notes] == [("1", "Once.")]
