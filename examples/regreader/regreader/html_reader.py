@@ -24,6 +24,7 @@ _PAGE_DATA = ("data-page", "data-page-number", "data-page-no")
 _NUMBERED = (*_PAGE_DATA, "data-n", "n", "title", "aria-label", "value", "id", "name")
 _NOTE_LINK = re.compile(r"[\[(（]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶#※]{1,4}|注\s*\d+|[①-⑳]|note\s*\w{1,3})\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _LINE_OF_NOTES = re.compile(r"\ue004\s*[.:。：]?|\ue003\s*(?=[*†‡§¶※①-⑳]|\ue000|(?:note|注)\s*\d)", re.IGNORECASE)  # fmt: skip
+_NUMBER = re.compile(r"\s*(?:\w{1,2}\)|(?:[A-Z]\.)?\d+(?:\.\d+)+)\s*")
 _SPAN_MAX = 100  # columns or rows of a merged cell
 
 
@@ -85,7 +86,9 @@ class _Reader:
         said = "".join(self.text) if tag in ("b", "strong") else ""
         if said and not "".join(self.text[:start]).strip() and is_run_in(said):
             self.text = [said.rstrip(" .:。："), "\ue004"]
-        if tag in _BLOCKS:
+        if tag == "dt" and _NUMBER.fullmatch("".join(self.text)):
+            self.text.append(" ")  # before its text
+        elif tag in _BLOCKS:
             self._end_paragraph()
         if tag == "ol":
             self.numbers.pop()
@@ -93,7 +96,7 @@ class _Reader:
             self._end_paragraph(Break())
 
     def _start_block(self, node: LexborNode, tag: str) -> None:
-        if not re.fullmatch(r"\s*\w{1,2}\)\s*", "".join(self.text)):  # the text of an item follows its number
+        if not _NUMBER.fullmatch("".join(self.text)):  # the text of an item follows its number
             self._end_paragraph()
         self.level = int(tag[1]) if tag[0] == "h" and tag[1:].isdigit() else 0
         if tag == "ol":

@@ -14,7 +14,7 @@ from regreader.words import half_width, joined, plain
 _HTML = re.compile(r"<(?:!--|/?(?:p|div|center|hr|h[1-6]|section|table|[uod]l|li)\b|(?:span|a|br)\b[^>]*(?:page|id=|break))", re.IGNORECASE)  # fmt: skip
 _BOLD = re.compile(r"(?:\*\*|__)(.+?)(?:\*\*|__)[.:。：]?\s+([^\s*_].*)")
 _CAPTION_LINES = 4  # fewer lines can be a caption
-_LISTED = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)[)）.、]\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]")  # fmt: skip
+_LISTED = re.compile(r"[(（]?(?:\d{1,2}|[a-z]|[ivx]+|[一二三四五六七八九十]+)(?:[)）、]|\.(?!\d))\s*\S|[①-⑳]|[a-h]\s+[^\s\x00-\x7f]")  # fmt: skip
 
 
 def lines_of(text: str) -> list[Item]:
@@ -114,7 +114,11 @@ class TextReader:
             line = bold[2]
         text = half_width(plain(line) if self._is_markdown else line)
         is_item = line.startswith(("- ", "> ")) and self._is_markdown
-        is_named = heading_of(text, 0) is not None or caption_of(text) is not None
+        heading, before = heading_of(text, 0), self._held[-1][-1:] if self._held else "."
+        is_wrapped = (
+            heading and before not in ".。;；:：" and re.match("[a-z的和及或、，]", heading.title)
+        )  # "of\n5.3 and 5.4"
+        is_named = (heading and not is_wrapped) or caption_of(text) is not None
         if is_item or is_named or notes_of(text) is not None or _LISTED.match(text) or self._ended_early():
             self._end_paragraph()
         if len(self._held) == 1 and re.fullmatch(r"(?:[A-Z]\.)?\d+(?:\.\d+)+", self._held[0]):

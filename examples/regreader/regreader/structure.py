@@ -246,11 +246,10 @@ class _Builder:
             numbering.Heading("table", "", title) if title else self.caption
         )
         if caption is None and all(
-            len(row) == 2 and re.fullmatch(r"[(（]?\w{1,4}[)）.]|[—–•-]", row[0]) for row in block.rows
+            len(row) == 2 and re.fullmatch(r"[(（]?\w{1,4}[)）.]|[—–•-]|\d+(?:\.\d+)+", row[0])
+            for row in block.rows
         ):
-            for row in rows:  # a list in two columns
-                self._add(" ".join(row))
-            return "\n".join(map(" ".join, rows))
+            return "\n".join([self._para(Para(" ".join(row)), []) for row in rows])  # a list in two columns
         self.tables.add(block, caption, self.page, self._where(), self.is_first)
         self._reach()
         self.caption, self.is_first, self.is_noting, self.is_after_table = None, False, False, True

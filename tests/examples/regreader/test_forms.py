@@ -589,3 +589,22 @@ def test_a_table_of_word_without_th_has_a_header_of_two_rows(tmp_path: Path) -> 
     one = read(tmp_path, "x.html", f"<h1>C</h1><h2>1 A</h2>{body}{foot}")
     assert one.tables[0].columns == ["Item", "Limits / Min", "Limits / Max"]
     assert [(note.number, note.words) for note in one.notes] == [("1", "Once.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.md", "# Code\n\n## 1 General\n\n1.1 The owner keeps\na log as in\n2.1 of this code.\n\n1.2 It is shown.\n"),
+        ("x.txt", "1  GENERAL\n\n1.1  The owner keeps a log as in\n2.1 of this code.\n\n1.2  It is shown.\n"),
+        ("x.md", "# Code\n\n## 1\\. General\n\n1\\.1 The owner keeps a log as in 2\\.1 of this code\\.\n\n1\\.2 It is shown.\n"),
+        ("x.html", "<h1>Code</h1><h2>1 General</h2><dl><dt>1.1</dt><dd>The owner keeps a log as in 2.1 of this code.</dd>"
+         "<dt>1.2</dt><dd>It is shown.</dd></dl>"),
+        ("x.html", "<h1>Code</h1><h2>1 General</h2><table><tr><td>1.1</td><td>The owner keeps a log as in 2.1 of this "
+         "code.</td></tr><tr><td>1.2</td><td>It is shown.</td></tr></table>"),
+    ],
+)  # fmt: skip
+def test_clauses_stand_in_lines_lists_and_tables(tmp_path: Path, name: str, text: str) -> None:
+    one = read(tmp_path, name, text)
+    assert [(section.id, section.words) for section in one.sections] == [
+        ("1", ""), ("1.1", "The owner keeps a log as in 2.1 of this code."), ("1.2", "It is shown."),
+    ]  # fmt: skip
