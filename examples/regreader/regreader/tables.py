@@ -85,12 +85,14 @@ class Tables:
     def finish(self, loose: list[Place], labels: dict[str, str]) -> None:
         """Fill merged cells, take the notes that tables link to out of `loose`, and take marks out of the cells."""
         by_anchor = {note.anchor: note for note in loose}
+        order = {anchor: at for at, anchor in enumerate(by_anchor)}
         for table in self.made:
             texts = itertools.chain([table.title], table.columns, *table.rows)
-            for target in dict.fromkeys(target for text in texts for target, _ in LINK.findall(text)):
-                if note := by_anchor.pop(target, None):
-                    note.table, note.parent = table.number, table.parent
-                    table.notes.append(note)
+            targets = {target for text in texts for target, _ in LINK.findall(text)}
+            for target in sorted(targets & by_anchor.keys(), key=order.__getitem__):
+                note = by_anchor.pop(target)
+                note.table, note.parent = table.number, table.parent
+                table.notes.append(note)
             _finish(table, labels)
             for note in table.notes:
                 note.title = table.title
