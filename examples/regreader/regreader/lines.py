@@ -61,7 +61,7 @@ class TextReader:
 
     def _taken(self, at: int, item: Item) -> int:
         """Take a block, or the lines that begin here. Return how many they are."""
-        if not isinstance(item, str) or not item.strip():
+        if not isinstance(item, str) or not item.strip("> "):
             self._end_paragraph([] if isinstance(item, str) else [item])
             return 1
         marked, count = self._marked(at, item.strip())

@@ -28,7 +28,7 @@ _NAMED = (
 _TITLE = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《【〔{CJK}]))(.*)")
 _NUMBERED = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s*[:：—–-]\s+(?=[^\W\d])|\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
 _CAPTION = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
-_CONTINUED = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
+_CONTINUED = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)(?:\s+(?:(?:on|from)\s+(?:the\s+)?(?:next\s+)?page\s*\d*|overleaf))?\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _NOTE_WORD = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
 _NOTE = re.compile(rf"[\[【(（]?{_NOTE_WORD}\s*[(（]?(?P<label>\d{{1,3}}|[a-zA-Z](?![a-zA-Z]))?[)）\]】]?\s*(?:[:：.—–-]+\s*|\s+(?=\D)|(?<=[)）\]】])|$)(?P<text>.*)", re.IGNORECASE)  # fmt: skip
 _SPACED = re.compile(rf"(?<![{CJK}])([{CJK}])\s+(?=[{CJK}](?![{CJK}]))")  # as in a heading 总 则
@@ -134,7 +134,7 @@ def notes_of(text: str, is_known: Callable[[str], bool] = lambda label: False) -
     if len(several := [one for one in several if one]) > 1 and _NOTE.fullmatch(several[0]):
         return [note for one in several for note in notes_of(one) or ()]
     if found := _NOTE.fullmatch(text):
-        words = found["text"].strip()
+        words = re.sub(r"(?i)^(?:to|of|for|on)\s+table\s+\S+?\s*[:.]?$", "", found["text"].strip())
         if found["label"]:
             return [(label_of(found["label"]), words)]
         return _items(words) or ([("note", words)] if words else [])

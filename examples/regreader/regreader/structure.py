@@ -13,6 +13,9 @@ from regreader.words import LINK, SUPER, shown
 _TITLED = ("chapter", "part", "annex", "schedule")
 _DOTS = re.compile(r"(?:\s*[.…·_]){3,60}\s*\d+\s*$")  # that lead to a page in a table of contents
 _CAPTION_MAX = 120  # characters of a title that stands below the number of its table
+_UNIT = re.compile(
+    r"(?i)[(（\[]?\s*(?:units?\s*[:：]|units?\s+in\b|单位|(?:all\s+)?dimensions\s+(?:are\s+)?in\b)"
+)
 _FIRST_MAX = 50  # the first section: higher numbers are years
 _DEPTHS = {"annex": -3, "schedule": -3, "part": -2, "chapter": -1, "article": 9}
 
@@ -48,7 +51,7 @@ class _Builder:
         self.page, self.is_first = number, True
         told: list[str] = []
         for at, block in enumerate(blocks):
-            told += [self._para(block, blocks[at + 1 : at + 3])] if isinstance(block, Para) else []
+            told += [self._para(block, blocks[at + 1 : at + 4])] if isinstance(block, Para) else []
             told += [self._grid(block)] if isinstance(block, Grid) else []
         self.made.pages[number] = "\n".join(filter(None, told))
 
@@ -97,10 +100,16 @@ class _Builder:
             )  # in two languages
         elif caption and (block.level or is_above_table):
             self.caption = caption
+        elif before and is_above_table and _UNIT.match(text):
+            return True
         elif before and is_title and not before.title:
             self.caption = before._replace(title=numbering.plain_title(text))
         else:
-            return caption is not None and self.is_after_table and self.tables.name(caption)
+            return (
+                caption is not None
+                and self.is_after_table
+                and (not caption.number or self.tables.name(caption))
+            )
         return True
 
     def _is_table_note(self, block: Para) -> bool:
@@ -288,10 +297,11 @@ def _linked(blocks: list[Block]) -> dict[str, str]:
 
 
 def _is_above_table(blocks: list[Block]) -> bool:
-    """Return True if a table follows, at most one short paragraph such as its unit between."""
+    """Return True if a table follows, at most two short paragraphs such as its unit between."""
     between = list(itertools.takewhile(lambda one: not isinstance(one, Grid), blocks))
     is_short = all(isinstance(one, Para) and not one.level and len(one.text) <= 60 for one in between)
-    return is_short and len(between) < len(blocks)
+    names = [one for one in between if isinstance(one, Para) and numbering.caption_of(one.text)]
+    return is_short and len(between) < len(blocks) and not (names and len(between) > 1)
 
 
 def _is_title(text: str) -> bool:

@@ -608,3 +608,17 @@ def test_clauses_stand_in_lines_lists_and_tables(tmp_path: Path, name: str, text
     assert [(section.id, section.words) for section in one.sections] == [
         ("1", ""), ("1.1", "The owner keeps a log as in 2.1 of this code."), ("1.2", "It is shown."),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("**Table 1**\n\n**Limits**\n\n*Unit: mm*", "Note 1: One."), ("Table 1 Limits\n\n(all dimensions in mm)", "Note 1: One."),
+        ("表1　Limits\n\n单位：mm", "注1：One."), ("Table 1 Limits", "> **Note 1** — One.\n>"),
+        ("Table 1 Limits", "Notes to Table 1:\n\n- Note 1: One."), ("Table 1 Limits", "*(continued on page 2)*\n\nNote 1: One."),
+    ],
+)  # fmt: skip
+def test_lines_around_a_table_are_no_text(tmp_path: Path, above: str, below: str) -> None:
+    rows = "| Item | Max |\n|---|---|\n| A | 1 |\n"
+    one = read(tmp_path, "x.md", f"# C\n\n## 1 A\n\n{above}\n\n{rows}\n{below}\n\nText.\n")
+    assert (one.tables[0].title, notes(one), one.sections[0].words) == ("Limits", [("1", "One.")], "Text.")
