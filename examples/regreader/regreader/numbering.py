@@ -20,7 +20,7 @@ _KINDS = {
 """The kinds of places by the beginnings of their words."""
 _WORD = "chapter|part|title|article|annex|appendi(?:x|ces)|schedule|rule|regulation|(?:sub-?)?(?:section|clause)"  # fmt: skip
 _NAMED = (
-    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
+    re.compile(rf"\b(?P<word>{_WORD}|(?:ch|art|reg|app|sect?|cl|sch(?:ed)?)\.|para(?:graph|\.)(?=\s*[A-Z]?\.?\d+\.\d))(?:es|s)?\s*(?<![a-z])(?P<number>{_SECTION}|(?-i:[A-Z](?:\.\d+)*\b|[IVXLC]+\b)|(?:[ivx]{{2,4}}|{NUMBER_WORD})\b)", re.IGNORECASE),
     re.compile(rf"\b(?P<number>{ORDINAL})\s+(?P<word>schedule|annex|appendix)\b", re.IGNORECASE),
     re.compile(rf"第\s*(?P<number>{_HAN_NUMERAL}(?:\.\d+)*)\s*(?P<word>[章编节条]|部分)"),
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
@@ -241,7 +241,7 @@ def _target(match: re.Match[str]) -> Target:
 
 def target_of(text: str) -> Target | None:
     """Return the target that a text names first, such as "see 6.2", "表6-2注1" or a plain number."""
-    number, found = half_width(text).strip(), references_in(text)
+    number, found = half_width(text).strip(), references_in(text) or references_in(text.upper())
     if found or re.fullmatch(r"(?:[A-Z][-.]?)?\d+-\d+", number):
         return found[0][1] if found else Target("table", number)
     if named := re.search(rf"^{_DOTTED}$|^[A-Z]\d+(?:\.\d+)*$|(?:[A-Z]\.)?\d+(?:\.\d+)+", number):
