@@ -1,4 +1,5 @@
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -378,7 +379,8 @@ def test_ctrl_c_shows_the_findings_so_far_and_twice_leaves(tmp_path: Path) -> No
         terminal.type("\x03")
         terminal.until("stopping after the current run")
         terminal.type("\x03")
-        assert terminal.end() == INTERRUPTED
+        # A signal in the last moment of the interpreter ends it by itself: a shell sees 130 in both cases.
+        assert terminal.end() in (INTERRUPTED, -signal.SIGINT)
 
 
 @pytest.mark.slow
