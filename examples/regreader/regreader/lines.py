@@ -73,6 +73,8 @@ class TextReader:
             self._end_paragraph(marked)
         else:
             for line in self._lines[at : at + count]:
+                if line.startswith("\u3000\u3000") and self._held and notes_of(self._held[0]) is None:
+                    self._end_paragraph()  # Chinese paragraphs begin so
                 self._text(line.strip())
         return count
 

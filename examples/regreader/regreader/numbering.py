@@ -26,7 +26,7 @@ _NAMED = (
     re.compile(rf"(?P<word>附录|附件|附表)\s*(?P<number>[A-Z](?:\.\d+)*|{_HAN_NUMERAL}(?![-.\d]))"),
 )  # fmt: skip
 _TITLE = re.compile(rf"(?:\s*[.:：—–-]+\s*|\s+|$|(?=[（《【〔{CJK}]))(.*)")
-_NUMBERED = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)(?P<dot>[.、．)）]?)(?P<gap>\s*[:：—–-]\s+(?=[^\W\d])|\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
+_NUMBERED = re.compile(rf"(?:§+\s*(?=\d)|(?P<annex>[A-Z])\.)?(?P<number>\d+(?:\.\d+)*|(?<=§)\d+-\d+|(?<=§ )\d+-\d+)\*?(?P<dot>[.、．)）]?)(?P<gap>\s*[:：—–-]\s+(?=[^\W\d])|\s+|(?=[{CJK}]))(?P<title>\S.*)")  # fmt: skip
 _CAPTION = re.compile(rf"(?::\s+)?[\[(（【]?(?:(?P<cont>续|continued)\s*)?(?:Table|Tab\.|表)\s*(?:no\.?\s*)?[(（]?(?P<number>{_TABLE_NUMBER})(?![\w.-]*\d)[\])）】]?\s*(?P<rest>.*)", re.IGNORECASE)  # fmt: skip
 _CONTINUED = re.compile(r"[(（\[]?\s*(?:continued|cont(?:inued|['’.]?d)?\.?|concluded|续表?|续完)(?:\s+(?:(?:on|from)\s+(?:the\s+)?(?:next\s+)?page\s*\d*|overleaf))?\s*[)）\]]?", re.IGNORECASE)  # fmt: skip
 _NOTE_WORD = r"(?:(?:foot)?notes?\b|remarks?\b|N\.\s?B\.|注释?|备注|说明)"
@@ -63,7 +63,8 @@ def heading_of(text: str, level: int) -> Heading | None:
             is_named = target.kind in ("article", "section") or not (is_sentence or is_long)
             if level or found["word"] == "条" or (is_named and not "a" <= title[:1] <= "z"):
                 is_clause = not level and (is_long or (is_sentence and target.kind == "article"))
-                return Heading(target.kind, target.number, plain_title(title), is_clause)
+                plain = title if is_clause or title.count(".") > 1 else title.rstrip(".。")
+                return Heading(target.kind, target.number, plain_title(plain), is_clause)
     listed = re.fullmatch(r"([一二三四五六七八九十]+)\s*[、.]\s*(.+)|([IVX]+)\.\s+(.+)", text)
     if listed and (level or (len(text) <= _LISTED_MAX and text[-1] not in _END and text.upper() == text)):
         return Heading("chapter", numeral(listed[1] or listed[3]), listed[2] or listed[4])
@@ -71,7 +72,7 @@ def heading_of(text: str, level: int) -> Heading | None:
         return Heading("section", lettered[1], lettered[2])
     found = _NUMBERED.fullmatch(text)
     if found is None:
-        return None
+        return Heading("section", text, "") if level and re.fullmatch(_DOTTED, text) else None
     number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
     title, depth = found["title"].strip(), number.count(".") + 1
     is_clause = not level and (title[-1] in _END or len(title) > 90 or title.split()[-1] in STOP)
@@ -196,7 +197,7 @@ _REFERENCES = (
 )  # fmt: skip
 _BARE = (
     re.compile(rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"),
-    re.compile(r"(?:(?<!factor )(?<!ratio )(?<!value )(?<!slope )(?<!gradient )(?<!depth )(?<!width )(?<!creased )(?<!reduced )(?<!plied )(?<!divided )\b(?:of|by|in|with|per|at|notwithstanding)\s+|执行|[与同除])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
+    re.compile(r"(?:(?<!factor )(?<!ratio )(?<!value )(?<!slope )(?<!gradient )(?<!depth )(?<!width )(?<!creased )(?<!reduced )(?<!plied )(?<!divided )\b(?:of|by|in|with|per|at|notwithstanding)\s+|执行|[与同除（(])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
     re.compile(r"(?P<number>\d+\.\d+)(?=\s+(?:above|below)\b)"),
 )  # fmt: skip
 """Places without a word for them, which count if there is such a place."""
@@ -215,7 +216,7 @@ def references_in(text: str, known: Container[str] = ()) -> list[tuple[str, Targ
         if not taken.isdisjoint(range(*match.span())) or (match.re in _BARE and match["number"] not in known):
             continue
         target, end = _target(match), match.end()
-        found.append((match.start(), match.group().strip(), target))
+        found.append((match.start(), match.group().strip(" （("), target))
         words, kind = match.group(), target.kind
         is_several = re.search(r"(?i)notes\s+\w+$", words)
         further = _NOTES if is_several else _OF_SEVERAL if words.split()[0].endswith("s") else _FURTHER

@@ -170,7 +170,8 @@ class _Builder:
     def _titles_last(self, text: str) -> bool:
         """Take a short line below "Annex B" or "第三章" for its title. Return True if it is one."""
         last = self.made.sections[-1] if self.made.sections else None
-        if last is None or last.kind not in (*_TITLED, "article") or last.title or not _is_title(text):
+        kinds = (*_TITLED, "article") if last and last.text else (*_TITLED, "article", "section")
+        if last is None or last.kind not in kinds or last.title or not _is_title(text):
             return False
         if is_bare := all(_is_reference(line) for _, line in last.text):
             last.title = numbering.plain_title(shown(text))

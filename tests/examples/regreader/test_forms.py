@@ -622,3 +622,24 @@ def test_lines_around_a_table_are_no_text(tmp_path: Path, above: str, below: str
     rows = "| Item | Max |\n|---|---|\n| A | 1 |\n"
     one = read(tmp_path, "x.md", f"# C\n\n## 1 A\n\n{above}\n\n{rows}\n{below}\n\nText.\n")
     assert (one.tables[0].title, notes(one), one.sections[0].words) == ("Limits", [("1", "One.")], "Text.")
+
+
+def test_a_term_has_its_title_below_the_heading_of_its_number(tmp_path: Path) -> None:
+    text = "## 3 Terms\n\n### 3.1\n\n**lamp**\n\nthing that burns\n\n### 3.2\n\n**oil**\n\nliquid\n\n## 4 Use\n\nA lamp (3.1) burns.\n"
+    one = read(tmp_path, "x.md", text)
+    assert [(section.id, section.title, section.words) for section in one.sections[1:3]] == [
+        ("3.1", "lamp", "thing that burns"), ("3.2", "oil", "liquid"),
+    ]  # fmt: skip
+    assert one.sections[3].links == [("3.1", 1, "3.1")]
+
+
+def test_chinese_paragraphs_begin_with_two_wide_blanks(tmp_path: Path) -> None:
+    one = read(
+        tmp_path,
+        "x.txt",
+        "第一章　总则\n\n　　第一条　路灯归市政局。\n　　前款所称路灯，包括\n附属设施。\n　　第二条　无。\n",
+    )
+    assert [section.words for section in one.sections[1:]] == [
+        "路灯归市政局。\n前款所称路灯，包括附属设施。",
+        "无。",
+    ]
