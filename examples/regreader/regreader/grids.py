@@ -162,30 +162,34 @@ def _aligned(run: list[str]) -> Grid | None:
     rules = [place for place, line in enumerate(run) if _RULE.fullmatch(line.strip())]
     rows = [line for line in run if not _RULE.fullmatch(line.strip())]
     counts = [len(starts(row)) for row in rows]
-    narrow = sum(
-        count < 2 and not notes_of(row.strip(), bool) for row, count in zip(rows, counts, strict=True)
+    notes = sum(
+        count < 2 and notes_of(row.strip(), bool) is not None for row, count in zip(rows, counts, strict=True)
     )
-    if len(rows) < 2 or counts[0] < 2 or narrow > 0.4 * len(rows):
+    if len(rows) < 2 or max(counts[:2]) < 2 or counts.count(1) - notes > 0.4 * len(rows):
         return None
-    whole = [
-        place for place in rules if place and starts(run[place])[0] <= starts(rows[0])[0]
-    ]  # below the header
+    left = min(starts(row)[0] for row in rows)
+    whole = [place for place in rules if place and starts(run[place])[0] <= left]  # through all columns
     header = min(max(sum(place not in rules for place in range(whole[0])) if whole else 1, 1), _HEADER_MAX)
     ruled = next((run[place] for place in rules if len(run[place].split()) > 1 and place in (0, *whole)), "")
     usual = max(sorted(set(counts[header:] or counts), reverse=True), key=counts[header:].count)
     columns = [width(ruled[: part.start()]) for part in re.finditer(r"\S+", ruled)]
     columns = columns or starts(rows[counts.index(usual)] if counts[0] < usual else rows[0])
     heads = _heads(rows[:header], columns)
+    return Grid([*heads, *_body(rows[header:], columns)], len(heads))
+
+
+def _body(rows: list[str], columns: list[int]) -> list[list[str]]:
+    """Return the rows below a header; cells that go on in the next line are one."""
     made: list[list[str]] = []
-    for row in rows[header:]:
+    for row in rows:
         cells = _cells_at(row, columns)
-        filled = [at for at, cell in enumerate(cells) if cell]
-        is_more = len(columns) > 2 and len(filled) == 1 and (filled[0] or starts(row)[0] > columns[0])
-        if made and is_more and len([*filter(None, made[-1])]) > 1:
-            made[-1][filled[0]] += f" {cells[filled[0]]}"  # a cell that goes on in the next line
+        count = len([*filter(None, cells)])
+        is_rest = count < len(columns) - 1 if not cells[0] else count == 1 and starts(row)[0] > columns[0]
+        if made and is_rest and len(columns) > 2 and len([*filter(None, made[-1])]) > 1:
+            made[-1] = [" ".join(filter(None, pair)) for pair in zip(made[-1], cells, strict=True)]
         else:
             made.append(cells)
-    return Grid([*heads, *made], len(heads))
+    return made
 
 
 def _heads(rows: list[str], columns: list[int]) -> list[list[str]]:

@@ -186,6 +186,7 @@ class Target(NamedTuple):
 _POINTS = r"see(?:\s+also)?|(?:according|refer|referred|subject|pursuant|contrary)\s+to|(?:accordance|compl\w+|conform\w*)\s+with|under|(?:requirement|condition|provision|purpose|term|procedure|exception)s?\s+(?:of|in)|(?:specified|described|given|required|set\s+out|laid\s+down|defined|listed|provided|stated|shown|found|determined|permitted|allowed|covered|governed|mentioned|prescribed)\s+(?:in|by)"  # fmt: skip
 _UNIT = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)|dB|min)\b"
 _REFERENCES = (
+    re.compile(rf"第\s*(?P<chapter>{_HAN_NUMERAL})\s*章\s*第\s*(?P<number>{_HAN_NUMERAL})\s*节"),
     re.compile(rf"(?:foot)?notes?\s+(?P<note>\w+|[*†‡※]+)(?:\s+and\s+\w+)?\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
     re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?notes?|注)\s*(?P<note>\d+|[a-z]\b|[①-⑳]|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
@@ -232,10 +233,14 @@ def references_in(text: str, known: Container[str] = ()) -> list[tuple[str, Targ
 
 
 def _target(match: re.Match[str]) -> Target:
-    groups: dict[str, str] = {"table": "", "word": "", "note": ""} | match.groupdict(default="")
+    groups: dict[str, str] = {"table": "", "word": "", "note": "", "chapter": ""} | match.groupdict(
+        default=""
+    )
     if groups["table"]:
         return Target("table", table_id(groups["table"]), label_of(groups["note"]) if groups["note"] else "")
     number, word = groups["number"], groups["word"].lower()
+    if groups["chapter"]:
+        return Target("section", f"{numeral(groups['chapter'])}.{numeral(number)}")
     kind = next(kind for start, kind in _KINDS.items() if word.startswith(start))
     return Target("section" if "." in number else kind, numeral(number))
 

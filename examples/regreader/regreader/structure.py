@@ -31,7 +31,9 @@ def regulation_of(name: str, title: str, source: str, pages: Sequence[tuple[int,
 class _Builder:
     def __init__(self, made: Regulation, blocks: list[Block]) -> None:
         paras = [one for one in blocks if isinstance(one, Para)]
-        heads = [(one.level, head) for one in paras if (head := numbering.heading_of(one.text, one.level))]
+        self.contents = _contents_in(paras)
+        told = [one for one in paras if id(one) not in self.contents]
+        heads = [(one.level, head) for one in told if (head := numbering.heading_of(one.text, one.level))]
         self.made, self.tables, self.page = made, Tables(), 0
         self.path: list[Place] = []
         self.last: dict[str, Place] = {}  # of each kind
@@ -42,7 +44,7 @@ class _Builder:
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
         self.is_noting = False  # the paragraph before was a note of the open table
         self.has_title = False
-        self.labels, self.contents, self.is_act = _linked(blocks), _contents_in(paras), _is_act(paras)
+        self.labels, self.is_act = _linked(blocks), _is_act(paras)
         self.is_marked = sum(level > 0 for level, _ in heads) > 2
         # sections are counted in each chapter
         self.is_restarting = [head[:2] for _, head in heads].count(("section", "1")) > 1
@@ -117,7 +119,7 @@ class _Builder:
         text, table = block.text, self.tables.open
         if table is None or (self.is_first and not self.is_after_table):
             notes, is_named = numbering.notes_of(text) or [], re.match(r"(?i)note|注", text) is not None
-            where = self._where() if is_named else self._marked(text) if notes else ""
+            where = self._where() if is_named else self._marked(shown(text)) if notes else ""
             if where or is_named:
                 self.made.notes += [note_of(label, words, self.page, where) for label, words in notes]
             return bool(where) and not is_named
@@ -131,13 +133,12 @@ class _Builder:
 
     def _marked(self, text: str) -> str:
         """Return the id of the section that has the sign of a footnote on this page; "" without one."""
-        found = re.match(r"[*†‡§¶#※]+|\S", text)
+        found = re.match(r"[*†‡§¶#※]+|\d+|\S", text)
         sign = found.group() if found else ""
-        mark = re.compile(rf"\w[.,;)]?{re.escape(sign)}(?!\w)")
-        if text.count(sign) > 1 or any(
-            (self.page, sign) == (one.page, one.number) for one in self.made.notes
-        ):
-            return ""  # emphasis, or the next item of a list
+        mark = re.compile(rf"[^\W\d][.,;)]?{re.escape(sign)}(?!\w)|\d[.,;)]?{re.escape(sign)}(?!\w)(?<!\d)")
+        is_emphasis = text.count(sign) > 1 and not sign.isdigit()
+        if is_emphasis or any((self.page, sign) == (one.page, one.number) for one in self.made.notes):
+            return ""  # or the next item of a list
         near = [(one, page, said) for one in self.made.sections[-5:] for page, said in one.text[-10:]]
         marked = (
             one
@@ -273,6 +274,8 @@ def _contents_in(paras: list[Para]) -> set[int]:
     last = {key: at for at, key in enumerate(keys)}
     again = [False, *(bool(key) and last[key] > at for at, key in enumerate(keys)), False]
     beside = [again[at] and (again[at - 1] or again[at + 1]) for at in range(1, len(paras) + 1)]
+    for at in range(1, len(paras)):  # an entry whose heading has more words, as "Annex A 6"
+        beside[at] |= beside[at - 1] and bare[at] != paras[at].text and bool(keys[at])
     return {id(one) for one, is_in in zip(paras, beside, strict=True) if is_in or _DOTS.search(one.text)}
 
 

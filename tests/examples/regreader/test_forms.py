@@ -194,7 +194,7 @@ def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -
         ("见表6-2（注1）", ["table 6-2 note 1"]),
         ("第三章", ["chapter 3"]),
         ("第十二条", ["article 12"]),
-        ("第三章第二节", ["chapter 3", "2"]),
+        ("第三章第二节", ["3.2"]),
         ("附录A", ["annex A"]),
         ("附表1", ["schedule 1"]),
         ("附件二", ["annex 2"]),
