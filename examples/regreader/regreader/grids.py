@@ -38,7 +38,8 @@ def grid_at(lines: list[str], at: int, is_below_caption: bool) -> tuple[Grid | N
         run = _run(lines, at, lambda one: "\t" in one)
         return Grid([_cells(row.split("\t")) for row in run]) if run else None, len(run)
     ruled = [bool(_RULE.fullmatch(one)) for one in near]
-    first = next((one for one, is_rule in zip(near, ruled, strict=True) if not is_rule), "")
+    texts = [one for one, is_rule in zip(near, ruled, strict=True) if not is_rule]
+    first = next((one for one in texts if len(starts(one)) > 1), "") if ruled[0] else "".join(texts[:1])
     if len(starts(first)) < 2 or not (any(ruled) or is_below_caption):
         return None, 0
     run = _columns(lines, at, len(starts(first)))

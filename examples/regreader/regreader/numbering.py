@@ -75,7 +75,8 @@ def heading_of(text: str, level: int) -> Heading | None:
         return Heading("section", text, "") if level and re.fullmatch(_DOTTED, text) else None
     number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
     title, depth = found["title"].strip(), number.count(".") + 1
-    is_clause = not level and (title[-1] in _END or len(title) > 90 or title.split()[-1] in STOP)
+    is_open = len(title) > 90 or title.split()[-1] in STOP or re.search(r"\w{2}[.;]\s|[。；，]", title)
+    is_clause = not level and bool(title[-1] in _END or is_open)
     if depth == 1 and not level and (is_clause or len(title) > 80 or found["dot"] in {*")）"}):
         return None  # an item of a list
     return Heading("section", number, title, is_clause)

@@ -643,3 +643,31 @@ def test_chinese_paragraphs_begin_with_two_wide_blanks(tmp_path: Path) -> None:
         "路灯归市政局。\n前款所称路灯，包括附属设施。",
         "无。",
     ]
+
+
+def test_a_list_of_contents_has_entries_with_fewer_words_than_their_headings(tmp_path: Path) -> None:
+    entries = "".join(
+        f"<p><a href='#x'>{name}</a> <span>{page}</span></p>"
+        for name, page in [("§ 1 Scope", 1), ("§ 2 Gas", 2), ("Annex A", 3)]
+    )
+    body = "<h2>Chapter I<br>General</h2><h3>§ 1 Scope</h3><p>So.</p><h3>§ 2 Gas</h3><p>So.</p><h2>Annex A<br>Forms</h2><p>So.</p>"
+    one = read(tmp_path, "x.html", f"<h1>Code</h1>{entries}{body}")
+    found = [(section.id, section.title) for section in one.sections if section.kind != "front"]
+    assert found == [("chapter 1", "General"), ("1", "Scope"), ("2", "Gas"), ("annex A", "Forms")]
+
+
+def test_a_clause_that_a_page_breaks_has_no_title(tmp_path: Path) -> None:
+    text = "1  MOVES\n\n1.1  Leave\n\n     1.1.1  Leave lasts for an hour. A vessel that has not moved\n\f     by then asks again.\n"
+    one = read(tmp_path, "x.txt", text)
+    assert one.sections[2].title == ""
+    assert (
+        one.sections[2].words == "Leave lasts for an hour. A vessel that has not moved\nby then asks again."
+    )
+
+
+def test_a_row_of_aligned_columns_goes_on_in_several_cells(tmp_path: Path) -> None:
+    drawn = "----------------------------------\n          Speed\n        ---------------\nReach   Flood     Ebb      Lookout\n----------------------------------\nOuter   fast in   6        at the\n        spring             bow\nInner   4         4        no\n----------------------------------"
+    text = "".join(f"     {line}\n" for line in drawn.splitlines())
+    (table,) = read(tmp_path, "x.txt", f"1 A\n\n     Table 1.  Speeds\n\n{text}\n     After it.\n").tables
+    assert table.columns == ["Reach", "Speed / Flood", "Speed / Ebb", "Lookout"]
+    assert table.rows == [["Outer", "fast in spring", "6", "at the bow"], ["Inner", "4", "4", "no"]]
