@@ -175,7 +175,7 @@ def _aligned(run: list[str]) -> Grid | None:
     usual = max(sorted(set(counts[header:] or counts), reverse=True), key=counts[header:].count)
     columns = [width(ruled[: part.start()]) for part in re.finditer(r"\S+", ruled)]
     columns = columns or starts(rows[counts.index(usual)] if counts[0] < usual else rows[0])
-    heads = _heads(rows[:header], columns)
+    heads = _heads(rows[:header], columns, [run[place] for place in rules if place and place not in whole])
     return Grid([*heads, *_body(rows[header:], columns)], len(heads))
 
 
@@ -193,12 +193,21 @@ def _body(rows: list[str], columns: list[int]) -> list[list[str]]:
     return made
 
 
-def _heads(rows: list[str], columns: list[int]) -> list[list[str]]:
-    """Return the header: two rows if a name stands above several columns, else one with all words joined."""
+def _heads(rows: list[str], columns: list[int], rules: list[str]) -> list[list[str]]:
+    """Return the header: two rows if a name, or the rule below it, spans several columns, else one."""
     heads = [_cells_at(row, columns) for row in rows]
     if len(rows) == 2 and len(starts(rows[0])) < len(columns):
+        upper, drawn = _spans(rows[0]), [span for rule in rules for span in _spans(rule)]
+        upper += [
+            (*rule[:2], name)
+            for rule in drawn
+            for start, end, name in upper
+            if rule[0] <= end >= start <= rule[1]
+        ]
         for start, end, text in _spans(rows[1]):
-            above = [name for begin, last, name in _spans(rows[0]) if start <= last + 1 and end >= begin - 1]
+            above = dict.fromkeys(
+                name for left, right, name in upper if start <= right + 1 and end >= left - 1
+            )
             heads[0][heads[1].index(text)] = " ".join(above)
         if len({*filter(None, heads[0])}) < len([*filter(None, heads[0])]):
             return heads
