@@ -36,6 +36,9 @@ _AROUND_TITLE = re.compile(r"^\s*(?:[(（](?:规范性|资料性|normative|infor
 _ITEM = re.compile(r"(?P<label>[*†‡§¶#※]{1,4}|\[(?:\d{1,3}|[a-z])\]|[(（]?(?:\d{1,3}|[a-z])[)）.、:：]|[①-⑳]|[¹²³⁴⁵⁶⁷⁸⁹⁾]+|\ue000[^\ue001]+\ue001|(?:\d{1,2}|[a-z])(?=\s))[)）]?[:：]?\s*(?P<text>.+)")  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("¹²³⁴⁵⁶⁷⁸⁹⁰⁾", "1234567890)")
 ACT = re.compile(r"\d{1,3}[A-Z]?\.\s*[—–-]\s*\(1\)")  # the first paragraph of an article of an act
+_VALUE = re.compile(
+    r"(?:[kMGmcdµ](?:m|g|W|V|A|Hz|Pa|N|J|VA)|Hz|Pa|dB|bar|min|°C|%|℃)(?![A-Za-z])"
+)  # a unit, no title
 _LISTED_MAX = 24  # characters of "一、总则" or "IV. FEES" as a heading
 _TITLE_MAX = 60  # characters of the title of a section with a full stop
 _END = ".。;；!！?？,，:："
@@ -71,7 +74,7 @@ def heading_of(text: str, level: int) -> Heading | None:
     if level and (lettered := re.fullmatch(r"([A-Z]\d+(?:\.\d+)*)[.:)]?\s+(.+)", text)):
         return Heading("section", lettered[1], lettered[2])
     found = _NUMBERED.fullmatch(text)
-    if found is None:
+    if found is None or (not level and _VALUE.match(found["title"])):
         return Heading("section", text, "") if level and re.fullmatch(_DOTTED, text) else None
     number = f"{found['annex']}.{found['number']}" if found["annex"] else found["number"]
     title, depth = found["title"].strip(), number.count(".") + 1

@@ -46,8 +46,17 @@ class _Builder:
         self.has_title = False
         self.labels, self.is_act = _linked(blocks), _is_act(paras)
         self.is_marked = sum(level > 0 for level, _ in heads) > 2
-        # sections are counted in each chapter
-        self.is_restarting = [head[:2] for _, head in heads].count(("section", "1")) > 1
+        kinds = {head.kind for _, head in heads}
+        is_dotted = any("." in head.number for _, head in heads if head.kind == "section")
+        is_again = [head[:2] for _, head in heads].count(
+            ("section", "1")
+        ) > 1  # in each chapter, or as items of lists
+        self.is_restarting = (
+            is_again and bool(kinds & {"chapter", "part"}) and "article" not in kinds and not is_dotted
+        )
+        self.item: tuple[str, bool, int] | None = (
+            None  # of a list: its sign, if it is in capitals, its number
+        )
 
     def add_page(self, number: int, blocks: list[Block]) -> None:
         self.page, self.is_first = number, True
@@ -76,10 +85,15 @@ class _Builder:
         self.is_first = self.is_after_table = False
         if re.fullmatch(r"[-_=─—*]{3,}", text):
             return text
-        heading = None if id(block) in self.contents else numbering.heading_of(text, level)
+        found = None if level else re.match(r"(\d{1,2})([.．、)）]?)(?=\s)", text)
+        item = (found[2], text.isupper(), int(found[1])) if found else None
+        goes_on = item and self.item and item == (*self.item[:2], self.item[2] + 1)  # the next item of a list
+        self.item = item
+        heading = None if goes_on or id(block) in self.contents else numbering.heading_of(text, level)
         if self.is_act and not heading and not level:
             heading = numbering.act_heading_of(text)
         if heading and (level or self._fits(heading, text)):
+            self.item = None
             self._open_section(heading, block)
         elif not level and self.is_noting:
             self.tables.open, self.is_noting = None, False

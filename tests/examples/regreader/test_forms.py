@@ -671,3 +671,23 @@ def test_a_row_of_aligned_columns_goes_on_in_several_cells(tmp_path: Path) -> No
     (table,) = read(tmp_path, "x.txt", f"1 A\n\n     Table 1.  Speeds\n\n{text}\n     After it.\n").tables
     assert table.columns == ["Reach", "Speed / Flood", "Speed / Ebb", "Lookout"]
     assert table.rows == [["Outer", "fast in spring", "6", "at the bow"], ["Inner", "4", "4", "no"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("CHAPTER 1\nGENERAL\n\n1.1  Scope\n\n     It covers:\n\n     1. Lamps\n     2. Oil\n\n1.2  Terms\n\n     None.\n\nCHAPTER 2\n"
+         "LAMPS\n\n2.1  Parts\n\n     1. Wicks\n     2. Glass\n\n2.2  Use\n\n     Daily.\n",
+         ["chapter 1", "1.1", "1.2", "chapter 2", "2.1", "2.2"]),
+        ("1  GENERAL\n\n1.1  Scope\n\n     It covers:\n\n     1. Lamps\n     2. Oil\n     3. Glass\n\n1.2  Terms\n\n     None.\n\n"
+         "2  LAMPS\n\n2.1  Parts\n\n     1. Wicks\n     2. Glass\n\n2.2  Use\n\n     Daily.\n\n3  FEES\n\n     Ten.\n",
+         ["1", "1.1", "1.2", "2", "2.1", "2.2", "3"]),
+        ("1  GENERAL\n\n     1 Lamps\n     2 Oil\n     3 Glass\n\n2  LAMPS\n\n     1 Wicks\n     2 Glass\n\n3  FEES\n\n     Ten.\n",
+         ["1", "2", "3"]),
+        ("1  GENERAL\n\n1.1  Size\n\n     Values:\n\n     1.1 kW    5 A\n     2.2 kW    9 A\n     4.0 kW   15 A\n\n1.2  Terms\n\n"
+         "     None.\n\n2  LAMPS\n\n     Ten.\n", ["1", "1.1", "1.2", "2"]),
+    ],
+    ids=range(4),
+)  # fmt: skip
+def test_items_of_lists_and_values_are_no_sections(tmp_path: Path, text: str, ids: list[str]) -> None:
+    assert [section.id for section in read(tmp_path, "x.txt", text).sections] == ids
