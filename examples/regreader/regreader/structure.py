@@ -46,13 +46,17 @@ class _Builder:
         self.has_title = False
         self.labels, self.is_act = _linked(blocks), _is_act(paras)
         self.is_marked = sum(level > 0 for level, _ in heads) > 2
-        kinds = {head.kind for _, head in heads}
-        is_dotted = any("." in head.number for _, head in heads if head.kind == "section")
-        is_again = [head[:2] for _, head in heads].count(
-            ("section", "1")
-        ) > 1  # in each chapter, or as items of lists
+        kinds, numbers = (
+            {head.kind for _, head in heads},
+            [head.number for _, head in heads if head.kind == "section"],
+        )
+        is_dotted, is_again = any("." in one for one in numbers), numbers.count("1") > 1
+        has_words = any(one.text[0].isalpha() or one.text[0] == "§" for one in told if _is_top(one))
+        self.is_named = has_words or (
+            "article" in kinds and not is_dotted
+        )  # "Section 1", and a 1 alone is an item
         self.is_restarting = (
-            is_again and bool(kinds & {"chapter", "part"}) and "article" not in kinds and not is_dotted
+            is_again and bool(kinds & {"chapter", "part"}) and not (self.is_named or is_dotted)
         )
         self.item: tuple[str, bool, int] | None = (
             None  # of a list: its sign, if it is in capitals, its number
@@ -199,6 +203,8 @@ class _Builder:
             return numbering.Target(kind, number).id not in self.ids
         if kind == "article":
             return before is None or [int(number)] > _parts(before.number)
+        if self.is_named and number.isdigit() and text[0].isdigit():
+            return False
         if self.is_marked and "." not in number:
             return False  # an item of a list, as headings of this depth are marked
         if text.startswith("第") and number.isdigit() and "chapter" in self.last:
@@ -320,6 +326,12 @@ def _is_above_table(blocks: list[Block]) -> bool:
     is_short = all(isinstance(one, Para) and not one.level and len(one.text) <= 60 for one in between)
     names = [one for one in between if isinstance(one, Para) and numbering.caption_of(one.text)]
     return is_short and len(between) < len(blocks) and not (names and len(between) > 1)
+
+
+def _is_top(para: Para) -> bool:
+    """Return True for the heading of a section with a plain number, such as "Section 1. Scope"."""
+    heading = numbering.heading_of(para.text, para.level)
+    return heading is not None and heading.kind == "section" and heading.number.isdigit()
 
 
 def _is_title(text: str) -> bool:

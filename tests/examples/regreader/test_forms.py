@@ -686,8 +686,11 @@ def test_a_row_of_aligned_columns_goes_on_in_several_cells(tmp_path: Path) -> No
          ["1", "2", "3"]),
         ("1  GENERAL\n\n1.1  Size\n\n     Values:\n\n     1.1 kW    5 A\n     2.2 kW    9 A\n     4.0 kW   15 A\n\n1.2  Terms\n\n"
          "     None.\n\n2  LAMPS\n\n     Ten.\n", ["1", "1.1", "1.2", "2"]),
+        ("第一章　总则\n\n第一条　为了安全。\n\n第二条　单位应当：\n1. 编制计划\n2. 报备案\n3. 检查\n\n第三条　附则。\n",
+         ["chapter 1", "article 1", "article 2", "article 3"]),
+        ("Section 1.  Extent\n\n     They cover:\n\n     1. Lamps\n     2. Oil\n\nSection 2.  Duties\n\n     1. Wicks\n", ["1", "2"]),
     ],
-    ids=range(4),
+    ids=range(6),
 )  # fmt: skip
 def test_items_of_lists_and_values_are_no_sections(tmp_path: Path, text: str, ids: list[str]) -> None:
     assert [section.id for section in read(tmp_path, "x.txt", text).sections] == ids
