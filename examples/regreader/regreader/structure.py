@@ -40,6 +40,7 @@ class _Builder:
         self.ids: set[str] = set()
         self.caption: numbering.Heading | None = None
         self.loose: list[Place] = []  # notes that links lead to
+        self.linking: dict[str, str] = {}  # the section of the first link to a note
         self.is_first = False  # nothing but a caption stood on this page before
         self.is_after_table = False  # a table, or notes of it, stood before, perhaps on the page before
         self.is_noting = False  # the paragraph before was a note of the open table
@@ -108,6 +109,8 @@ class _Builder:
             self._start("heading", shown(text), shown(text), level + 10)
         elif not level and not self._titles_last(text):
             self._add(shown(text))
+        for target, _ in LINK.findall(text):
+            self.linking.setdefault(target, self._where())
         return shown(text)
 
     def _is_caption(self, block: Para, is_above_table: bool) -> bool:
@@ -183,7 +186,8 @@ class _Builder:
         text = LINK.sub("", text).strip() if text.endswith("]") else text
         own = rf"[\[(（]?(?:note|注)?\s*{re.escape(label)}[\])）.:：、\s]+"
         text = shown(re.sub(rf"^{own}", "", text, flags=re.IGNORECASE))
-        self.loose.append(note_of(label, text, self.page, self._where(), anchor=anchor))
+        where = self.linking.get(anchor, self._where())
+        self.loose.append(note_of(label, text, self.page, where, anchor=anchor))
         return f"[{label}] {text}"
 
     def _titles_last(self, text: str) -> bool:

@@ -694,3 +694,8 @@ def test_a_row_of_aligned_columns_goes_on_in_several_cells(tmp_path: Path) -> No
 )  # fmt: skip
 def test_items_of_lists_and_values_are_no_sections(tmp_path: Path, text: str, ids: list[str]) -> None:
     assert [section.id for section in read(tmp_path, "x.txt", text).sections] == ids
+
+
+def test_a_footnote_belongs_to_the_section_that_links_to_it(tmp_path: Path) -> None:
+    one = read(tmp_path, "x.md", "# C\n\n## 1 A\n\nLamps[^1] burn.\n\n## 2 B\n\nMore.\n\n[^1]: Oil lamps.\n")
+    assert [(note.id, note.words) for note in one.notes] == [("1 note 1", "Oil lamps.")]
