@@ -84,7 +84,7 @@ def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
     """Return the texts that are searched: a section once for each of its pages, a table with its notes."""
     for one in (*regulation.sections, *regulation.tables, *regulation.notes):
         title = {"note": "", "heading": one.title}.get(one.kind, f"{one.number} {one.title}")
-        kind, name = (one.kind, one.number) if one.kind in ("table", "note") else ("section", one.id)
+        kind = one.kind if one.kind in ("table", "note") else "section"
         parts = one.text or [(one.page, "")]
         if one.kind == "table":
             rows = [" | ".join(row) for row in (one.columns, *one.rows)]
@@ -93,4 +93,4 @@ def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
             text = "\n".join(text for _, text in run)
             # Chinese as bigrams: SQLite's trigram tokenizer finds no word of two characters
             known = " ".join(terms(title)), " ".join(terms(text))
-            yield (*known, regulation.id, kind, name, title, page, text)
+            yield (*known, regulation.id, kind, one.id, title, page, text)

@@ -183,7 +183,7 @@ class Tools:
         regulation, is_schedule = self._regulation(reg_id), re.match(r"附表|schedule", wanted, re.IGNORECASE)
         place = self._section(reg_id, wanted) if is_schedule else None
         table = next((one for one in regulation.tables if place and one.parent == place.id), None)
-        if found := table or regulation.resolve(Target("table", wanted)):
+        if found := table or regulation.resolve(Target("table", wanted.removeprefix("table "))):
             return found
         raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
 

@@ -259,7 +259,7 @@ def bakery() -> tuple[str, str, list[Call]]:
         (
             "search_tables",
             {"reg_id": reg, "query": "heat of ovens 2"},
-            {"results.0.id": "2-1", "results.0.page": 2},
+            {"results.0.id": "table 2-1", "results.0.page": 2},
         )
     )
     return "bakery.html", "\n".join(text), calls

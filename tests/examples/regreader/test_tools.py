@@ -71,7 +71,7 @@ def test_words_of_one_and_two_chinese_characters_are_found(tools: Tools) -> None
 def test_search_ranks_the_place_that_holds_all_words_first(tools: Tools) -> None:
     assert tools.smart_search("gas lamps burning", "lamps", 1)["results"][0]["id"] == "1.1.2"
     assert tools.smart_search("zeppelin")["results"] == []
-    assert tools.search_tables("hours of gas lamps")["results"][0]["id"] == "1-1"
+    assert tools.search_tables("hours of gas lamps")["results"][0]["id"] == "table 1-1"
 
 
 def test_similar_places_leave_out_the_section_itself(tools: Tools) -> None:
