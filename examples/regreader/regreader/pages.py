@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from regreader.blocks import Break, Item, Para
 from regreader.numbering import caption_of, heading_of
@@ -136,16 +136,18 @@ def _outermost(page: list[Item], is_foot: bool) -> int | None:
     return at if text and not (is_table or caption_of(text)) else None
 
 
-def _running(texts: Mapping[int, str], pages: int, free: set[int]) -> tuple[set[int], int | None]:
+def _running(texts: dict[int, str], pages: int, free: set[int]) -> tuple[set[int], int | None]:
     """Return the pages whose lines are equal or count the pages, and printed numbers minus places as above."""
     # The outermost line that counts can have any form; others look like a footer, as sentences can count, too.
     texts = {place: text for place, text in texts.items() if not _is_sentence(text)}
     same = Counter(texts.values())
     equal = {place for place, text in texts.items() if same[text] >= max(2, _SHARE_OF_EQUAL * pages)}
+    named = {text: place for place, text in reversed(texts.items()) if place in equal and heading_of(text, 0)}
+    equal -= {*named.values()}  # the heading itself, before it runs over the pages of its chapter
     runs = {
         place: {int(one) for one in re.findall(r"\d{1,9}", text)}
         for place, text in texts.items()
-        if place not in equal and not _is_numbered_title(text)
+        if place not in equal and text not in named and not _is_numbered_title(text)
         if (place in free and not text.endswith(_ENDS_OF_TEXT))
         or any(form.fullmatch(text) for form in _FOOTERS)
     }

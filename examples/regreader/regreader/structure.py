@@ -87,7 +87,7 @@ class _Builder:
             return self._linked_note(block.anchor, text)
         if self._is_caption(block, _is_above_table(following)) or self._is_table_note(block):
             return shown(text)
-        self.is_first = self.is_after_table = False
+        is_top, self.is_first, self.is_after_table = self.is_first, False, False
         if re.fullmatch(r"[-_=─—*]{3,}", text):
             return text
         found = None if level else re.match(r"(\d{1,2})([.．、)）]?)(?=\s)", text)
@@ -95,6 +95,9 @@ class _Builder:
         goes_on = item and self.item and item == (*self.item[:2], self.item[2] + 1)  # the next item of a list
         self.item = item
         heading = None if goes_on or id(block) in self.contents else numbering.heading_of(text, level)
+        names = [(one.kind, one.number, one.title.casefold()) for one in self.path]
+        if is_top and heading and (*heading[:2], heading.title.casefold()) in names:
+            return ""  # a running head that is the title of the open chapter
         if self.is_act and not heading and not level:
             heading = numbering.act_heading_of(text)
         if heading and (level or self._fits(heading, text)):

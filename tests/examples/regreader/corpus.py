@@ -373,7 +373,9 @@ def _sheet_calls(made: Model, sheet: Sheet) -> Iterator[dict[str, Any]]:
             reg_id=reg,
             reference_text=joined,
         )
-    yield _call("search_tables", {"results.0.id": f"table {number}"}, reg_id=reg, query=f"{number} {sheet.caption}")
+    yield _call(
+        "search_tables", {"results.0.id": f"table {number}"}, reg_id=reg, query=f"{number} {sheet.caption}"
+    )
 
 
 def _call(tool: str, expect: dict[str, Any], **arguments: Any) -> dict[str, Any]:

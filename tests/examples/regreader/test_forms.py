@@ -699,3 +699,20 @@ def test_items_of_lists_and_values_are_no_sections(tmp_path: Path, text: str, id
 def test_a_footnote_belongs_to_the_section_that_links_to_it(tmp_path: Path) -> None:
     one = read(tmp_path, "x.md", "# C\n\n## 1 A\n\nLamps[^1] burn.\n\n## 2 B\n\nMore.\n\n[^1]: Oil lamps.\n")
     assert [(note.id, note.words) for note in one.notes] == [("1 note 1", "Oil lamps.")]
+
+
+@pytest.mark.parametrize("chapters", [3, 6])
+@pytest.mark.parametrize("head", ["Chapter {}  LAMPS {t}", "{}  LAMPS {t}", "第{}章　标题{t}"])
+def test_the_heading_of_a_chapter_runs_over_its_pages(tmp_path: Path, head: str, chapters: int) -> None:
+    pages: list[str] = []
+    for chapter in range(1, chapters + 1):
+        name = head.replace("{}", str(chapter)).replace("{t}", "ABCDEF"[chapter - 1])
+        for part in (1, 2):
+            text = f"It is {'uvwxyz'[chapter - 1]} in part {part} of this chapter."
+            pages.append(f"{name}\n\n{chapter}.{part}  Scope\n\n     {text}\n\n{7 + len(pages)}")
+    one = read(tmp_path, "x.txt", "\f".join(pages) + "\n")
+    tops = [(section.number, section.page) for section in one.sections if "." not in section.number]
+    assert tops == [(str(at + 1), 7 + 2 * at) for at in range(chapters)]
+    assert all(
+        section.words.endswith("of this chapter.") for section in one.sections if "." in section.number
+    )
