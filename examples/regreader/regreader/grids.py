@@ -204,11 +204,13 @@ def _heads(rows: list[str], columns: list[int], rules: list[str]) -> list[list[s
             for start, end, name in upper
             if rule[0] <= end >= start <= rule[1]
         ]
-        for start, end, text in _spans(rows[1]):
+        lower = _spans(rows[1])
+        for order, (start, end, _) in enumerate(lower):
             above = dict.fromkeys(
                 name for left, right, name in upper if start <= right + 1 and end >= left - 1
             )
-            heads[0][heads[1].index(text)] = " ".join(above)
+            at = order if len(lower) == len(columns) else _nearest(start, columns)
+            heads[0][at] = " ".join(above)
         if len({*filter(None, heads[0])}) < len([*filter(None, heads[0])]):
             return heads
     return [[joined([*filter(None, names)] or [""]) for names in zip(*heads, strict=True)]]
@@ -221,7 +223,10 @@ def _cells_at(row: str, columns: list[int]) -> list[str]:
         return whole
     cells = [""] * len(columns)
     for found in _CELL.finditer(row):
-        place = width(row[: found.start()])
-        nearest = min(range(len(columns)), key=lambda at: abs(columns[at] - place))
+        nearest = _nearest(width(row[: found.start()]), columns)
         cells[nearest] = f"{cells[nearest]} {found.group()}".strip()
     return cells
+
+
+def _nearest(place: int, columns: list[int]) -> int:
+    return min(range(len(columns)), key=lambda at: abs(columns[at] - place))

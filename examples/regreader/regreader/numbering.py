@@ -192,7 +192,7 @@ _UNIT = r"\d|\s*[%°℃‰]|\s*(?:[kMGmcdµ]?(?:m|g|W|V|A|Hz|Pa|bar|s|h|l|t|N|J)
 _REFERENCES = (
     re.compile(rf"第\s*(?P<chapter>{_HAN_NUMERAL})\s*章\s*第\s*(?P<number>{_HAN_NUMERAL})\s*节"),
     re.compile(rf"(?:foot)?notes?\s+(?P<note>\w+|[*†‡※]+)(?:\s+and\s+\w+)?\s+(?:of|to|in|under|below)\s+table\s+(?P<table>{_TABLE_NUMBER})", re.IGNORECASE),
-    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?notes?|注)\s*(?P<note>\d+|[a-z]\b|[①-⑳]|[*†‡※]+))?", re.IGNORECASE),
+    re.compile(rf"(?:tables?|tab\.|(?<!附)表)\s*(?P<table>{_TABLE_NUMBER})\s*(?:[,，、的中（(]?\s*(?:see\s+)?(?:(?:foot)?notes?|注)\s*(?P<note>\d+|[a-z](?![a-z])|[①-⑳]|[*†‡※]+))?", re.IGNORECASE),
     re.compile(r"第\s*(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?=\s*[、，和及至])"),
     re.compile(r"(?P<number>(?:[A-Z]\.)?\d+(?:\.\d+)+)(?:\s*[条节款](?!\d)|(?=\s*(?:的(?:规定|要求|条件|方法)|规定的|所[列述])))"),
     *_NAMED,
@@ -202,8 +202,8 @@ _REFERENCES = (
 )  # fmt: skip
 _BARE = (
     re.compile(rf"(?<=[^A-Za-z0-9_.,-])(?P<number>[A-Z]\.\d+(?:\.\d+)*|\d+(?:\.\d+){{2,}})(?![A-Za-z\d-]|\.\d|{_UNIT})"),
-    re.compile(r"(?:(?<!factor )(?<!ratio )(?<!value )(?<!slope )(?<!gradient )(?<!depth )(?<!width )(?<!creased )(?<!reduced )(?<!plied )(?<!divided )\b(?:of|by|in|with|per|at|notwithstanding)\s+|执行|[与同除（(])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
-    re.compile(r"(?P<number>\d+\.\d+)(?=\s+(?:above|below)\b)"),
+    re.compile(r"(?:(?<!factor )(?<!ratio )(?<!value )(?<!slope )(?<!gradient )(?<!depth )(?<!width )(?<!creased )(?<!reduced )(?<!plied )(?<!divided )\b(?:of|by|in|with|per|at|notwithstanding|(?:tested|made|built|designed|fitted|works?)\s+to)\s+|执行|[与同除（(])(?P<number>\d+\.\d+)(?=\s*(?:$|\.\s|\.$|[,;:)。，；）的外相]|(?:above|below|is|are|shall|may|must|and|or)\b))"),
+    re.compile(r"(?:\b(?:where|when|if|unless|that|which|as|and|or|but)\s+)?(?P<number>\d+\.\d+)(?=\s+(?:above|below|has|have|does|applies|apply|requires|says|allows|permits)\b)"),
 )  # fmt: skip
 """Places without a word for them, which count if there is such a place."""
 _AND = r"\s*(?:,\s*and|,|、|，|and|or|及|和|或|to|至)\s*"

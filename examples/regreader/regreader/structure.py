@@ -260,7 +260,7 @@ class _Builder:
     def _add(self, text: str) -> None:
         """Add a paragraph to the open section."""
         if not self.path and text:
-            if not self.has_title and len(text) < _CAPTION_MAX:
+            if not (self.has_title or self.made.title) and len(text) < _CAPTION_MAX:
                 self.made.title = text
             self._start("front", "0", "", 1)
         if text:

@@ -56,7 +56,9 @@ def plain(text: str) -> str:
     text = _EMPHASIS.sub(r"\2", half_width(text))
     text = re.sub(r"\[([^\]^]{1,300})\]\((?!#fn)[^)\s]*\)", r"\1", text)
     text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
-    return re.sub(r"</?(?:b|i|em|strong|u|span|small|sub|br)\b[^>]*>|\\(?=[!-/:-@\[-`{-~])", "", text)
+    return re.sub(
+        r"</?(?:b|i|em|strong|u|span|small|sub|br|p|div|center|font)\b[^>]*>|\\(?=[!-/:-@\[-`{-~])", "", text
+    )
 
 
 def shown(text: str) -> str:

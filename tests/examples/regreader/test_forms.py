@@ -177,6 +177,7 @@ def test_a_table_is_read_in_every_form(tmp_path: Path, rows: str, suffix: str) -
         ("Table 3, notes 1 and 2", ["table 3 note 1", "table 3 note 2"]),
         ("notes 1 and 2 of Table 3", ["table 3 note 1"]),
         ("表4-2注②", ["table 4-2 note 2"]),
+        ("表4-2注a的介质", ["table 4-2 note a"]),
         ("a flow of 5.3 m/s", []),
         ("10.5 kV", []),
         ("under 2.5 MW", []),
@@ -363,7 +364,7 @@ def test_a_page_mark_of_markdown_is_a_foot_or_a_head(
     [
         ("In fog, 2.2.2 applies too.", ["2.2.2"]), ("the numbers found by A.1 and A.2", ["A.1", "A.2"]),
         ("the limits in 4.2 are met", ["4.2"]), ("notwithstanding 4.2, it is", ["4.2"]), ("4.2 above", ["4.2"]),
-        ("与4.2相同", ["4.2"]), ("执行2.2.2", ["2.2.2"]), ("in 4.2 seconds", []), ("a slope of 4.2 is", []),
+        ("refused where 4.2 has been broken", ["4.2"]), ("tested to 4.2 and 4.2.", ["4.2", "4.2"]), ("与4.2相同", ["4.2"]), ("执行2.2.2", ["2.2.2"]), ("in 4.2 seconds", []), ("a slope of 4.2 is", []),
         ("in 4.3 below", []), ("version 12.2.2.2", []),
     ],
 )  # fmt: skip
@@ -716,3 +717,22 @@ def test_the_heading_of_a_chapter_runs_over_its_pages(tmp_path: Path, head: str,
     assert all(
         section.words.endswith("of this chapter.") for section in one.sections if "." in section.number
     )
+
+
+def test_repeated_names_stand_below_their_own_groups(tmp_path: Path) -> None:
+    drawn = "          Indoor         Outdoor\n        -----------   ------------\nItem    Min     Max   Min      Max\n"
+    rule = "-" * 36
+    lines = f"{rule}\n{drawn}{rule}\nA       1       2     3        4\n{rule}".splitlines()
+    text = "".join(f"     {line}\n" for line in lines)
+    (table,) = read(tmp_path, "x.txt", f"1 A\n\n     Table 1.  Speeds\n\n{text}\n     After it.\n").tables
+    assert table.columns == ["Item", "Indoor / Min", "Indoor / Max", "Outdoor / Min", "Outdoor / Max"]
+    assert table.rows == [["A", "1", "2", "3", "4"]]
+
+
+def test_the_title_of_a_page_wins_over_its_first_paragraph(tmp_path: Path) -> None:
+    one = read(
+        tmp_path,
+        "x.html",
+        "<title>Pipe Code</title><p>Q/HX 2087</p><p>Pipe Code</p><h2>1 Scope</h2><p>So.</p>",
+    )
+    assert one.title == "Pipe Code"
