@@ -1,8 +1,9 @@
 """Golden logs: recorded sessions that every later version must replay to the byte.
 
-    python -m tests.golden       rewrite tests/data/golden/ (only while no format is frozen)
+    python -m tests.golden       rewrite those of the newest rules (only while they are not frozen)
 
-One file a session, one event a line: `[seq, at, sender, recipient, cause, body]`, the body as it is stored.
+One folder for each rule set: those of earlier rules are never written again. One file a session, one event a
+line: `[seq, at, sender, recipient, cause, body]`, the body as it is stored.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
@@ -123,10 +125,14 @@ def written(events: Iterable[Event]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def golden(name: str) -> list[Event]:
+def golden(name: str, rules: int = RULES) -> list[Event]:
     """Read the events of a golden file."""
-    rows = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in _path(name, rules).read_text().splitlines()]
     return [Event(seq, at, sender, to, cause, decode(body)) for seq, at, sender, to, cause, body in rows]
+
+
+def _path(name: str, rules: int) -> Path:
+    return FOLDER / f"rules-{rules}" / f"{name}.jsonl"
 
 
 def stored(events: Iterable[Event], session_id: str = "golden") -> MemoryLog:
@@ -151,10 +157,11 @@ def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
 
 def main() -> None:
     """Record every golden session again and write its file."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name in SESSIONS:
         events = asyncio.run(record(name))
-        (FOLDER / f"{name}.jsonl").write_text(written(events))
+        path = _path(name, RULES)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written(events))
         print(name, len(events))
 
 

@@ -123,6 +123,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         background=begun(state.background),
         permissions=begin.permissions,
         labels=united(state.labels, begin.labels),
+        rules=begin.rules,
     )
     return ask_new_turn(state, None, carry, prompt=prompt_of(begin), begun=(seq,))
 

@@ -102,6 +102,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     permissions: its rights, as of its `Begin`.
     handed: the messages that it was handed, and the blocks of its first own message that it was handed.
     labels: of all that it has read. new_labels: those that no request of it has told.
+    rules: of its session, as of its `Begin`.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -149,6 +150,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     permissions: Layers = ()
     labels: Labels = ()
     new_labels: Labels = ()
+    rules: int = 1
 
 
 def initial_agent(address: str) -> AgentState:

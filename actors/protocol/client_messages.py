@@ -13,8 +13,13 @@ from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Effects, ForkChange
 
-RULES = 1
-"""The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
+RULES = 2
+"""The newest rule set of this code's deciders, by which new sessions live. A session keeps that of its first
+event: `Resumed` repeats it, and each `Begin` tells its agent. So a log replays by the rules it was made by.
+
+    1   the first
+    2   from 2026-11 on
+"""
 
 
 # --- to the supervisor ------------------------------------------------------------
@@ -48,7 +53,7 @@ class SessionOpened(RichMessage, frozen=True):
 class Resumed(RichMessage, frozen=True):
     """A process resumes the session, after the events before this one.
 
-    rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
+    rules: those of the session. host, profiles, model: of the agents from now on; empty for
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.

@@ -72,6 +72,7 @@ class Begin(RichMessage, frozen=True):
     labels: of what it is told.
     callees: the agents of the roster that it does not call as any other.
     history, makers: the messages that its conversation begins with, and who made those of models.
+    rules: those of the session.
     """
 
     profile: Json
@@ -87,6 +88,7 @@ class Begin(RichMessage, frozen=True):
     callees: tuple[Callee, ...] = ()
     history: tuple[Json, ...] = ()
     makers: Makers = ()
+    rules: int = 1
 
 
 @final

@@ -53,6 +53,7 @@ def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
         limits=fill(opened.limits),
         capacity=opened.capacity,
         permissions=opened.permissions,
+        rules=opened.rules,
     )
 
 
@@ -173,7 +174,7 @@ def begin_host(work: UnitOfWork) -> None:
     model, schema = profile.own_model(record.model), ask.delegation.schema
     told = (model, ask.limits, schema, 0, roster)
     given = (NULL, record.permissions, ask.labels, callees)
-    work.post(HOST, Begin(raw, ask.prompt, *told, *given))
+    work.post(HOST, Begin(raw, ask.prompt, *told, *given, rules=state.rules))
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:

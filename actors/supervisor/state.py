@@ -282,7 +282,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
     host_tools: the tools of the host alone, None for those of its profile.
-    permissions: the rights of all agents that begin.
+    permissions: the rights of all agents that begin. rules: of the session, for its whole life.
     """
 
     # The fields that change every turn come first, as in `AgentState`.
@@ -308,3 +308,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     later: Agents | None = None
     host_tools: tuple[ToolSpec, ...] | None = None
     permissions: Layers = ()
+    rules: int = 1

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import (
-    RULES,
     Ask,
     Forked,
     Resumed,
@@ -301,7 +300,7 @@ def continuation(
     files = None if now.files == recorded.files else now.files
     more = tuple(layer for layer in now.permissions if layer not in recorded.permissions)
     same = Resumed(
-        RULES,
+        now.rules if recorded.opened is None else recorded.opened.rules,
         limits=limits,
         extend_ms=extend_ms,
         capacity=capacity,

@@ -5,7 +5,7 @@ import msgspec
 from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.failing import fail_agent
 from callboard.actors.agent.state import AgentState, initial_agent
-from callboard.actors.protocol.client_messages import Ask, SessionOpened
+from callboard.actors.protocol.client_messages import RULES, Ask, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
@@ -68,7 +68,8 @@ class AgentHarness:
         who = who or profile("worker", ["helper"], ["look"], writes=["save"], asks=["pay"])
         roster = tuple((name, "helps") for name in who.agents)
         model = who.model or ModelSpec("scripted", 100)
-        return Begin(Json(encode(who)), text_json(prompt), model, fill(limits), raw(schema), 1, roster)
+        given = (model, fill(limits), raw(schema), 1, roster)
+        return Begin(Json(encode(who)), text_json(prompt), *given, rules=RULES)
 
     def begins(
         self,
@@ -136,7 +137,7 @@ class SessionHarness:
     def opens(self) -> "SessionHarness":
         packed = tuple(Json(encode(one)) for one in self.profiles)
         model = ModelSpec("scripted")
-        opened = SessionOpened(1, "host", packed, model, self.limits, capacity=self.capacity)
+        opened = SessionOpened(RULES, "host", packed, model, self.limits, capacity=self.capacity)
         self.hears("client", opened)
         return self
 

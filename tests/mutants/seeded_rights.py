@@ -6,6 +6,13 @@ from tests.mutants.mutant import Mutant
 
 WIDER: Final = (
     Mutant(
+        "child-by-first-rules",
+        "A child lives by the first rules, whatever those of its session are.",
+        "supervisor.delegating",
+        ", rules=work.state.rules)",
+        ")",
+    ),
+    Mutant(
         "layers-above-forgotten",
         "An agent begins with its own bundle only.",
         "protocol.layers",

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.codec import UnreadableBody, decode, encode
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
@@ -20,10 +21,6 @@ from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded, stored
 
 EQUIVALENT_FIELDS = {
-    (
-        "SessionOpened",
-        "rules",
-    ): "only one rule set exists; a newer one is refused, an older one not yet told apart",
     ("ModelReplied", "model"): "recorded for people: no decider reads which model really answered",
     (
         "ModelReplied",
@@ -99,9 +96,10 @@ def changes(event: Event) -> Iterator[tuple[str, Event]]:
             break
 
 
+@pytest.mark.parametrize("rules", range(1, RULES + 1))
 @pytest.mark.parametrize("name", SESSIONS)
-def test_golden_logs_replay_to_the_byte(name: str) -> None:
-    found = recorded(golden(name)).verify()
+def test_golden_logs_replay_to_the_byte(name: str, rules: int) -> None:
+    found = recorded(golden(name, rules)).verify()
     assert found.is_ok, "\n".join(found.lines())
 
 

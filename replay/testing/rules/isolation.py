@@ -59,7 +59,10 @@ class Isolation(Invariant):
     """Context."""
 
     name = "isolation"
-    rule = "A child gets only its profile, its prompt and its own messages, and its parent only the outcome."
+    rule = (
+        "A child gets only its profile, its prompt and its own messages, and its parent only the outcome; "
+        "all live by the rules of their session."
+    )
     _readers: dict[int, str] = {}
     _last_words: dict[str, set[str]] = {}
 
@@ -79,6 +82,8 @@ class Isolation(Invariant):
     def on_Begin(self, event: Event, begin: Begin) -> None:
         """Check that an agent is given its own task and nothing else."""
         who, life = event.recipient, self.facts.lives[event.recipient]
+        if self.facts.opened is not None and begin.rules != self.facts.opened.rules:
+            self.broken(event.seq, f"{who} lives by rules {begin.rules}, its session by others")
         if self._profile_given(life) != bytes(begin.profile):
             self.broken(event.seq, f"{who} begins with a profile that the session was not opened with")
         prompt, schema = self._given(life)

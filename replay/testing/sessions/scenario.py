@@ -240,6 +240,7 @@ class Scenario:
     is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
     permissions: Layers = ()  # of the session
     expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
+    rules: int = RULES  # by which its sessions live
 
     @cached_property
     def names(self) -> Names:
@@ -253,7 +254,7 @@ class Scenario:
         host, limited = self.profiles[0], tuple(self.capacity)
         model, state = host.model_below(self.model), tuple(self.state)
         return SessionOpened(
-            RULES,
+            self.rules,
             host.name,
             raw,
             model,

@@ -1,6 +1,6 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
-from callboard.actors.protocol.client_messages import Resumed
+from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin, Finished
@@ -82,3 +82,11 @@ def test_a_damaged_profile_changes_nothing() -> None:
     before = head.state
     head.hears("client", Resumed(1, "v2", (Json(b"{}"),)))
     assert head.state == before
+
+
+def test_the_rules_of_the_first_event_hold_for_the_whole_life_of_a_session() -> None:
+    head = SessionHarness().opens()
+    head.hears("client", Resumed(head.state.rules + 1))
+    (post,) = head.asks()
+    assert isinstance(post.body, Begin)
+    assert post.body.rules == head.state.rules == RULES

@@ -19,7 +19,7 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.client_messages import RULES, AskEnded, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import (
     AgentsChanged,
@@ -32,7 +32,7 @@ from callboard.actors.protocol.errors import (
     SessionNotFound,
 )
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Finished
+from callboard.actors.protocol.messages import Begin, Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import step
@@ -91,6 +91,16 @@ def test_a_session_that_died_anywhere_ends_as_if_it_had_not(name: str) -> None:
         if name != "flaky" and "interrupted" not in returned:
             assert (outcome.kind, outcome.text) == (end.kind, end.text), f"cut after {seq}"
         assert isinstance(found.events[-1].body, SessionClosed)
+
+
+@pytest.mark.parametrize("rules", range(1, RULES + 1))
+def test_a_session_keeps_the_rules_it_was_opened_with(rules: int) -> None:
+    make, policy, _ = SESSIONS["everything"]
+    events = golden("everything", rules)
+    _, found = asyncio.run(goes_on(events[:20], make(), ScriptedModel(policy)))
+    said = [e.body.rules for e in found.events if isinstance(e.body, SessionOpened | Resumed | Begin)]
+    assert set(said) == {rules}
+    assert any(isinstance(e.body, Resumed) for e in found.events)
 
 
 # --- tools ------------------------------------------------------------------------
