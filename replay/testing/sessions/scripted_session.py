@@ -191,10 +191,20 @@ class ScriptedSession(Board):
 
     # --- continuing -----------------------------------------------------------------
 
+    def lose_after(self, seq: int) -> None:
+        """Lose the events after one of them, which the store does not hold."""
+        self.log = self.log[:seq]  # the trace of moves before keeps the old one
+        self._forget_after(seq)
+
+    def _forget_after(self, seq: int) -> None:
+        """Forget the seen parts of events that are lost: other events may get their seqs."""
+        self.states_given = [given for given in self.states_given if given[0] <= seq]
+        self.asked = {at: request for at, request in self.asked.items() if at <= seq}
+
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
         first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
-        self.states_given = [given for given in self.states_given if given[0] <= len(log)]
+        self._forget_after(len(log))
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)
