@@ -59,6 +59,7 @@ class ScriptedSession(Board):
         super().__init__(scenario, memory)
         self.fault_mix: FaultMix | None = None
         self.injected: list[str] = []
+        self.disturbances: list[AnyMessage] = []  # the client's messages among them
         self.durable = 0  # up to which seq the log is on disk for sure
         self.effects: list[Effect] = []  # tools that ran
         self.states_given: list[tuple[int, dict[str, object]]] = []  # to tools, by the seq of the call
@@ -157,6 +158,11 @@ class ScriptedSession(Board):
         if isinstance(body, Ask) and not self.running:
             self.running = body.request_id
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+
+    def disturb(self, body: AnyMessage) -> None:
+        """Post a message that the client of this scenario would not send."""
+        self.disturbances.append(body)
+        self.say(body)
 
     def set_tools(self) -> None:
         """Let the client change tools."""
