@@ -87,6 +87,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     questions: the calls that wait for a person's approval.
     changed: the calls whose arguments a person has changed.
     reports: the indexes of the report_back calls.
+    has_spoken: True if it has said more than thoughts since the last message to it that was no tool result,
+        or that only delivered words.
+    empty_turn: the turn whose answer was empty and is asked for again, 0 for none.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
@@ -127,6 +130,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unsent: Unsent | None = None
     fallback: Fallback | None = None
     text: str = ""
+    has_spoken: bool = False
     is_forced: bool = False
     origins: Origins = NO_ORIGINS
     waiting: IntMap[bool] = NO_CALLS
@@ -150,6 +154,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     permissions: Layers = ()
     labels: Labels = ()
     new_labels: Labels = ()
+    empty_turn: int = 0
     rules: int = 1
 
 

@@ -25,6 +25,7 @@ from callboard.replay.testing.rules import (
     caps,
     contexts,
     contracts,
+    empty_answers,
     ends,
     fallbacks,
     isolation,
@@ -107,6 +108,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.Waits,
     fallbacks.Fallbacks,
     fallbacks.Needs,
+    empty_answers.EmptyAnswers,
 )
 """All that a log alone can show."""
 
