@@ -41,7 +41,7 @@ from callboard.actors.agent.continued_calls import (
     question_after,
     with_use,
 )
-from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.eager import books_for
 from callboard.actors.agent.empty_answers import (
     ask_again_after_empty,
     finish_empty,
@@ -126,7 +126,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         has_spoken=False,
         is_accepted=False,
         carry=(),
-        eager=EMPTY if prefix.profile.is_eager else None,
+        eager=books_for(begin, prefix.profile),
         background=begun(state.background),
         permissions=begin.permissions,
         labels=united(state.labels, begin.labels),

@@ -182,15 +182,16 @@ def with_model(state: AgentState, model: ModelSpec) -> AgentState:
 
 
 def turns_left(state: AgentState) -> int:
-    """Return the number of turns that the agent may still ask for."""
-    return (state.limits.max_iterations or 0) - state.turns_used
+    """Return the number of turns that an agent with a model may still ask for. Questions of a brain count."""
+    asked = 0 if state.eager is None else state.eager.questions
+    return (state.limits.max_iterations or 0) - state.turns_used - asked
 
 
 def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
-    limits = state.limits
-    most = limits.max_steps if state.model.is_program else limits.max_iterations
-    return state.turns_used < (most or 0)
+    if state.model.is_program:
+        return state.turns_used < (state.limits.max_steps or 0)
+    return turns_left(state) > 0
 
 
 def need_of(state: AgentState) -> Need:

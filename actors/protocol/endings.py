@@ -15,6 +15,7 @@ OutcomeKind: TypeAlias = Literal[
     "model_error",
     "model_refused",
     "context_full",
+    "failed",
     "crashed",
     "unavailable",
     "denied",
@@ -23,6 +24,18 @@ OutcomeKind: TypeAlias = Literal[
     "lost_race",
 ]
 Status: TypeAlias = Literal["ok", "failed", "cancelled"]
+OwnKind: TypeAlias = Literal[
+    "failed",
+    "iteration_cap",
+    "budget",
+    "deadline",
+    "empty",
+    "no_report",
+    "model_error",
+    "model_refused",
+    "context_full",
+]
+"""The kinds of failures by which a program may end itself. All others say what happened to an agent."""
 
 STATUS: Final = MappingProxyType[OutcomeKind, Status](
     {
@@ -37,6 +50,7 @@ STATUS: Final = MappingProxyType[OutcomeKind, Status](
         "model_error": "failed",
         "model_refused": "failed",
         "context_full": "failed",
+        "failed": "failed",
         "crashed": "failed",
         "unavailable": "failed",
         "denied": "failed",
@@ -59,6 +73,7 @@ EXPLAINED: Final = MappingProxyType[OutcomeKind, str](
         "model_error": "its model failed",
         "model_refused": "its model refused",
         "context_full": "its conversation no longer fits the model's context",
+        "failed": "ended with a failure of its own",
         "crashed": "its actor failed",
         "unavailable": "could not be started",
         "denied": "was not allowed to start",

@@ -49,7 +49,7 @@ class EmptyAnswers(Invariant):
 
     name = "empty-answers"
     rule = (
-        "An agent ends as `answered` only if it has said more than thoughts since it was last spoken to, and as "
+        "An agent ends as `answered` only if it has said more than thoughts since it was spoken to, and as "
         "`empty` only if it has not, and was asked once more or has no attempt left."
     )
     _talks: dict[str, _Talk] = {}
