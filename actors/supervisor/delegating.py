@@ -361,7 +361,7 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
 
 def bounds_questions(rules: int, profile: Profile, own: Limits) -> bool:
-    """Return True if `max_iterations` bounds the questions of a program. own: its limits without those above."""
+    """Return True if `max_iterations` bounds the questions of a program. own: its limits, none from above."""
     return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES
 
 

@@ -13,6 +13,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life
+from callboard.replay.testing.rules.latches import is_own_end
 
 _SINCE_RULES = 2
 _OTHER_ENDS = ("refusal", "model_context_window_exceeded")
@@ -101,7 +102,11 @@ class EmptyAnswers(Invariant):
         who, talk, life = event.sender, self._talks.get(event.sender), self.facts.lives.get(event.sender)
         if talk is None or life is None:
             return
-        if body.kind == "empty" and (why := self._why_not_empty(who, talk, life)):
+        if (
+            body.kind == "empty"
+            and not is_own_end(self, life)
+            and (why := self._why_not_empty(who, talk, life))
+        ):
             self.broken(event.seq, f"{who} ends as `empty`: {why}")
         has_tasks = any(task[0] == who and not 0 < end <= event.cause for task, end in self._tasks.items())
         is_wrong = body.kind == "answered" and not talk.has_spoken and not has_tasks

@@ -29,6 +29,7 @@ from callboard.replay.testing.rules import (
     ends,
     fallbacks,
     isolation,
+    latches,
     permissions,
     programs,
     reports,
@@ -109,6 +110,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     fallbacks.Fallbacks,
     fallbacks.Needs,
     empty_answers.EmptyAnswers,
+    latches.Latched,
+    latches.QuestionLimit,
 )
 """All that a log alone can show."""
 
