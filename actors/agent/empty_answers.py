@@ -34,7 +34,7 @@ def may_ask_again_after(state: AgentState, reply: ModelReplied) -> bool:
         return False
     if state.background.words.size and has_turns_left(state):
         return False
-    if reply.stop_reason == "pause_turn" or state.empty_turn == state.turn:
+    if state.empty_turn == state.turn or reply.stop_reason == "pause_turn":
         return False
     return attempts_made(state) < (state.limits.max_model_attempts or 1)
 
