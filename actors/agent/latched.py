@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent import eager
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.eager import Eager, End
+from callboard.actors.agent.eager import End
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import program_result, text_json
@@ -49,24 +49,23 @@ def with_answers(state: AgentState, uses: Iterable[ToolUse]) -> AgentState:
     """Answer every open call of a program that has to end, and its new asks, which are not posted."""
     books = state.eager
     assert books is not None
-    assert books.latch is not None
+    coming = books.latch
+    assert coming is not None
     for call in eager.open_calls(books):
         if not call.is_given_up:
             is_unknown = call.stage == "tool" and call.use.spec is not None and call.use.spec.effect != "read"
-            books = eager.hear(books, _answer(call.use, books.latch, is_unknown=is_unknown))
+            books = eager.hear(books, _answer(call.use, coming, is_unknown=is_unknown))
+    over = books.questions_max if coming.kind == "iteration_cap" else None
     for use in uses:
-        books = eager.hear(books, _answer(use, books.latch, most=_most(books, use)))
+        books = eager.hear(books, _answer(use, coming, over if use.name == prompts.ASK_MODEL else None))
     return replace(state, eager=books)
 
 
-def _most(books: Eager, use: ToolUse) -> int | None:
-    """Return the most questions that may be put, if that is why this ask is not posted."""
-    is_question = use.name == prompts.ASK_MODEL and books.latch is not None
-    return books.questions_max if is_question and books.latch.kind == "iteration_cap" else None
+def _answer(use: ToolUse, coming: End, most: int | None = None, *, is_unknown: bool = False) -> Json:
+    """Build the answer to an ask.
 
-
-def _answer(use: ToolUse, coming: End, *, is_unknown: bool = False, most: int | None = None) -> Json:
-    """Build the answer to an ask. is_unknown: it may take effect all the same."""
+    most: the most questions that may be put, if that is why it is not posted. is_unknown: it may take effect.
+    """
     text = prompts.GIVEN_UP if most is None else prompts.no_questions_left(most)
     status = coming.kind if use.name in _DELEGATES else "interrupted" if is_unknown else "cancelled"
     return program_result(use.id, text_json(text), status, is_error=True)
