@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Finished
 from callboard.actors.protocol.port_messages import CallTool
@@ -43,13 +44,8 @@ HOST_END = of_kind(Finished, sender="host")
 
 def asks_on() -> Log:
     end = find(REFUSED, of_kind(DelegationEnded))
-    return appended(
-        REFUSED,
-        "host",
-        "tools",
-        end.seq,
-        CallTool(9, 0, "look", "read", find(REFUSED, of_kind(Begin)).body.prompt),
-    )  # type: ignore[union-attr]  # found by its kind
+    call = CallTool(9, 0, "look", "read", Json(b"{}"))
+    return appended(REFUSED, "host", "tools", end.seq, call)
 
 
 DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
