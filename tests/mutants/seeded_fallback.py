@@ -106,7 +106,7 @@ NEXT_MODEL: Final = (
         "lost-call-falls-back",
         "After a call that a crash cut off the next model is asked.",
         "agent.failed_calls",
-        "        return ask_again(_attempts=state.cut_attempts + 1), settled, 0)",
+        "        return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)",
         "        state = replace(state, cut_attempts=state.cut_attempts + 1)\n"
         '        failure = ModelFailure("overloaded", is_retryable=True)\n'
         "        again = ask_next_model if state.fallback else _ask_same_model\n"
