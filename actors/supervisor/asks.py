@@ -19,8 +19,9 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.contracts import roster_of
-from callboard.actors.supervisor.delegating import ask_schema, bounds_questions
+from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
+from callboard.actors.supervisor.latching import bounds_questions
 from callboard.actors.supervisor.rights import model_refusal
 from callboard.actors.supervisor.state import (
     Agents,

@@ -34,7 +34,7 @@ from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
-from callboard.actors.supervisor.latching import SINCE_RULES, latch, with_latch
+from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
@@ -358,11 +358,6 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     begun = replace(delegation, request=None, is_checking=False, contexts=(), running=running)
     work.put_delegation(parent, begun)
     work.update_session(live=work.state.live + len(delegation.racers))
-
-
-def bounds_questions(rules: int, profile: Profile, own: Limits) -> bool:
-    """Return True if `max_iterations` bounds the questions of a program. own: its limits, none from above."""
-    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES
 
 
 def _with_context(first: Begin, made: ContextMade | None) -> Begin:

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json, user_message
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import bound
@@ -27,7 +28,7 @@ from callboard.actors.supervisor.state import NO_BOOKS, Record, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 SINCE_RULES: Final = 2
-"""The first rules by which a refusal latches. Before, the code of a program could make an answer of it."""
+"""The first rules by which a refusal latches and questions count."""
 
 LEAST_INPUT_BYTES: Final = len(user_message((), text_json("")))
 """No conversation is shorter."""
@@ -98,3 +99,8 @@ def _models_below(
         if name in state.profiles and name not in seen:
             seen.add(name)
             yield from _models_below(state, state.profiles[name][0], below, seen)
+
+
+def bounds_questions(rules: int, profile: Profile, own: Limits) -> bool:
+    """Return True if `max_iterations` bounds the questions of a program. own: its limits, none from above."""
+    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES

@@ -105,7 +105,7 @@ LATCHES: Final = (
     Mutant(
         "questions-bound-from-above",
         "The limit of the session bounds the questions of a program.",
-        "supervisor.delegating",
+        "supervisor.latching",
         "    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES\n",
         "    return profile.is_eager and rules >= SINCE_RULES\n",
     ),
