@@ -64,8 +64,8 @@ LATCHES: Final = (
         "refusal-latches-while-a-model-fits",
         "A program ends by a refusal although a smaller model fits.",
         "supervisor.latching",
-        "        if not books.refusal and not _fits_any(work.state, ancestry[: at + 1]):\n",
-        "        if not books.refusal:\n",
+        '        if fits(ancestry, need)[0] != "never":\n',
+        "        if not need:\n",
     ),
     Mutant(
         "latched-goes-on",
