@@ -16,6 +16,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
+from callboard.actors.agent.empty_answers import is_unanswered
 from callboard.actors.agent.labels import labelled
 from callboard.actors.agent.state import (
     AgentState,
@@ -100,7 +101,9 @@ def after_silence(state: AgentState, settled: Settled) -> MaybeDecision:
         return _wait(state, settled)
     if prefix_of(state).reports or not background.words.size or not has_turns_left(state):
         return None
-    return ask_new_turn(state, settled, otherwise="answered") if background.has_tells else None
+    if not background.has_tells:
+        return None
+    return ask_new_turn(state, settled, otherwise="" if is_unanswered(state) else "answered")
 
 
 def _has_tasks(state: AgentState) -> bool:

@@ -40,11 +40,15 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):
-    """The text and the tool calls of one reply, in order. is_blank: it holds blank text and nothing else."""
+    """The text and the tool calls of one reply, in order.
+
+    is_blank: it holds blank text and nothing else. is_empty: the same, with thoughts or without.
+    """
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     is_blank: bool = False
+    is_empty: bool = False
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +69,7 @@ _TYPE: Final = msgspec.json.Decoder(_Typed)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
 _TEXT: Final = msgspec.json.Decoder(str)
 _READ: Final = frozenset({"text", "tool_use"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NO_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({})
 
 
@@ -82,13 +87,15 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
         blocks = found
     uses: list[ToolUse] = []
     texts: list[str] = []
-    is_text_only = True
+    is_text_only = is_thought_only = True
     for block in blocks:
         if block.type == "text":
             if block.text:
                 texts.append(block.text)
             continue
         is_text_only = False
+        if block.type not in _THOUGHTS:
+            is_thought_only = False
         if block.type == "tool_use":
             if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None
@@ -96,7 +103,8 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
             name = block.name if spec is None else spec.name  # one text for all calls of a tool
             uses.append(ToolUse(block.id, name, block.input, spec))
     text = "\n".join(texts)
-    return Said(text, tuple(uses), is_text_only and not text.strip())
+    is_empty = is_thought_only and not text.strip()
+    return Said(text, tuple(uses), is_text_only and is_empty, is_empty)
 
 
 def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:

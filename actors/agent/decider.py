@@ -41,7 +41,13 @@ from callboard.actors.agent.continued_calls import (
     question_after,
     with_use,
 )
-from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.eager import books_for
+from callboard.actors.agent.empty_answers import (
+    ask_again_after_empty,
+    finish_empty,
+    is_unanswered,
+    may_ask_again_after,
+)
 from callboard.actors.agent.failed_calls import UNUSABLE, take_failure, take_unusable
 from callboard.actors.agent.fallback import first_of
 from callboard.actors.agent.handed_history import begin_history, with_media
@@ -117,9 +123,10 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         report_attempts=0,
         report_problems=(),
         text="",
+        has_spoken=False,
         is_accepted=False,
         carry=(),
-        eager=EMPTY if prefix.profile.is_eager else None,
+        eager=books_for(begin, prefix.profile),
         background=begun(state.background),
         permissions=begin.permissions,
         labels=united(state.labels, begin.labels),
@@ -148,6 +155,8 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         if step is None:
             return take_failure(state, reply, settled)
         return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
+    if said.is_empty and may_ask_again_after(state, reply):
+        return ask_again_after_empty(state, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
 
 
@@ -175,6 +184,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
         context_tokens=bound,
         fresh=() if said.is_blank else (seq,),
         text=said.text or state.text,
+        has_spoken=state.has_spoken or not said.is_empty,
         is_forced=False,
         origins=origins,
         fallback=books,
@@ -196,6 +206,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
         return waits
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
     if not prefix_of(state).reports:
+        if is_unanswered(state):
+            return finish_empty(state, settled, detail)
         if not said.text:
             state = replace(state, text=prompts.NO_SUMMARY)
         return finish(state, "answered", settled, detail)

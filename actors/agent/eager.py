@@ -20,6 +20,8 @@ from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.profiles import Profile
 
 Stage: TypeAlias = Literal["line", "tool", "question", "task"]
 """The place of a call: in line for a tool, at a tool, with a person, or with the supervisor."""
@@ -59,6 +61,8 @@ class Eager(msgspec.Struct, frozen=True, gc=False):
     heard: the answers that go with the next turn, in the order in which they came.
     wake: the deadline that the supervisor knows of, None for none.
     end: how the agent ends once its open calls have drained; None while it goes on.
+    latch: how it ends whatever its code does, once a step has heard of it; None for none.
+    questions: those put to models. questions_max: the most of a program, None for no limit.
     """
 
     open: IntMap[IntMap[OpenCall]] = IntMap()
@@ -69,6 +73,15 @@ class Eager(msgspec.Struct, frozen=True, gc=False):
     heard: IntMap[Heard] = IntMap()
     wake: int | None = None
     end: End | None = None
+    latch: End | None = None
+    questions: int = 0
+    questions_max: int | None = None
+
+    @property
+    def is_latched(self) -> bool:
+        """Return True if the latest step has heard that its program ends, so that it is the last one."""
+        # Answers without a step are those that bring the news.
+        return self.latch is not None and not self.heard.size
 
     @property
     def is_idle(self) -> bool:
@@ -77,6 +90,15 @@ class Eager(msgspec.Struct, frozen=True, gc=False):
 
 
 EMPTY: Final = Eager()
+
+
+def books_for(begin: Begin, profile: Profile) -> Eager | None:
+    """Return the books with which an agent begins; None if its turns wait for all calls."""
+    if not profile.is_eager:
+        return None
+    return replace(EMPTY, questions_max=begin.limits.max_iterations) if begin.bounds_questions else EMPTY
+
+
 _NONE: Final[IntMap[OpenCall]] = IntMap()
 
 

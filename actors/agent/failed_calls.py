@@ -37,7 +37,7 @@ UNUSABLE: Final[Mapping[str, tuple[OutcomeKind, FailureKind]]] = MappingProxyTyp
 def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
     """Ask again after a call without an answer, at once or after a wait, or end the agent."""
     if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
-        return _ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
+        return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
     failure = _failure_of(reply)
     again = _ask_same_model if kind_of(failure.code) not in kinds_of(state) else ask_next_model
     if (asked := again(state, failure, settled)) is not None:
@@ -59,7 +59,7 @@ def kinds_of(state: AgentState) -> tuple[FailureKind, ...]:
 
 def ask_next_model(state: AgentState, failure: ModelFailure, settled: Settled) -> Decision | None:
     """Ask the next model after a failure of a listed kind; return None if none is left, or no attempt."""
-    fallback, made = state.fallback, _attempts_made(state)
+    fallback, made = state.fallback, attempts_made(state)
     assert fallback is not None  # it has listed the kind
     if made >= (state.limits.max_model_attempts or 1):
         return None
@@ -70,7 +70,7 @@ def ask_next_model(state: AgentState, failure: ModelFailure, settled: Settled) -
     is_other = found.fallback.spec.made_by != state.model.made_by
     state = replace(with_model(state, found.fallback.spec), fallback=found.fallback)
     state = at_bytes(state) if is_other else state
-    return _ask_again(state, settled, wait)
+    return ask_again(state, settled, wait)
 
 
 def _wait_of(failure: ModelFailure, made: int, models: int) -> int:
@@ -80,16 +80,18 @@ def _wait_of(failure: ModelFailure, made: int, models: int) -> int:
 
 
 def _ask_same_model(state: AgentState, failure: ModelFailure, settled: Settled) -> Decision | None:
-    made = _attempts_made(state)
+    made = attempts_made(state)
     wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
-    return None if wait is None else _ask_again(state, settled, wait)
+    return None if wait is None else ask_again(state, settled, wait)
 
 
-def _attempts_made(state: AgentState) -> int:
+def attempts_made(state: AgentState) -> int:
+    """Return the attempts of this turn, without those that the end of a process cut off."""
     return state.attempt - state.cut_attempts
 
 
-def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
+def ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
+    """Ask for the next attempt of a turn, with the request that was sent. after_ms: the wait before it."""
     state = replace(state, attempt=state.attempt + 1)
     again = TurnRequested(
         state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled

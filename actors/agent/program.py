@@ -14,6 +14,7 @@ Rules
   - However it ends by itself, by a return, a failure or a limit, it first drains as in 3. A stopped one
     drains as any agent does.
   - A program that waits while nothing of it is under way would wait forever. It ends as `crashed`.
+  - An end that latches (`latched.py`) has one more step, in which the code of the program hears of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from callboard.actors.agent import eager
+from callboard.actors.agent import eager, latched
 from callboard.actors.agent.calls import call_tool, delegated, request_for, settled_in
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.continued_calls import after_answer, note_effect, question_after
@@ -70,14 +71,19 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline."""
     if state.needs_effect:
         return end(state, "needs_effect", settled, state.needs_effect)
-    if step.is_last:
+    if step.failure is not None:
+        return end(state, step.failure.kind, settled, step.failure.text)
+    if step.is_last or _books(state).is_latched:
         return end(state, "answered", settled, last=step)
+    state = latched.with_questions(state, uses)
     if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
         return _at_cap(state, settled)
     posts: list[Post] = []
     if step.cancels:
         wanted = set(step.cancels)
         state = _give_up(state, lambda call: call.use.id in wanted, posts)
+    if _books(state).latch is not None:
+        return _wind_up(replace(state, phase="acting"), uses, posts, settled)
     for index, use in enumerate(uses):
         state = _start(state, index, use, posts)
     books = _books(state)
@@ -138,6 +144,21 @@ def _cancel(call: OpenCall) -> Post:
     if call.stage == "task":
         return Post(SUPERVISOR, CancelTask(call.turn, call.call))
     return Post(TOOLS if call.stage == "tool" else APPROVALS, CancelCall(call.turn, call.call))
+
+
+def _wind_up(
+    state: AgentState, uses: tuple[ToolUse, ...], posts: list[Post], settled: Settled | None = None
+) -> Decision:
+    """Give up all calls of a program that has to end, and ask for its last step unless one is out.
+
+    uses: its new asks, which are not posted.
+    """
+    state = latched.with_answers(state, uses)
+    state = _give_up(state, lambda call: True, posts)
+    if state.phase == "thinking":
+        return state, tuple(posts)
+    state, asked = _next_step(state, settled)
+    return state, (*posts, *asked)
 
 
 def _next_step(state: AgentState, settled: Settled | None = None) -> Decision:
@@ -213,6 +234,10 @@ def _on_delegation(state: AgentState, seq: int, ended: DelegationEnded) -> Decis
     block = program_result(
         call.use.id, text_json(words), status, is_error=is_error, value=ended.value, text=text
     )
+    if ended.latch and _is_wanted(state, call):
+        coming = End("budget", ended.latch)
+        books = eager.hear(eager.drop(_books(state), call), block, seq)
+        return _wind_up(replace(state, eager=replace(books, latch=coming)), (), [])
     return _deliver(state, call, block, seq)
 
 
@@ -288,6 +313,8 @@ def end(
     posts: list[Post] = []
     state = _give_up(state, lambda call: True, posts)
     coming = End(kind, detail, last)
+    if kind != "needs_effect" and _books(state).is_latched:
+        coming = _books(state).latch or coming
     books = replace(_books(state), end=coming, heard=eager.EMPTY.heard, wake=None)
     state = replace(state, phase="acting", eager=books)
     if not books.size:

@@ -2,13 +2,15 @@
 
 A program's reply is one step. Its first block says which asks the program gave up, and when it wants to go on
 without an answer. Blocks `tool_use` are its new asks. A block `text` says that the program has returned; a
-block `program_result` holds its value, if that is no text.
+block `program_result` holds its value, if that is no text. In place of both, a block `program_failure` says
+that it ended itself, with the kind of the end and its words.
 """
 
 from typing import Final
 
 import msgspec
 
+from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.immutable import NULL, Json
 
 
@@ -17,7 +19,8 @@ class ProgramStep(msgspec.Struct, frozen=True, gc=False):
 
     cancels: the ids of the open asks that it gave up. wake: its earliest deadline, in milliseconds since 1970
     UTC; None for none. is_last: True if the program has returned. report: its return
-    value as JSON, a text as a string. value: the same, null for a text.
+    value as JSON, a text as a string. value: the same, null for a text. failure: the end that it chose for
+    itself, None for a return.
     """
 
     cancels: tuple[str, ...] = ()
@@ -25,6 +28,14 @@ class ProgramStep(msgspec.Struct, frozen=True, gc=False):
     is_last: bool = False
     report: Json = NULL
     value: Json = NULL
+    failure: "Failure | None" = None
+
+
+class Failure(msgspec.Struct, frozen=True, tag="program_failure", tag_field="type", gc=False):
+    """An end that a program chose for itself. text: its reason."""
+
+    kind: OwnKind
+    text: str = ""
 
 
 class _Head(msgspec.Struct, frozen=True, tag="program_step", tag_field="type", gc=False):
@@ -49,6 +60,7 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 _TYPE: Final = msgspec.json.Decoder(_Typed)
 _TEXT: Final = msgspec.json.Decoder(_Text)
 _RESULT: Final = msgspec.json.Decoder(_Result)
+_FAILURE: Final = msgspec.json.Decoder(Failure)
 
 
 def read_step(content: Json) -> ProgramStep | None:
@@ -60,12 +72,14 @@ def read_step(content: Json) -> ProgramStep | None:
         types = [(_TYPE.decode(block).type, block) for block in blocks[-2:]]
         text = next((_TEXT.decode(block).text for kind, block in types if kind == "text"), None)
         value = next((_RESULT.decode(block).value for kind, block in types if kind == "program_result"), None)
+        failure = next((_FAILURE.decode(block) for kind, block in types if kind == "program_failure"), None)
     except (msgspec.DecodeError, RecursionError):
         return None
     if head is None or not -_TOO_LATE < (head.wake or 0) < _TOO_LATE:
         return None
     report = text if value is None else value
-    return ProgramStep(head.cancels, head.wake, text is not None, report or NULL, value or NULL)
+    is_last = text is not None or failure is not None
+    return ProgramStep(head.cancels, head.wake, is_last, report or NULL, value or NULL, failure)
 
 
 _TOO_LATE: Final = 2**53

@@ -87,6 +87,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     questions: the calls that wait for a person's approval.
     changed: the calls whose arguments a person has changed.
     reports: the indexes of the report_back calls.
+    has_spoken: True if it has said more than thoughts since the last message to it that was no tool result,
+        or that only delivered words.
+    empty_turn: the turn whose answer was empty and is asked for again, 0 for none.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
@@ -127,6 +130,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unsent: Unsent | None = None
     fallback: Fallback | None = None
     text: str = ""
+    has_spoken: bool = False
     is_forced: bool = False
     origins: Origins = NO_ORIGINS
     waiting: IntMap[bool] = NO_CALLS
@@ -150,6 +154,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     permissions: Layers = ()
     labels: Labels = ()
     new_labels: Labels = ()
+    empty_turn: int = 0
     rules: int = 1
 
 
@@ -177,15 +182,16 @@ def with_model(state: AgentState, model: ModelSpec) -> AgentState:
 
 
 def turns_left(state: AgentState) -> int:
-    """Return the number of turns that the agent may still ask for."""
-    return (state.limits.max_iterations or 0) - state.turns_used
+    """Return the number of turns that an agent with a model may still ask for. Questions of a brain count."""
+    asked = 0 if state.eager is None else state.eager.questions
+    return (state.limits.max_iterations or 0) - state.turns_used - asked
 
 
 def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
-    limits = state.limits
-    most = limits.max_steps if state.model.is_program else limits.max_iterations
-    return state.turns_used < (most or 0)
+    if state.model.is_program:
+        return state.turns_used < (state.limits.max_steps or 0)
+    return turns_left(state) > 0
 
 
 def need_of(state: AgentState) -> Need:

@@ -163,7 +163,10 @@ def ask_new_turn(
         new = NewMessage(said, size, results, seqs, begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
-    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))
+    # Words alone ask for no answer. Beside results they are said to an agent at work, which has to answer.
+    has_spoken = state.has_spoken and not results
+    background = replace(state.background, words=NO_WORDS, tells=0)
+    state = replace(state, has_spoken=has_spoken, background=background)
     blocks = (*results, *(word.block for word in heard))  # services want results before any other block
     said = user_message(blocks, prompt)
     names = (*(word.seq for word in heard), *begun)

@@ -9,11 +9,13 @@ OutcomeKind: TypeAlias = Literal[
     "iteration_cap",
     "budget",
     "deadline",
+    "empty",
     "no_report",
     "invalid_report",
     "model_error",
     "model_refused",
     "context_full",
+    "failed",
     "crashed",
     "unavailable",
     "denied",
@@ -22,6 +24,18 @@ OutcomeKind: TypeAlias = Literal[
     "lost_race",
 ]
 Status: TypeAlias = Literal["ok", "failed", "cancelled"]
+OwnKind: TypeAlias = Literal[
+    "failed",
+    "iteration_cap",
+    "budget",
+    "deadline",
+    "empty",
+    "no_report",
+    "model_error",
+    "model_refused",
+    "context_full",
+]
+"""The kinds of failures by which a program may end itself. All others say what happened to an agent."""
 
 STATUS: Final = MappingProxyType[OutcomeKind, Status](
     {
@@ -30,11 +44,13 @@ STATUS: Final = MappingProxyType[OutcomeKind, Status](
         "iteration_cap": "failed",
         "budget": "failed",
         "deadline": "failed",
+        "empty": "failed",
         "no_report": "failed",
         "invalid_report": "failed",
         "model_error": "failed",
         "model_refused": "failed",
         "context_full": "failed",
+        "failed": "failed",
         "crashed": "failed",
         "unavailable": "failed",
         "denied": "failed",
@@ -51,11 +67,13 @@ EXPLAINED: Final = MappingProxyType[OutcomeKind, str](
         "iteration_cap": "used all its turns",
         "budget": "had too little of its token or cost budget left for another turn",
         "deadline": "ran out of time",
+        "empty": "said nothing, twice",
         "no_report": "stopped without giving the report it was asked for",
         "invalid_report": "gave no report that matches the schema",
         "model_error": "its model failed",
         "model_refused": "its model refused",
         "context_full": "its conversation no longer fits the model's context",
+        "failed": "ended with a failure of its own",
         "crashed": "its actor failed",
         "unavailable": "could not be started",
         "denied": "was not allowed to start",

@@ -64,7 +64,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     """
 
     max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None
-    max_iterations: Annotated[Count, Bound("model turns of one agent; of the host per ask", 30)] = None
+    max_iterations: Annotated[Count, Bound("turns, or a program's questions; of the host per ask", 30)] = None
     max_children: Annotated[Count, Bound("copies of one turn; of a program, live ones", 32, True)] = None
     max_agents: Annotated[Count, Bound("agents of one session, the host included", 1_000)] = None
     max_parallel_calls: Annotated[Count, Bound("model calls in flight in one session", 64)] = None

@@ -73,6 +73,8 @@ class Begin(RichMessage, frozen=True):
     callees: the agents of the roster that it does not call as any other.
     history, makers: the messages that its conversation begins with, and who made those of models.
     rules: those of the session.
+    bounds_questions: True if `max_iterations` bounds the questions of a program, since its own profile or ask
+        states it.
     """
 
     profile: Json
@@ -89,6 +91,7 @@ class Begin(RichMessage, frozen=True):
     history: tuple[Json, ...] = ()
     makers: Makers = ()
     rules: int = 1
+    bounds_questions: bool = False
 
 
 @final
@@ -143,6 +146,7 @@ class DelegationEnded(RichMessage, frozen=True):
     answer. room: the bytes of its result that the parent's model reads, 0 for all of it.
     labels: of the agents whose work it tells of. problems: the reasons why its input does not match.
     metadata: of the call, for programs and people only; None for a question to a model.
+    latch: the words of the refusal by which its sender, a program, ends as `budget`; empty for none.
     """
 
     turn: int
@@ -160,6 +164,7 @@ class DelegationEnded(RichMessage, frozen=True):
     labels: Labels = ()
     problems: tuple[SchemaProblem, ...] = ()
     metadata: CallMetadata | None = None
+    latch: str = ""
 
 
 @final

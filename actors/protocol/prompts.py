@@ -40,6 +40,8 @@ REPORT_NOTE: Final = (
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
+GIVEN_UP: Final = "Given up: the program that asked has to end."
+NO_QUESTIONS_LEFT: Final = "No question is left: "
 UNREAD_ARGUMENTS: Final = (
     "Not run: the arguments of this call are not a JSON object. Call again with one. "
     "The arguments as written: "
@@ -324,6 +326,11 @@ def _failed_delegation(end: DelegationEnded) -> str:
     if end.text:
         lines.append(f"Its last words: {end.text}")
     return "\n".join(lines)
+
+
+def no_questions_left(most: int) -> str:
+    """Return the answer to a question over `max_iterations`."""
+    return f"{NO_QUESTIONS_LEFT}at most {most} may be put to models (max_iterations)."
 
 
 NO_INPUT: Final = "It asked a person for input before it went on, and did not get it"

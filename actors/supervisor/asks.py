@@ -21,6 +21,7 @@ from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.contracts import roster_of
 from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
+from callboard.actors.supervisor.latching import bounds_questions
 from callboard.actors.supervisor.rights import model_refusal
 from callboard.actors.supervisor.state import (
     Agents,
@@ -174,7 +175,9 @@ def begin_host(work: UnitOfWork) -> None:
     model, schema = profile.own_model(record.model), ask.delegation.schema
     told = (model, ask.limits, schema, 0, roster)
     given = (NULL, record.permissions, ask.labels, callees)
-    work.post(HOST, Begin(raw, ask.prompt, *told, *given, rules=state.rules))
+    is_bound = bounds_questions(state.rules, profile, narrow(profile.limits, ask.own))
+    begin = Begin(raw, ask.prompt, *told, *given, rules=state.rules, bounds_questions=is_bound)
+    work.post(HOST, begin)
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:

@@ -34,6 +34,7 @@ from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
+from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
@@ -72,6 +73,9 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         if request.profiles:
             end = described_end(work.state, end, parent.profile.name, callee_of(work.state, request))
         budget = with_result(ancestry, end) if request.room else budget
+        if kind == "budget" and parent.profile.is_eager:
+            latch(work, ancestry, scope_without_room(ancestry, request, needed)[0], detail)
+            end = with_latch(work, ancestry, end)
         # A denied delegation uses up its ordinals too.
         work.update_record(sender, next_ordinal=first + count, budget=budget)
         work.post(sender, end)
@@ -228,6 +232,12 @@ def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple
     """Return a denial if a budget leaves nothing for a sub-agent beside the closing turns."""
     if not is_limited(ancestry):
         return None
+    _, why = scope_without_room(ancestry, request, room)
+    return ("budget", why) if why else None
+
+
+def scope_without_room(ancestry: list[Record], request: Delegate, room: Need) -> tuple[int, str]:
+    """Return the place of the lowest scope that leaves nothing for a sub-agent, and why; '' if all do."""
     closing, results = request.closing, add(ancestry[-1].budget.rooms, room)
     own = add(closing, results)
     for record, above in kept_above(ancestry):
@@ -235,11 +245,11 @@ def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
         if budget.tokens is not None and spent.tokens + kept.tokens >= budget.tokens:
             amounts = spent.tokens, budget.tokens, closing.tokens, results.tokens, above.tokens
-            return "budget", _nothing_left(record.address, "tokens", *amounts)
+            return record.depth, _nothing_left(record.address, "tokens", *amounts)
         if budget.micro_usd is not None and spent.micro_usd + kept.micro_usd > budget.micro_usd:
             amounts = spent.micro_usd, budget.micro_usd, closing.micro_usd, results.micro_usd, above.micro_usd
-            return "budget", _nothing_left(record.address, "micro-dollars", *amounts)
-    return None
+            return record.depth, _nothing_left(record.address, "micro-dollars", *amounts)
+    return 0, ""
 
 
 def _nothing_left(
@@ -337,6 +347,8 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
         given = (NULL, child.permissions, request.labels, callees)
         first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules)
+        if bounds_questions(work.state.rules, profile, narrow(profile.limits, request.limits)):
+            first = replace(first, bounds_questions=True)
         work.post(child.address, _with_context(first, contexts.get(name)))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])

@@ -33,6 +33,7 @@ from callboard.actors.protocol.value_types import Reason, SchemaProblem
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
 from callboard.actors.supervisor.contracts import described_end
+from callboard.actors.supervisor.latching import with_latch
 from callboard.actors.supervisor.rooms import ended_task, with_result, without_task
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor.telling import refuse_unheard
@@ -240,6 +241,8 @@ def end_delegation(
     ancestry = work.ancestry(parent)
     if ancestry is not None:
         end = described_end(work.state, end, ancestry[-1].profile.name, delegation.callee)
+        if STATUS[kind] == "failed" and ancestry[-1].program is not None:
+            end = with_latch(work, ancestry, end)
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
         if delegation.request is not None:

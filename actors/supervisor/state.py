@@ -102,10 +102,12 @@ class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
     line: the keys of its delegations that wait for a place under max_children, in the order of the asks,
         each with the seq of its `Delegate`.
     wake_timer: the timer of its deadline, 0 for none.
+    refusal: the words of a refusal that latches; empty for none.
     """
 
     line: IntMap[int] = IntMap()
     wake_timer: int = 0
+    refusal: str = ""
 
 
 NO_BOOKS: Final = ProgramBooks()

@@ -6,7 +6,8 @@ Rules
   - A model that the runtime limits has its calls over all sessions counted. The call then waits for
     `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
     drains with the answer, which releases both and charges nothing.
-  - A call that can never fit ends its agent as `budget`. A call that does not fit yet waits in the queue.
+  - A call that can never fit ends its agent as `budget`, and may latch for the programs above it. A call that
+    does not fit yet waits in the queue.
   - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
     scope, and is charged nothing.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
@@ -31,6 +32,7 @@ from callboard.actors.supervisor.admission import (
     wake_along,
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
+from callboard.actors.supervisor.latching import latch
 from callboard.actors.supervisor.rooms import at_new_turn, with_stated
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
@@ -200,7 +202,9 @@ def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, whe
         end_answered(work, ancestry[-1])
         return
     scope = f"the budget of {where}" if where != address else "its budget"
-    why = budgets.shortage(ancestry, wanted.need, depth_of(where))
+    place = depth_of(where)
+    why = budgets.shortage(ancestry, wanted.need, place)
+    latch(work, ancestry[:-1], place, f"the budget of {where} is too small for a turn of {address}: {why}")
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 

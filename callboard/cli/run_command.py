@@ -13,6 +13,7 @@ from callboard.cli.foreground import (
 )
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import agent_argument, json_option, model_option, quiet_option
+from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.outcome import Outcome
 
 
@@ -56,7 +57,7 @@ def run(
             session = await runtime.open(found, limits=limits, title=task)
             return await attend(
                 session,
-                lambda: session.ask(task, output_schema=form),
+                lambda: session.ask(task, output_schema=form, limits=limits_of_ask(limits)),
                 setting.approver,
                 title=f"session {session.session_id} in {setting.log}",
                 is_quiet=quiet,

@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from callboard.actors.protocol.endings import OwnKind
+from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.runtime.sanitize import MAX_DEPTH
 
@@ -81,15 +83,28 @@ class ResultBlock(msgspec.Struct, frozen=True, gc=False, tag=RESULT, tag_field="
     value: Json
 
 
+class FailureBlock(msgspec.Struct, frozen=True, gc=False, tag="program_failure", tag_field="type"):
+    """The end that a program chose for itself. text: its reason."""
+
+    kind: OwnKind
+    text: str
+
+
 class Ending(msgspec.Struct, frozen=True, gc=False):
-    """The returned value of a program. value: None for a text."""
+    """The returned value of a program. value: None for a text.
+
+    failure: the kind of end that it chose for itself, with the text as its reason; None for a return.
+    """
 
     text: str
     value: Json | None = None
+    failure: OwnKind | None = None
 
     @property
-    def blocks(self) -> tuple[TextBlock | ResultBlock, ...]:
+    def blocks(self) -> tuple[TextBlock | ResultBlock | FailureBlock, ...]:
         """Return the blocks that the last step has of it."""
+        if self.failure is not None:
+            return (FailureBlock(self.failure, self.text),)
         text = TextBlock(self.text)
         return (text,) if self.value is None else (text, ResultBlock(self.value))
 
@@ -97,6 +112,15 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     def size(self) -> int:
         """Return the bytes of these blocks."""
         return len(_encode(self.blocks))
+
+
+class ProgramFailed(CallboardError):
+    """The end that a program chooses for itself: `raise ctx.fail("...")`. kind: of the end."""
+
+    def __init__(self, text: str, kind: OwnKind) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind = kind
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

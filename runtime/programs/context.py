@@ -4,16 +4,17 @@ import asyncio
 import datetime
 from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args, overload
 
 import msgspec
 
+from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
 from callboard.runtime.agent import Agent, prompt_json
 from callboard.runtime.contracts import Prompt
-from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer
+from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer, ProgramFailed
 from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
@@ -210,6 +211,24 @@ class ProgramContext:
         False, now and later, so that it asks what its recorded steps asked.
         """
         return self._run.since(name)
+
+    # --- the end ------------------------------------------------------------------------
+
+    def fail(self, text: str, *, kind: OwnKind = "failed") -> ProgramFailed:
+        """Return the error by which this program ends itself: `raise ctx.fail("no source is left")`.
+
+        text: the reason, the `detail` of the outcome, up to 10,000 characters. kind: of the outcome, where
+        another one than `failed` says more: `iteration_cap`, `budget`, `deadline`, `empty`, `no_report`,
+        `model_error`, `model_refused`, `context_full`.
+        Raises MisuseError for any other kind, and for a reason that is no text or empty.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise MisuseError(f"ctx.fail({text!r:.80}): give the reason, as a text")
+        if kind not in get_args(OwnKind):
+            raise MisuseError(
+                f"ctx.fail(kind={kind!r:.80}): a program ends itself as one of {', '.join(get_args(OwnKind))}"
+            )
+        return ProgramFailed(text, kind)
 
     # --- helpers ------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from callboard.runtime.programs.asks import (
     Answer,
     Ask,
     Ending,
+    FailureBlock,
     Head,
     ResultBlock,
     Step,
@@ -55,7 +56,7 @@ NO_HEAD: Final = Head("", 0, 0, None, (), {})
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 _ANSWERS: Final = msgspec.json.Decoder(_Answers)
 _ANSWER: Final = msgspec.json.Decoder(Answer)
-_STEP: Final = msgspec.json.Decoder(tuple[Head | Ask | TextBlock | ResultBlock, ...])
+_STEP: Final = msgspec.json.Decoder(tuple[Head | Ask | TextBlock | ResultBlock | FailureBlock, ...])
 _RAW_BLOCKS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TYPED: Final = msgspec.json.Decoder(_Typed)
 
@@ -103,7 +104,7 @@ def answers_from(place: int, length: int, message: Callable[[int], Json]) -> tup
 
 def read_step(content: Json) -> Step:
     """Read the blocks of a reply as a step. Raises msgspec.ValidationError for another reply."""
-    head, asks, text, value = NO_HEAD, [], None, None
+    head, asks, text, value, failure = NO_HEAD, [], None, None, None
     for block in _STEP.decode(content):
         if isinstance(block, Ask):
             asks.append(block)
@@ -111,9 +112,11 @@ def read_step(content: Json) -> Step:
             head = block
         elif isinstance(block, TextBlock):
             text = block.text
+        elif isinstance(block, FailureBlock):
+            text, failure = block.text, block.kind
         else:
             value = block.value
-    return Step(head, tuple(asks), None if text is None else Ending(text, value))
+    return Step(head, tuple(asks), None if text is None else Ending(text, value, failure))
 
 
 def _number_before(place: int, message: Callable[[int], Json]) -> int:

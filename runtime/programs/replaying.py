@@ -114,7 +114,8 @@ def what_of(step: Step) -> str:
 def _end(step: Step) -> str:
     if step.ending is None:
         return "went on"
-    return f"returned {step.ending.text!r:.{_SHOWN_CHARS}}"
+    verb = "returned" if step.ending.failure is None else f"failed ({step.ending.failure}) with"
+    return f"{verb} {step.ending.text!r:.{_SHOWN_CHARS}}"
 
 
 def _listed(told: list[str]) -> str:

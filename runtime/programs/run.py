@@ -24,6 +24,7 @@ from callboard.runtime.programs.asks import (
     Ask,
     Ending,
     Head,
+    ProgramFailed,
     Step,
     ask_id,
     ask_key,
@@ -40,6 +41,7 @@ CANCELS: Final = 3
 """The cancellations that a task gets when its run ends, before it is abandoned."""
 
 ENDING_BYTES_MAX: Final = MAX_BYTES - 2**20  # a megabyte is left for the head of the last step
+FAILURE_CHARS_MAX: Final = 10_000  # of the reason that a program gives
 _ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
 _ERRORS_SHOWN: Final = 3
 
@@ -214,7 +216,7 @@ class ProgramRun:
         if task.cancelled():
             raise ProgramCrashed("CancelledError: the program cancelled itself")
         if (error := task.exception()) is not None:
-            raise ProgramCrashed(crash_text(error)) from error
+            return _ending_by(error)
         return ending_of(task.result())
 
     def _stuck(self, task: "asyncio.Task[object]") -> ProgramCrashed:
@@ -262,6 +264,15 @@ def ending_of(value: object) -> Ending:
             f"text), and at most {ENDING_BYTES_MAX:,} can be given; return the path of a file, or a part"
         )
     return ending
+
+
+def _ending_by(error: BaseException) -> Ending:
+    """Return the end of a program that raised `ctx.fail(...)`. Raises ProgramCrashed for any other error."""
+    leaves = list(_leaves(error))
+    own = [leaf for leaf in leaves if isinstance(leaf, ProgramFailed)]
+    if not own or len(own) < len(leaves):  # a task group may hold an error of the code beside it
+        raise ProgramCrashed(crash_text(error)) from error
+    return Ending(clean_text(own[0].text)[:FAILURE_CHARS_MAX], failure=own[0].kind)
 
 
 def _ending_with_value(value: object) -> Ending:

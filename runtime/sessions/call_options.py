@@ -40,6 +40,18 @@ class RunOptions(AskOptions, OpenOptions, total=False):
 
 def split(options: RunOptions) -> tuple[OpenOptions, AskOptions]:
     """Return the options of `run` for `open`, which takes the limits, and for `ask`."""
-    new = {name: value for name, value in options.items() if name in OpenOptions.__annotations__}
-    ask = {name: value for name, value in options.items() if name not in new}
-    return cast("OpenOptions", new), cast("AskOptions", ask)
+    new = cast(
+        "OpenOptions", {name: value for name, value in options.items() if name in OpenOptions.__annotations__}
+    )
+    ask = cast("AskOptions", {name: value for name, value in options.items() if name not in new})
+    if (limits := limits_of_ask(new.get("limits"))) is not None:
+        ask["limits"] = limits
+    return new, ask
+
+
+def limits_of_ask(limits: Limits | None) -> Limits | None:
+    """Return the limits of the one ask of a session that was opened for it; None for none of its own."""
+    # Only this limit makes a difference: it bounds the questions of a program if its own ask states it.
+    if limits is None or limits.max_iterations is None:
+        return None
+    return Limits(max_iterations=limits.max_iterations)

@@ -42,7 +42,8 @@ def raw(value: object) -> Json:
 class AgentHarness:
     """One agent. `hears` gives it a message and returns its posts."""
 
-    def __init__(self, address: str = "host.1") -> None:
+    def __init__(self, address: str = "host.1", rules: int = RULES) -> None:
+        self.rules = rules
         self.state: AgentState = initial_agent(address)
         self.seq = 0
         self.last: tuple[Post, ...] = ()
@@ -69,7 +70,7 @@ class AgentHarness:
         roster = tuple((name, "helps") for name in who.agents)
         model = who.model or ModelSpec("scripted", 100)
         given = (model, fill(limits), raw(schema), 1, roster)
-        return Begin(Json(encode(who)), text_json(prompt), *given, rules=RULES)
+        return Begin(Json(encode(who)), text_json(prompt), *given, rules=self.rules)
 
     def begins(
         self,

@@ -16,6 +16,7 @@ from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
@@ -146,8 +147,16 @@ ORCHESTRATED: Final = Part(
     {"Analysis of questions": ANALYSIS, "Routes": ROUTES, "Merged findings": MERGES},
 )
 
+ENDED: Final = Part(
+    "endings",
+    "Empty answers, refusals that latch, bounded questions",
+    "tests.mutants.scenarios_endings:ENDINGS",
+    {"Empty last words": SILENCE, "Refusals and questions": LATCHES},
+)
+
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
+    ENDED,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

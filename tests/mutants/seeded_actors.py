@@ -9,8 +9,8 @@ AGENT: Final = (
         "turns-off-by-one",
         "An agent has one turn more than its limit says.",
         "agent.state",
-        "    return state.turns_used < (most or 0)",
-        "    return state.turns_used <= (most or 0)",
+        "    return turns_left(state) > 0",
+        "    return turns_left(state) >= 0",
     ),
     Mutant(
         "report-attempts-off-by-one",

@@ -40,8 +40,8 @@ TASKS: Final = (
         "budget-for-last-words",
         "Words while the last answer is in flight turn that answer into an end as `budget`.",
         "agent.background",
-        'ask_new_turn(state, settled, otherwise="answered") if background.has_tells else None',
-        "ask_new_turn(state, settled) if background.has_tells else None",
+        'otherwise="" if is_unanswered(state) else "answered")',
+        'otherwise="")',
     ),
     Mutant(
         "refused-words-stay",
@@ -159,7 +159,7 @@ TASKS: Final = (
         "words-in-two-requests",
         "Words that a request holds stay unheard, and are told again.",
         "agent.turns",
-        "    state = replace(state, background=replace(state.background, words=NO_WORDS, tells=0))\n",
+        "    state = replace(state, has_spoken=has_spoken, background=background)\n",
         "    seqs += ()\n",
     ),
 )

@@ -11,7 +11,7 @@ DETACHING: Final = (
         "agent.failed_calls",
         "    if reply.status in CUT_OFF:",
         '    if reply.status == "detached":\n'
-        "        return _ask_again(state, settled, 0)\n"
+        "        return ask_again(state, settled, 0)\n"
         "    if reply.status in CUT_OFF:",
     ),
     Mutant(

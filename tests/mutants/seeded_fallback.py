@@ -32,10 +32,10 @@ NEXT_MODEL: Final = (
         "both-models-charged",
         "A failed call is charged once more when the next model is asked.",
         "agent.failed_calls",
-        "    return _ask_again(state, settled, wait)\n",
+        "    return ask_again(state, settled, wait)\n",
         "    used = settled.usage\n"
         "    twice = used and replace(used, input_tokens=2 * used.input_tokens)\n"
-        "    return _ask_again(state, replace(settled, usage=twice), wait)\n",
+        "    return ask_again(state, replace(settled, usage=twice), wait)\n",
     ),
     Mutant(
         "place-at-the-first-model",
@@ -106,11 +106,11 @@ NEXT_MODEL: Final = (
         "lost-call-falls-back",
         "After a call that a crash cut off the next model is asked.",
         "agent.failed_calls",
-        "        return _ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)",
+        "        return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)",
         "        state = replace(state, cut_attempts=state.cut_attempts + 1)\n"
         '        failure = ModelFailure("overloaded", is_retryable=True)\n'
         "        again = ask_next_model if state.fallback else _ask_same_model\n"
-        "        return again(state, failure, settled) or _ask_again(state, settled, 0)",
+        "        return again(state, failure, settled) or ask_again(state, settled, 0)",
     ),
     Mutant(
         "failures-of-the-turn-before",

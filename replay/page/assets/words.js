@@ -2,7 +2,7 @@
 
 const SUMMARY_CHARS = 240;
 const BAD = new Set(["error", "failed", "crashed", "cancelled", "lost", "interrupted", "denied", "invalid", "refused",
-  "no_report", "budget", "max_iterations", "deadline", "late", "detached", "failure"]);
+  "no_report", "empty", "budget", "max_iterations", "deadline", "late", "detached", "failure"]);
 
 const KINDS_BY_TONE = {
   model: ["CallModel", "ModelReplied"],

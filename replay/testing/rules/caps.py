@@ -33,6 +33,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life, of_kind, profile_of
+from callboard.replay.testing.rules.latches import is_own_end
 from callboard.replay.testing.rules.rights_in_force import models_permitted, permitted
 
 
@@ -182,8 +183,10 @@ class Deserved(Invariant):
     def _has_reason(self, life: Life, kind: str) -> bool:
         """Return whether an agent has reached the limit that an end of this kind names."""
         has_no_turns = life.turns >= life.turns_max
-        if kind == "iteration_cap":
-            return has_no_turns
+        if is_own_end(self, life):
+            return True
+        if kind == "iteration_cap":  # `question-limit` has the rule of those that put questions
+            return has_no_turns or life.profile.is_eager
         if kind == "model_error":
             return self._is_final(life)
         least = 1 if has_no_turns else life.reports_max

@@ -25,9 +25,11 @@ from callboard.replay.testing.rules import (
     caps,
     contexts,
     contracts,
+    empty_answers,
     ends,
     fallbacks,
     isolation,
+    latches,
     permissions,
     programs,
     reports,
@@ -107,6 +109,9 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.Waits,
     fallbacks.Fallbacks,
     fallbacks.Needs,
+    empty_answers.EmptyAnswers,
+    latches.Latched,
+    latches.QuestionLimit,
 )
 """All that a log alone can show."""
 

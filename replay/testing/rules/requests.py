@@ -65,10 +65,11 @@ REQUEST_RULES: Final = {
 Part: TypeAlias = tuple[str, bytes]
 """The role of a message, and a text, a result or another block in it."""
 
-_PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
+_PHRASES: Final = (prompts.CANCELLED, prompts.GIVEN_UP, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
     prompts.NOT_DELEGATED,
     prompts.UNUSABLE_QUESTION,
+    prompts.NO_QUESTIONS_LEFT,
     prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
     "Not run: one reply may make ",

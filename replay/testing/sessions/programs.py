@@ -9,7 +9,8 @@ A script is a generator. It yields steps, and is sent the answers that came with
             answers = yield Step()
         return "done"
 
-Its return value is the program's result, and its exception ends the program as `crashed`. Like a program
+Its return value is the program's result, a `Failed` that it raises is the end that it chooses for itself, and
+any other exception ends the program as `crashed`. Like a program
 that is not parked, it is executed again for each step, with the answers that each step had.
 """
 
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.prompts import ASK_MODEL, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
@@ -43,6 +45,14 @@ class Step(NamedTuple):
     asks: tuple[Asked, ...] = ()
     wake: int | None = None
     cancels: tuple[str, ...] = ()
+
+
+class Failed(Exception):
+    """The end that a script chooses for itself."""
+
+    def __init__(self, text: str, kind: OwnKind = "failed") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 Script: TypeAlias = Callable[[object], Generator[Step, Answers, object]]
@@ -83,6 +93,12 @@ def last_reply(value: object, number: int) -> Reply:
     return _reply(blocks, "end_turn")
 
 
+def failed_reply(failure: Failed, number: int) -> Reply:
+    """Make the reply of a program that ended itself."""
+    block: Block = {"type": "program_failure", "kind": failure.kind, "text": str(failure)}
+    return _reply([_head(Step(), number), block], "end_turn")
+
+
 def crash(message: str) -> Reply:
     """Make the answer of a program that raised."""
     return Reply(failure=ModelFailure("crashed", message), usage=ZERO)
@@ -100,6 +116,8 @@ def program(script: Script) -> Policy:
                 step = running.send(answers)
         except StopIteration as returned:
             return last_reply(returned.value, len(steps) + 1)
+        except Failed as failure:
+            return failed_reply(failure, len(steps) + 1)
         except Exception as error:
             return crash(f"{type(error).__name__}: {error}")
         return reply_of(step, len(steps) + 1)

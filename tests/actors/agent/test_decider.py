@@ -90,8 +90,9 @@ def test_text_alone_is_the_answer_of_an_agent_that_owes_no_report() -> None:
 
 
 @pytest.mark.parametrize("content", [b"[]", b"[ ]", b'[{"type":"text","text":""}]'])
-def test_an_empty_answer_is_no_summary_and_leaves_no_trace(content: bytes) -> None:
-    agent = begun()
+def test_by_the_first_rules_an_empty_answer_is_no_summary_and_leaves_no_trace(content: bytes) -> None:
+    agent = AgentHarness(rules=1)
+    agent.begins()
     (finished,) = agent.reads(Reply(content=content))
     assert finished == Finished("answered", "(no summary)", settled=Settled(USED))
     assert len(agent.conversation()) == 1

@@ -147,6 +147,7 @@ def test_the_sessions_have_met_every_end_an_ask_can_have(explored: Explored) -> 
         "iteration_cap",
         "budget",
         "deadline",
+        "empty",
         "no_report",
         "invalid_report",
         "model_error",

@@ -1,0 +1,71 @@
+"""Ends that latch: how a program hears that it has to end, whatever its code makes of it.
+
+A refusal for want of budget latches as the supervisor says (`DelegationEnded.latch`), and so does the first
+question over `max_iterations`.
+
+Rules
+  - All open calls are given up, as at a return. Each has an answer in the last step of the program, so that a
+    gather over them ends, and `except` and `finally` run.
+  - What is asked in that step is not posted. A text that it returns is kept as partial text.
+  - A step that was out when the news came is not the last one, unless the program returned in it: a return
+    that knew nothing of the news stands.
+  - One question is one, whatever its attempts. The turns of a brain and its questions count together.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.agent import eager
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.eager import End
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import program_result, text_json
+from callboard.actors.protocol.immutable import Json
+
+SINCE_RULES: Final = 2
+"""The first rules by which questions count."""
+
+_DELEGATES: Final = frozenset({prompts.TASK, prompts.ASK_MODEL})
+
+
+def with_questions(state: AgentState, uses: Iterable[ToolUse]) -> AgentState:
+    """Count the questions of a step. One too many latches, and none of that step is asked."""
+    books = state.eager
+    assert books is not None
+    new = sum(use.spec is None and use.name == prompts.ASK_MODEL for use in uses)
+    if not new or state.rules < SINCE_RULES or books.latch is not None:
+        return state
+    count, most = books.questions + new, books.questions_max
+    books = replace(books, questions=count)
+    if most is not None and count > most and state.model.is_program:
+        books = replace(books, latch=End("iteration_cap", "max_iterations"))
+    return replace(state, eager=books)
+
+
+def with_answers(state: AgentState, uses: Iterable[ToolUse]) -> AgentState:
+    """Answer every open call of a program that has to end, and its new asks, which are not posted."""
+    books = state.eager
+    assert books is not None
+    coming = books.latch
+    assert coming is not None
+    for call in eager.open_calls(books):
+        if not call.is_given_up:
+            is_unknown = call.stage == "tool" and call.use.spec is not None and call.use.spec.effect != "read"
+            books = eager.hear(books, _answer(call.use, coming, is_unknown=is_unknown))
+    over = books.questions_max if coming.kind == "iteration_cap" else None
+    for use in uses:
+        books = eager.hear(books, _answer(use, coming, over if use.name == prompts.ASK_MODEL else None))
+    return replace(state, eager=books)
+
+
+def _answer(use: ToolUse, coming: End, most: int | None = None, *, is_unknown: bool = False) -> Json:
+    """Build the answer to an ask.
+
+    most: the most questions that may be put, if that is why it is not posted. is_unknown: it may take effect.
+    """
+    text = prompts.GIVEN_UP if most is None else prompts.no_questions_left(most)
+    status = coming.kind if use.name in _DELEGATES else "interrupted" if is_unknown else "cancelled"
+    return program_result(use.id, text_json(text), status, is_error=True)

@@ -1,0 +1,106 @@
+"""Refusals that latch: a program whose budget no model fits any more ends so, whatever its code does next.
+
+A refusal is a turn or a delegation for which a scope is too small for good.
+
+Rules
+  - A refusal latches for each program that asked, or is above the agent that asked, if the scope is its own
+    or one above it, and the smallest request to any model that it may use does not fit either.
+  - So a child at its own limits is an exception for its program, and so are denials of depth, children and
+    rights. A program that can still ask a smaller model, or a shorter question, goes on.
+  - The program hears of it with the next delegation of its that fails: `DelegationEnded.latch`. A delegation
+    that succeeds all the same, as a race can, is not taken from it.
+  - Limits that a resume has raised in the meantime are looked at again.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.conversation import text_json, user_message
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.usage import bound
+from callboard.actors.supervisor.budgets import fits
+from callboard.actors.supervisor.rights import agent_refusal, child_refusal
+from callboard.actors.supervisor.state import NO_BOOKS, Record, SupervisorState
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
+
+SINCE_RULES: Final = 2
+"""The first rules by which a refusal latches and questions count."""
+
+LEAST_INPUT_BYTES: Final = len(user_message((), text_json("")))
+"""No conversation is shorter."""
+
+
+def latch(work: UnitOfWork, ancestry: list[Record], place: int, why: str) -> None:
+    """Note a refusal with each program for which it latches.
+
+    ancestry: from the host down to the last agent that may be such a program. place: of the scope in it.
+    """
+    if work.state.rules < SINCE_RULES:
+        return
+    for at in range(place, len(ancestry)):
+        record = ancestry[at]
+        if not record.profile.is_eager or not record.is_running:
+            continue
+        books = record.program or NO_BOOKS
+        if not books.refusal and not _fits_any(work.state, ancestry[: at + 1]):
+            work.update_record(record.address, program=replace(books, refusal=why))
+
+
+def with_latch(work: UnitOfWork, ancestry: list[Record], end: DelegationEnded) -> DelegationEnded:
+    """Return the end of a delegation that failed, with the refusal that latches for its parent, if any."""
+    parent = work.record(ancestry[-1].address)
+    if parent is None or parent.program is None or not parent.program.refusal or end.kind == "cancelled":
+        return end
+    if _fits_any(work.state, ancestry):
+        work.update_record(parent.address, program=replace(parent.program, refusal=""))
+        return end
+    return replace(end, latch=parent.program.refusal)
+
+
+def _fits_any(state: SupervisorState, ancestry: list[Record]) -> bool:
+    """Return True if the smallest request to a model that a program may use can fit, now or later."""
+    for spec in _models_of(state, ancestry[-1]):
+        need = bound(LEAST_INPUT_BYTES + spec.overhead_tokens, spec.max_tokens, spec.prices)
+        if fits(ancestry, need)[0] != "never":
+            return True
+    return False
+
+
+def _models_of(state: SupervisorState, record: Record) -> Iterator[ModelSpec]:
+    """Yield the models that a program may use: for its own turns, its questions, and its agents."""
+    own = record.profile.own_model(record.model)
+    if not own.is_program:
+        yield own
+    yield record.model
+    yield from record.profile.models
+    if record.depth >= (record.limits.max_depth or 0):
+        return
+    for name in record.profile.agents:
+        child = state.profiles.get(name)
+        if child is None or agent_refusal(record, name) or child_refusal(record, child[0]):
+            continue
+        yield from _models_below(state, child[0], record.model, {name})
+
+
+def _models_below(
+    state: SupervisorState, profile: Profile, inherited: ModelSpec, seen: set[str]
+) -> Iterator[ModelSpec]:
+    """Yield the models of an agent and those below it. inherited: its parent's. seen: the agents so far."""
+    own, below = profile.own_model(inherited), profile.model_below(inherited)
+    if not own.is_program:
+        yield own
+    yield below
+    yield from profile.models
+    for name in profile.agents:
+        if name in state.profiles and name not in seen:
+            seen.add(name)
+            yield from _models_below(state, state.profiles[name][0], below, seen)
+
+
+def bounds_questions(rules: int, profile: Profile, own: Limits) -> bool:
+    """Return True if `max_iterations` bounds the questions of a program. own: its limits, none from above."""
+    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES

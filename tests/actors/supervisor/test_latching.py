@@ -1,0 +1,123 @@
+"""Refusals that latch: whose they are, when the program hears of them, and which stay exceptions."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.programs import Asked, Script, delegate, question
+from callboard.replay.testing.sessions.replies import calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from callboard.replay.verify import Verifier
+from tests.mutants.scenarios_programs import Running, cast, everything
+from tests.mutants.scripts import DONE
+
+BIG, SMALL = ModelSpec("big", 8_000), ModelSpec("small", 10)
+
+
+def swallow(*asks: Asked) -> Script:
+    """Make a program that asks for these one after the other, and returns its answer whatever comes."""
+
+    def host(prompt: object) -> Running:
+        got: list[object] = []
+        for one in asks:
+            answers = yield from everything(one)
+            got.append(answers)
+        return f"done: {got}"
+
+    return host
+
+
+def scenario(
+    host: Script,
+    *others: Profile,
+    tokens: int = 400,
+    models: Sequence[ModelSpec] = (BIG,),
+    rules: int = 2,
+    **scripts: Script,
+) -> Scenario:
+    names = [one.name for one in others]
+    policy = cast({"host": host, **scripts}, kid=[DONE], boss=[calls(task("kid")), DONE], ask_model=[DONE])
+    people = [program_profile("host", names, models=models), *others]
+    model = ModelSpec("middle", 1_000)
+    return Scenario(people, policy, [ask()], Limits(tokens=tokens), model=model, rules=rules)
+
+
+def run(scenario: Scenario) -> tuple[str, str]:
+    world = SessionWorld(scenario).run()
+    assert not breaches_of(world)
+    assert Verifier(world.log).run() is None
+    return world.ended.kind, world.ended.text
+
+
+QUESTION = question("q", model="big")
+
+
+def test_a_refused_question_is_the_end_of_a_program_that_swallows_it() -> None:
+    kind, text = run(scenario(swallow(QUESTION)))
+    assert kind == "budget"
+    assert text.startswith("done: ")
+
+
+def test_by_the_first_rules_it_makes_an_answer_of_it() -> None:
+    assert run(scenario(swallow(QUESTION), rules=1))[0] == "answered"
+
+
+def test_a_refusal_is_an_exception_while_a_smaller_model_fits() -> None:
+    assert (
+        run(scenario(swallow(QUESTION, question("r", model="small")), models=(BIG, SMALL)))[0] == "answered"
+    )
+
+
+def test_a_refusal_is_an_exception_while_one_of_its_agents_has_a_smaller_model() -> None:
+    kid = profile("kid", max_tokens=20)
+    assert run(scenario(swallow(QUESTION, delegate("k", "kid")), kid))[0] == "answered"
+
+
+def test_a_child_at_its_own_limits_is_an_exception() -> None:
+    kid = profile("kid", max_tokens=20, limits=Limits(tokens=5))
+    assert run(scenario(swallow(delegate("k", "kid")), kid))[0] == "answered"
+
+
+def test_the_refusal_of_an_agent_further_below_latches_too() -> None:
+    boss, kid = profile("boss", ["kid"], max_tokens=500), profile("kid", max_tokens=900)
+    assert run(scenario(swallow(delegate("b", "boss")), boss, kid))[0] == "budget"
+
+
+def test_programs_above_one_another_all_end() -> None:
+    inner = program_profile("inner", models=[BIG])
+    assert run(scenario(swallow(delegate("i", "inner")), inner, inner=swallow(QUESTION)))[0] == "budget"
+
+
+def test_a_program_at_its_own_budget_is_an_exception_for_the_program_above() -> None:
+    inner = program_profile("inner", models=[BIG], limits=Limits(tokens=5))
+    found = run(scenario(swallow(delegate("i", "inner")), inner, tokens=90_000, inner=swallow(QUESTION)))
+    assert found[0] == "answered"
+
+
+def test_denials_of_depth_and_agents_are_exceptions() -> None:
+    one = scenario(swallow(delegate("k", "nobody"), delegate("l", "nobody")), tokens=50)
+    assert run(one)[0] == "answered"
+
+
+def test_a_delegation_that_a_used_up_budget_denies_latches() -> None:
+    world = SessionWorld(scenario(swallow(delegate("k", "kid")), profile("kid"), tokens=0)).run()
+    (end,) = world.of(DelegationEnded)
+    assert (end.kind, end.latch) == ("budget", end.detail)
+    assert world.ended.kind == "budget"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_after_any_event_changes_no_end(seed: int) -> None:
+    one = scenario(swallow(question("q", model="small"), QUESTION), models=(BIG,), tokens=1_000)
+    log = SessionWorld(one).run(in_random_order(seed)).log
+    for length in range(1, len(log) + 1):
+        world = SessionWorld(one)
+        world.resume(log[:length])
+        world.run(in_random_order(seed))
+        assert not breaches_of(world)
+        assert world.ended.kind == "budget"
