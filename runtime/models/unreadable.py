@@ -18,7 +18,6 @@ from callboard.runtime.models.answer_bodies import digest_of, documents_of, usag
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.service_errors import UNREPORTED
 
-
 if TYPE_CHECKING:
     from callboard.runtime.models.watched import Watched
 
