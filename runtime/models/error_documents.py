@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-DEPTH_MAX: Final = 8
+DEPTH_MAX: Final = 16
 FIELDS_MAX: Final = 400
 WORDS_MAX: Final = 8_000  # characters of messages
 

@@ -6,7 +6,7 @@ and the first that fits decides. `PLAIN` statuses come next: they say more than 
 All other statuses are the last to be asked.
 
 Errors are a closed list, words for success an open one: `finishes.py` has the words for the end of an answer.
-The wording is that of recorded answers and public reports; `tests/data/errors.py` has one answer of each.
+The wording is that of recorded answers and public reports; `tests/error_corpus.py` has an answer of each.
 """
 
 from collections.abc import Mapping
@@ -162,6 +162,7 @@ ROWS: Final = (
             "too many tokens, please wait",  # Bedrock
             "too many concurrent",  # Cloudflare, Mistral
             "quota exceeded for",  # Gemini
+            "qps request limit",  # Baidu
             "service tier capacity exceeded",  # Mistral
         ),
         _ANY_BUT_ACCESS | {403},  # Google's older APIs answer 403
@@ -182,6 +183,8 @@ ROWS: Final = (
                 "slowdown",
                 "unavailable",  # Gemini; llama.cpp: unavailable_error
                 "unavailableerror",
+                "providerunavailable",  # OpenRouter
+                "provideroverloaded",
                 "nocapacity",
                 "capacityexceeded",
                 "insufficientsystemresource",  # DeepSeek

@@ -35,7 +35,7 @@ def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
         return known
     if exchange.status >= 300:
         return _rejected(error, exchange)
-    return _in_answer(error, exchange) or network_failure(error.__cause__ or error) or _wrong(error, exchange)
+    return error_in_answer(exchange, error) or network_failure(error.__cause__ or error) or _wrong(error, exchange)
 
 
 def _wrong(error: Exception, exchange: Exchange) -> CallFailed:
@@ -62,8 +62,11 @@ def _rejected(error: Exception, exchange: Exchange) -> CallFailed:
     return service_error(Answered(exchange.status, exchange.headers, document, advice=advice))
 
 
-def _in_answer(error: Exception, exchange: Exchange) -> CallFailed | None:
-    """Return the failure of an error that came inside an answer of status 200; None for any other error."""
+def error_in_answer(exchange: Exchange, error: Exception | None = None) -> CallFailed | None:
+    """Return the failure of an error that came inside an answer of status 200; None without one.
+
+    error: of the layer, which may have words of the service.
+    """
     if exchange.watched is None:
         return None
     documents = documents_of(exchange.watched.end)
@@ -77,7 +80,7 @@ def _in_answer(error: Exception, exchange: Exchange) -> CallFailed | None:
     return service_error(Answered(200, exchange.headers, document, has_begun))
 
 
-def _document_of(error: Exception) -> object:
+def _document_of(error: Exception | None) -> object:
     """Return the words of the service in an error of the layer; None if they are the layer's own."""
     if not isinstance(error, ModelAPIError) or isinstance(error, ModelConnectionError):
         return None

@@ -9,10 +9,11 @@ from pydantic_ai.usage import RequestUsage
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.answer_bodies import TOKENS_MAX
+from callboard.runtime.models.answer_bodies import TOKENS_MAX, documents_of
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.finishes import error_of, stop_reason_of
 from callboard.runtime.models.layered.dialects import CHAT
+from callboard.runtime.models.layered.failures import error_in_answer
 from callboard.runtime.models.layered.parts import blocks_of, is_call
 from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.protocol import ModelAnswer
@@ -34,17 +35,32 @@ def answer_of(response: ModelResponse, turn: int, exchange: Exchange) -> ModelAn
         raise _broken("the stream ended before the answer did", exchange, usage)
     word = (response.provider_details or {}).get("finish_reason")
     told = word if isinstance(word, str) else ""
+    if not told and exchange.dialect is CHAT and exchange.is_stream:
+        told = _lost_word(exchange)
     if code := error_of(told):
+        if (failed := error_in_answer(exchange)) is not None:
+            raise failed
         failure = ModelFailure(code, f"the service ended the answer with {told}", is_retryable=True)
         raise CallFailed(failure, usage or UNREPORTED)
     end = stop_reason_of(told) or _ENDS.get(response.finish_reason or "")
     if end is None:
-        # The layer loses the word of a chunk without a delta, and accepts no stream of Chat without a word.
-        if not told and not (exchange.dialect is CHAT and exchange.is_stream):
+        if not told:
             raise _unended(exchange, usage)
         end = "end_turn"
     content: Json = blocks_of(response.parts, turn)
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
+
+
+def _lost_word(exchange: Exchange) -> str:
+    """Return the word for the end of a stream of Chat that the layer has lost: it came without a delta."""
+    assert exchange.watched is not None
+    for document in reversed(documents_of(exchange.watched.end)):
+        choices = document.get("choices") if isinstance(document, dict) else None
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        word = choice.get("finish_reason") if isinstance(choice, dict) else None
+        if word and isinstance(word, str):
+            return word
+    return ""
 
 
 def _unended(exchange: Exchange, usage: Usage | None) -> CallFailed:

@@ -212,11 +212,12 @@ def _whole(exchange: Exchange, response: httpx2.Response, body: bytes) -> tuple[
     Raises CallFailed for an error in its place.
     """
     # The marks spare the parsing of a whole answer.
+    is_list = start_of(body).startswith(b"[")
     is_plain = b'"error' not in body and any(mark in body for mark in exchange.dialect.answer_marks)
-    documents = [] if is_plain else documents_of(body)
+    documents = documents_of(body) if is_list or not is_plain else []
     if (error := error_in(documents)) is not None:
         raise exchange.fail(service_error(Answered(200, exchange.headers, error)))
-    if start_of(body).startswith(b"[") and documents:  # Gemini, where a proxy drops `alt=sse`
+    if is_list and documents:  # Gemini, where a proxy drops `alt=sse`
         events = b"".join(b"data: " + msgspec.json.encode(one) + b"\n\n" for one in documents)
         return _with_content(response, events, "text/event-stream"), True
     mended = with_ids(exchange.dialect, body)
