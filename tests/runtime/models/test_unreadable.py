@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from callboard import AnthropicModel, Limits
+from callboard.actors.agent import retry
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.service_errors import UNREPORTED
 from tests.messages_api import Canned, MessagesApi, json_answer
@@ -35,6 +36,12 @@ ODD: dict[str, dict[str, object]] = {
     },
     "converse": {"output": {"message": 3}, "usage": {"inputTokens": 40, "outputTokens": 5}},
 }
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a moment between attempts: the answers come over real sockets."""
+    monkeypatch.setattr(retry, "FIRST_MS", 1)
 
 
 @pytest.fixture(scope="module")
