@@ -63,7 +63,8 @@ def wait_ms(failure: ModelFailure, attempt: int, rules: int) -> int:
         return kept or min(30_000, 500 << min(attempt - 1, 16))
     if kept is not None and attempt <= SHORTER_MAX:
         return kept
-    return max(kept or 0, min(LONGEST_MS, FIRST_MS * GROWTH ** min(attempt - 1, 9)))
+    wait: int = FIRST_MS * GROWTH ** min(attempt - 1, 9)
+    return max(kept or 0, min(LONGEST_MS, wait))
 
 
 def spread_ms(wait: int, attempt: int, who: str) -> int:

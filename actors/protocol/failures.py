@@ -61,7 +61,7 @@ _REFUSED: Final = frozenset({"invalid_request_error", "invalid_request", "http_4
 def is_refused_request(code: str) -> bool:
     """Return True for the failure of a request that the service refused as it was written.
 
-    Its history, a tool or a parameter breaks the rules of the service. A full context, a wrong key, an unknown
-    model and an empty account are other failures.
+    Its history, a tool or a parameter breaks the rules of the service. A full context, a wrong key, an
+    unknown model and an empty account are other failures.
     """
     return code in _REFUSED

@@ -6,7 +6,7 @@ and the first that fits decides. `PLAIN` statuses come next: they say more than 
 All other statuses are the last to be asked.
 
 Errors are a closed list, words for success an open one: `finishes.py` has the words for the end of an answer.
-The wording is that of recorded answers and public reports; `tests/error_corpus.py` has an answer of each.
+The wording is that of recorded answers and public reports; `tests/data/errors.jsonl` has an answer of each.
 """
 
 from collections.abc import Mapping

@@ -6,9 +6,10 @@
     no connection                                 connection                 yes    none
     the connection broke before any answer        connection                 yes    unknown
     the answer broke off                          broken_stream              yes    unknown
-    an answer of the wrong form                   garbage                    yes    unknown unless it says
+    an answer of the wrong form                   garbage                    yes    `unreadable`
+    the service says what is wrong                by `service_errors`
 
-Where tokens may have been billed, usage is "unknown", and the whole reservation is charged.
+Where the answer is lost, usage is "unknown", and the whole reservation is charged.
 """
 
 from contextlib import suppress

@@ -39,7 +39,7 @@ class Watched(httpx2.AsyncByteStream):
         self._most_kept = KEPT_BYTES_MAX if status == 200 else ERROR_BYTES_MAX
         self._kept: list[bytes] = []
         self._last: deque[bytes] = deque(maxlen=_LAST)
-        self._ahead: list[bytes] = []
+        self._ahead = b""
         self._is_closed = False
 
     @property
@@ -56,7 +56,7 @@ class Watched(httpx2.AsyncByteStream):
     async def form(self) -> Form:
         """Wait for the first bytes and return the form that they show."""
         start = b""
-        while not start_of(start):
+        while not start:
             try:
                 chunk = await anext(self._chunks)
             except StopAsyncIteration:
@@ -65,16 +65,15 @@ class Watched(httpx2.AsyncByteStream):
             except httpx2.HTTPError as error:
                 raise self._broken(error) from error
             self._take(chunk)
-            self._ahead.append(chunk)
-            start += chunk
-        form = form_of(start)
-        if form == "events" and start[:1] in b"\xef\r\n\t ":  # which not every library passes over
-            self._ahead = [start_of(start)]
-        return form
+            # White space before an answer has no meaning, and not every library passes over it.
+            start = start_of(start + chunk)
+        self._ahead = start
+        return form_of(start)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while self._ahead:
-            yield self._ahead.pop(0)
+        ahead, self._ahead = self._ahead, b""
+        if ahead:
+            yield ahead
         try:
             async for chunk in self._chunks:
                 self._take(chunk)

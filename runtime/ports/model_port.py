@@ -25,6 +25,7 @@ from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.live_answer import LiveAnswer
 from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks
@@ -269,7 +270,8 @@ class ModelPort:
         except InvalidPrompt as error:
             digest = digest_of(bytes(answer.content))
             garbage = ModelFailure("garbage", str(error), is_retryable=True, digest=digest)
-            return self._failed(wish, answer, garbage, asked)
+            told = replace(answer, usage=answer.usage or UNREPORTED)  # it came whole
+            return self._failed(wish, told, garbage, asked)
         reason = self._short(answer.stop_reason)
         model = "" if answer.model == asked.name else self._short(answer.model)
         sent = self._sent(answer)

@@ -35,7 +35,8 @@ def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
         return known
     if exchange.status >= 300:
         return _rejected(error, exchange)
-    return error_in_answer(exchange, error) or network_failure(error.__cause__ or error) or _wrong(error, exchange)
+    told = error_in_answer(exchange, error) or network_failure(error.__cause__ or error)
+    return told or _wrong(error, exchange)
 
 
 def _wrong(error: Exception, exchange: Exchange) -> CallFailed:

@@ -13,7 +13,7 @@ from tests.error_corpus import IN_ANSWERS, WHOLE, Case
 
 @pytest.mark.parametrize("case", IN_ANSWERS, ids=lambda case: case.who)
 def test_an_error_is_told_from_an_answer(case: Case) -> None:
-    assert is_error(case.body)
+    assert is_error(case.document)
 
 
 @pytest.mark.parametrize("document", WHOLE, ids=repr)

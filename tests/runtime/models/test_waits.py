@@ -143,15 +143,22 @@ def test_a_header_decides_before_fields_and_words() -> None:
     assert waits({"retry-after": "0"}, {}, "try again in 4s") == 4_000
 
 
+FIELDS = st.sampled_from(["retry_after", "RetryDelay", "x", "X-RateLimit-Reset"])
+DOCUMENTS = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=70),
+    lambda inner: st.lists(inner) | st.dictionaries(FIELDS, inner),
+)
+
+
 @settings(max_examples=effort(60, 600), deadline=None, derandomize=True)
 @given(
     st.dictionaries(
         st.sampled_from(["retry-after", "retry-after-ms", "date", "x-ratelimit-reset", "ratelimit"]),
         st.text(max_size=80),
     ),
-    st.recursive(st.none() | st.integers() | st.floats() | st.text(max_size=70), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["retry_after", "RetryDelay", "x", "X-RateLimit-Reset"]), inner)),
+    DOCUMENTS,
     st.text(max_size=80),
-)  # fmt: skip
+)
 def test_no_answer_breaks_the_search_for_a_wait(
     headers: dict[str, str], document: object, words: str
 ) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def answer(service: Service, dialect: Api, *, stream: bool, content_type: str = 
     return replace(canned, headers={"content-type": content_type}) if content_type else canned
 
 
-def is_hello(service: Service, dialect: Api, canned: Canned, **settings: object) -> bool:
+def is_hello(service: Service, dialect: Api, canned: Canned, **settings: Any) -> bool:
     """Ask, and return whether the answer was read, with its usage."""
     service.api.reply(canned)
     found, text = service.ask(dialect=dialect, **settings)
@@ -126,7 +127,7 @@ def test_an_error_in_the_place_of_an_answer_is_sorted_by_its_words(
 def test_an_error_document_with_status_200_has_its_meaning(
     service: Service, case: Case, stream: bool
 ) -> None:
-    failure = failure_of(service.failure(json_answer(case.body), stream=stream))
+    failure = failure_of(service.failure(json_answer(case.document), stream=stream))
     assert (failure.code, failure.is_retryable) == (case.code, case.retry)
 
 
@@ -138,7 +139,7 @@ def test_an_error_in_a_stream_has_the_same_meaning(
 ) -> None:
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     begun = {**head, "choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": None}]}
-    events = [begun] * has_begun + [case.body]
+    events: list[object] = [begun] * has_begun + [case.document]
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + done
     said = service.failure(Canned(body, 200, {"content-type": "text/event-stream"}))
     failure = failure_of(said)
@@ -153,7 +154,7 @@ def test_an_error_line_of_another_kind_is_read(service: Service) -> None:
 
 
 def test_an_error_that_is_cut_by_chunks_is_read(service: Service) -> None:
-    error = {"error": {"message": "The server is overloaded.", "code": 503}}
+    error: dict[str, object] = {"error": {"message": "The server is overloaded.", "code": 503}}
     canned = replace(streamed([error]), drip_bytes=7)
     assert failure_of(service.failure(canned)).code == "overloaded_error"
 
