@@ -10,10 +10,11 @@ from callboard.actors.agent.content import Said
 from callboard.actors.agent.fallback import NOT_AGAIN, after_failure
 from callboard.actors.agent.input_bound import at_bytes
 from callboard.actors.agent.program import end
-from callboard.actors.agent.retry import backoff_ms, end_of, spread_ms, wait_ms
+from callboard.actors.agent.retry import backoff_ms, end_of, final_if_again, spread_ms, wait_ms
 from callboard.actors.agent.state import AgentState, need_of, with_model
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.failures import FailureKind, kind_of
@@ -38,7 +39,10 @@ def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> De
     """Ask again after a call without an answer, at once or after a wait, or end the agent."""
     if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
         return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
-    failure = _failure_of(reply)
+    failure = _failure_of(state, reply)
+    failure = final_if_again(failure, state.unreadable, attempts_made(state))
+    if failure.digest != state.unreadable:
+        state = replace(state, unreadable=failure.digest)
     again = _ask_same_model if kind_of(failure.code) not in kinds_of(state) else ask_next_model
     if (asked := again(state, failure, settled)) is not None:
         return asked
@@ -46,9 +50,9 @@ def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> De
     return end(state, kind, settled, detail)
 
 
-def _failure_of(reply: ModelReplied) -> ModelFailure:
+def _failure_of(state: AgentState, reply: ModelReplied) -> ModelFailure:
     if reply.status == "ok":
-        return _GARBAGE
+        return _GARBAGE if state.rules < 2 else replace(_GARBAGE, digest=rolled("", reply.content))
     return reply.failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
 
 
@@ -63,7 +67,7 @@ def ask_next_model(state: AgentState, failure: ModelFailure, settled: Settled) -
     assert fallback is not None  # it has listed the kind
     if made >= (state.limits.max_model_attempts or 1):
         return None
-    found = after_failure(fallback, _wait_of(failure, made, len(fallback.specs)))
+    found = after_failure(fallback, _wait_of(state, failure, made))
     if found is None:
         return None
     wait = spread_ms(found.wait_ms, made, state.address)
@@ -73,15 +77,16 @@ def ask_next_model(state: AgentState, failure: ModelFailure, settled: Settled) -
     return ask_again(state, settled, wait)
 
 
-def _wait_of(failure: ModelFailure, made: int, models: int) -> int:
+def _wait_of(state: AgentState, failure: ModelFailure, made: int) -> int:
     """Return the wait before a model is asked again. made: the attempts so far, of all models."""
-    rounds = 1 + (made - 1) // models
-    return wait_ms(failure, rounds) if failure.is_retryable else NOT_AGAIN
+    assert state.fallback is not None
+    rounds = 1 + (made - 1) // len(state.fallback.specs)
+    return wait_ms(failure, rounds, state.rules) if failure.is_retryable else NOT_AGAIN
 
 
 def _ask_same_model(state: AgentState, failure: ModelFailure, settled: Settled) -> Decision | None:
     made = attempts_made(state)
-    wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
+    wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address, state.rules)
     return None if wait is None else ask_again(state, settled, wait)
 
 

@@ -106,6 +106,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     handed: the messages that it was handed, and the blocks of its first own message that it was handed.
     labels: of all that it has read. new_labels: those that no request of it has told.
     rules: of its session, as of its `Begin`.
+    unreadable: the digest of the answer of the attempt before, if it could not be read.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -156,6 +157,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     new_labels: Labels = ()
     empty_turn: int = 0
     rules: int = 1
+    unreadable: str = ""
 
 
 def initial_agent(address: str) -> AgentState:

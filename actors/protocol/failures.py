@@ -37,6 +37,8 @@ _KINDS: Final[Mapping[str, FailureKind]] = MappingProxyType(
         "timeout_error": "timeout",
         "http_408": "timeout",
         "http_504": "timeout",
+        "http_524": "timeout",
+        "http_499": "timeout",
         "broken_stream": "broken_stream",
         "api_error": "server_error",
         "server_error": "server_error",
@@ -51,3 +53,15 @@ def kind_of(code: str) -> FailureKind | None:
     if kind is None and code.startswith("http_5"):
         return "server_error"
     return kind
+
+
+_REFUSED: Final = frozenset({"invalid_request_error", "invalid_request", "http_400", "http_422"})
+
+
+def is_refused_request(code: str) -> bool:
+    """Return True for the failure of a request that the service refused as it was written.
+
+    Its history, a tool or a parameter breaks the rules of the service. A full context, a wrong key, an
+    unknown model and an empty account are other failures.
+    """
+    return code in _REFUSED

@@ -25,7 +25,8 @@ NOTHING = Need()
 class Usage(Value, frozen=True):
     """The use of some model calls: tokens by kind, millionths of a US dollar, and the number of calls.
 
-    unknown_calls counts calls whose use was not reported; they are charged their full reservation.
+    unknown_calls counts calls whose use was not reported: those that were lost are charged their full
+    reservation, those that came whole nothing.
     """
 
     also: ClassVar[tuple[str, ...]] = ("tokens", "cost_usd")

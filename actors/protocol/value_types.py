@@ -90,12 +90,15 @@ class ModelFailure(Value, frozen=True):
 
     code: the service's error type, or our own (`timeout`, `connection`, `broken_stream`, `garbage`, ...).
     retry_after_ms: the wait that the service asked for; None without one.
+    digest: of an answer that came whole and cannot be read; empty for any other failure. The same answer
+        twice is not asked for again.
     """
 
     code: str
     message: str = ""
     is_retryable: bool = False
     retry_after_ms: int | None = None
+    digest: str = ""
 
 
 class CacheRequest(Value, frozen=True):

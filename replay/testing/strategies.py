@@ -46,6 +46,7 @@ PRICES = Prices(input_usd=3, output_usd=15)
 FAILURES = (
     ModelFailure("overloaded_error", is_retryable=True),
     ModelFailure("rate_limit_error", is_retryable=True, retry_after_ms=20),
+    ModelFailure("garbage", is_retryable=True, digest="d1"),
     ModelFailure("invalid_request_error"),
     ModelFailure("context_full"),
 )

@@ -6,15 +6,13 @@
     no connection                                 connection                 yes    none
     the connection broke before any answer        connection                 yes    unknown
     the answer broke off                          broken_stream              yes    unknown
-    an answer of the wrong form                   garbage                    yes    unknown unless it says
+    an answer of the wrong form                   garbage                    yes    `unreadable`
+    the service says what is wrong                by `service_errors`
 
-Where tokens may have been billed, usage is "unknown", and the whole reservation is charged.
+Where the answer is lost, usage is "unknown", and the whole reservation is charged.
 """
 
-import math
-from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 from callboard.actors.protocol.usage import ZERO, Usage
@@ -25,14 +23,7 @@ from callboard.runtime.models.addresses import endpoint_of
 T = TypeVar("T")
 
 MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
-RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
-_USED_NOTHING: Final = frozenset({503, 529})
 _NOT_SENT: Final = frozenset({"connection", "timeout", "missing_key"})  # of a call that used nothing
-
-
-def is_page(content_type: str) -> bool:
-    """Return True for the content type of a web page, which no API answers with."""
-    return content_type.partition(";")[0].strip().endswith(("/html", "/xhtml+xml"))
 
 
 class CallFailed(Exception):
@@ -68,45 +59,6 @@ def broken_stream(what: str, usage: Usage | None = None) -> CallFailed:
 def or_empty(kind: type[T], value: object) -> T:
     """Return a part of foreign JSON if it is of this kind, else an empty one."""
     return value if isinstance(value, kind) else kind()
-
-
-def retry_after_ms(headers: Mapping[str, str]) -> int | None:
-    """Return the wait that the service asks for, at most a day; None if it asks for none.
-
-    headers: may hold `retry-after-ms` or `retry-after`, in seconds or as a date.
-    """
-    wait = _number(headers.get("retry-after-ms"))
-    if wait is None:
-        seconds = _number(headers.get("retry-after"))
-        wait = _until(headers) if seconds is None else seconds * 1_000
-    return None if wait is None else min(max(math.ceil(wait), 0), RETRY_AFTER_MS_MAX)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _until(headers: Mapping[str, str]) -> float | None:
-    try:
-        # Counted from the answer's own `Date`, so that the local clock does not matter.
-        until = parsedate_to_datetime(headers.get("retry-after", ""))
-        return (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds() * 1_000
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def is_free(status: int, has_begun: bool) -> bool:
-    """Return True if an answer with this status shows that no tokens were billed.
-
-    has_begun: in an answer of status 200, tokens may have been made.
-    """
-    if status == 200:
-        return not has_begun
-    return status in _USED_NOTHING or (status < 500 and status != 408)
 
 
 def network_failure(error: BaseException) -> CallFailed | None:

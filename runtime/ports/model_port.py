@@ -22,8 +22,10 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
+from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.live_answer import LiveAnswer
 from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks
@@ -266,7 +268,10 @@ class ModelPort:
         try:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
-            return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True), asked)
+            digest = digest_of(bytes(answer.content))
+            garbage = ModelFailure("garbage", str(error), is_retryable=True, digest=digest)
+            told = replace(answer, usage=answer.usage or UNREPORTED)  # it came whole
+            return self._failed(wish, told, garbage, asked)
         reason = self._short(answer.stop_reason)
         model = "" if answer.model == asked.name else self._short(answer.model)
         sent = self._sent(answer)
@@ -286,6 +291,7 @@ class ModelPort:
             self._short(text_of(failure.message)),
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
+            self._short(text_of(failure.digest)),
         )
         return ModelReplied(
             wish.turn,

@@ -26,7 +26,7 @@ from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreToo
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.recording import Recording
 from callboard.runtime import sanitize
-from callboard.runtime.models.anthropic import wire as anthropic_wire
+from callboard.runtime.models import watched
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
@@ -292,7 +292,7 @@ def test_d13_a_log_holds_no_compressed_data_that_could_unfold(tmp_path: Path) ->
 def test_d13_an_answer_that_unfolds_without_measure_is_cut_off(
     api: MessagesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anthropic_wire, "ANSWER_BYTES_MAX", 4 * 2**20)
+    monkeypatch.setattr(watched, "ANSWER_BYTES_MAX", 4 * 2**20)
     deflate = zlib.compressobj(wbits=31)
     bomb = b"".join(deflate.compress(bytes(2**20)) for _ in range(64)) + deflate.flush()
     assert len(bomb) < 2**17

@@ -35,8 +35,8 @@ SERVES = {"callboard/cli/page_server.py", "callboard/cli/mcp_http.py"}
 MARKUP = re.compile(r"<(?:html|script|body|div|svg|iframe|a href|img )|text/html", re.IGNORECASE)
 RECOGNISES = {
     "callboard/cli/page_server.py",
-    "runtime/models/layered/failures.py",
-    "runtime/models/layered/wire.py",
+    "runtime/models/answer_bodies.py",
+    "runtime/models/service_errors.py",
 }
 """Modules that name the type of a page, or look for markup: a proxy may answer with one."""
 HOSTILE = {

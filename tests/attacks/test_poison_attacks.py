@@ -39,7 +39,7 @@ from callboard.actors.protocol.messages import AgentInput, DeciderFailed, Finish
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.session import step as step_module
 from callboard.replay.recording import Recording
-from callboard.runtime.models.anthropic import wire as anthropic_wire
+from callboard.runtime.models import watched
 from callboard.runtime.models.scripted import Policy, Step
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.tools.execution import ToolRunner
@@ -258,7 +258,7 @@ def test_d12_a_flood_of_progress_takes_bounded_memory_and_the_newest_is_shown(wh
 
 @pytest.mark.slow
 def test_d12_a_model_that_streams_a_gibibyte_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anthropic_wire, "ANSWER_BYTES_MAX", 4 * 2**20)
+    monkeypatch.setattr(watched, "ANSWER_BYTES_MAX", 4 * 2**20)
     sent = [0]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

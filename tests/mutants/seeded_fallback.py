@@ -144,7 +144,7 @@ NEXT_MODEL: Final = (
         "wait-of-a-refusal",
         "A refusal is tried again after a wait.",
         "agent.failed_calls",
-        "    return wait_ms(failure, rounds) if failure.is_retryable else NOT_AGAIN",
-        "    return wait_ms(failure, rounds)",
+        "    return wait_ms(failure, rounds, state.rules) if failure.is_retryable else NOT_AGAIN",
+        "    return wait_ms(failure, rounds, state.rules)",
     ),
 )

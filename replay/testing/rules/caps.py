@@ -60,7 +60,10 @@ class Turns(Invariant):
     """The numbers of turns, attempts and reports of an agent."""
 
     name = "turns"
-    rule = "An agent has no more turns, model attempts and invalid reports than its limits say."
+    rule = (
+        "An agent has no more turns, model attempts and invalid reports than its limits say, "
+        "and asks no model again that has given the same unreadable answer twice."
+    )
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Check the number of a turn, or that of its attempt."""
@@ -73,6 +76,8 @@ class Turns(Invariant):
             self._first_attempt(event, life)
         elif self.facts.attempts(who, body.attempt) > attempts:
             self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {attempts}")
+        elif who in self.facts.twice and not life.begin.model.fallback:
+            self.broken(event.seq, f"{who} asks again after the same unreadable answer twice")
 
     def _first_attempt(self, event: Event, life: Life) -> None:
         if life.turns > life.turns_max:
@@ -199,6 +204,8 @@ class Deserved(Invariant):
             return reply is None
         made, failure = self.facts.attempts(life.address, reply.attempt), reply.failure
         if made >= life.most("max_model_attempts", 1) or failure is None:
+            return True
+        if life.address in self.facts.twice:
             return True
         # `fallbacks` has the rule of failures after which another model is asked.
         return not failure.is_retryable or kind_of(failure.code) in life.begin.model.fallback_on

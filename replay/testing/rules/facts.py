@@ -101,6 +101,7 @@ class Facts(msgspec.Struct, eq=False):
     asks: dict[str, tuple[Event, Ask]] = {}  # those without an outcome, in their order
     stops: dict[str, int] = {}  # the first Stop of each agent's latest life
     replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
+    twice: set[str] = set()  # agents whose last two answers of one turn were the same unreadable one
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
     tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
@@ -108,6 +109,7 @@ class Facts(msgspec.Struct, eq=False):
     host_tools: tuple[ToolSpec, ...] | None = None  # those of the host alone, from its next Begin on
     _later: tuple[Resumed, ...] = ()  # changes of agents that do not hold yet
     _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
+    _unreadable: dict[str, tuple[int, str]] = {}  # turn and digest of the latest answer of each agent's model
     _waiting: dict[int, Call] = {}  # delegations that may begin later: a check runs, or they stand in line
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}
@@ -347,6 +349,15 @@ class Facts(msgspec.Struct, eq=False):
     def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body
         self._cut_off[event.recipient, body.turn] += body.status in CUT_OFF
+        if body.status not in CUT_OFF:
+            self._compare(event.recipient, body)
+
+    def _compare(self, who: str, body: ModelReplied) -> None:
+        """Compare an unreadable answer with the one before it in its turn."""
+        digest = body.failure.digest if body.failure else ""
+        is_again = digest != "" and self._unreadable.get(who) == (body.turn, digest)
+        self._unreadable[who] = (body.turn, digest)
+        (self.twice.add if is_again else self.twice.discard)(who)
 
     def _on_DeciderFailed(self, event: Event, body: DeciderFailed) -> None:
         self.failed[event.sender] = event.cause

@@ -29,11 +29,11 @@ from typing import Final
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.errors import service_error
+from callboard.runtime.models.error_documents import is_error
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer
-
-TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
 
 # Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
@@ -86,7 +86,7 @@ def answer_of_body(body: bytes) -> ModelAnswer:
 
 def answer_of(message: dict[str, object]) -> ModelAnswer:
     """Read the answer from a whole message. Raises CallFailed."""
-    if message.get("type") == "error":
+    if is_error(message):
         raise service_error(200, {}, message)
     usage = usage_of(message.get("usage"))
     content, stop_reason = message.get("content"), message.get("stop_reason")
@@ -222,6 +222,8 @@ class StreamedMessage:
             case "message_stop":
                 self.has_ended = True
             case "error":
+                raise service_error(200, {}, event, has_begun=self.has_begun)
+            case None if is_error(event):
                 raise service_error(200, {}, event, has_begun=self.has_begun)
             case _:  # ping, content_block_stop, and types that the service adds later
                 pass

@@ -1,80 +1,28 @@
-"""The meaning of each error of the Messages API: its code, retry or not, the wait, and its cost.
+"""The failures of calls of the Messages API: what it says, and the exceptions of the SDK.
 
-    answer                                        code                       retry  usage
-    400 invalid_request_error                     invalid_request_error      no     none
-    any whose message says the context is full    context_full               no     as its status
-    401 402 403 404                               the service's error type   no     none
-    408 409 429                                   the service's error type   yes    none (408: unknown)
-    413                                           context_full               no     none
-    500 502 504                                   the service's error type   yes    unknown
-    503 529                                       the service's error type   yes    none
-    any status without the service's error form   http_<status>              as above
-    an error event in a stream                    the service's error type   by type   unknown once begun
-    a stream with unknown parts                   unsupported_stream         no     as it says
-
-`x-should-retry: true|false` overrides the column "retry" of a status, but not of a full context. The types
-come from https://platform.claude.com/docs/en/api/errors and from recorded traffic. Where tokens may have been
-billed, usage is "unknown", and the whole reservation is charged.
+The code of a failure is the service's own type of the error, and `http_<status>` where it names none, unless
+its words are those of an error that has a code of ours, such as a full context. Retry, wait and cost are
+those of `service_errors`. A stream with unknown parts is `unsupported_stream`, which is not tried again.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
-from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.failures import (
-    CallFailed,
-    is_free,
-    network_failure,
-    or_empty,
-    retry_after_ms,
-    timed_out,
-    unconnected,
-)
-
-_RETRYABLE_TYPES: Final = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
-_RETRYABLE_STATUSES: Final = frozenset({408, 409, 429})
-_CONTEXT_FULL: Final = ("prompt is too long", "exceed context limit")
+from callboard.runtime.models import service_errors
+from callboard.runtime.models.failures import CallFailed, network_failure, timed_out, unconnected
+from callboard.runtime.models.service_errors import Answered
 
 
 def service_error(
-    status: int, headers: Mapping[str, str], body: object, *, has_begun: bool = True, text: str = ""
+    status: int, headers: Mapping[str, str], body: object, *, has_begun: bool = False
 ) -> CallFailed:
     """Return the error that a service reports, by a status or inside an answer of status 200.
 
-    body: the decoded error document, or any other body. has_begun: in a 200 answer, tokens may have been
-    made. text: the body as text, if it is not an error document.
+    body: the decoded error document, or any other body as text. has_begun: in a 200 answer, tokens may have
+    been made.
     """
-    kind, message = _type_and_message(body)
-    told = _message(status, kind, message or text, headers.get("request-id", ""))
-    wait_ms = retry_after_ms(headers)
-    if status == 413 or any(mark in message for mark in _CONTEXT_FULL):
-        failure = ModelFailure("context_full", told, is_retryable=False, retry_after_ms=wait_ms)
-    else:
-        may_retry = _is_worth_another_try(status, kind, headers)
-        failure = ModelFailure(kind or f"http_{status}", told, may_retry, wait_ms)
-    return CallFailed(failure, ZERO if is_free(status, has_begun) else None)
-
-
-def _type_and_message(body: object) -> tuple[str, str]:
-    error = or_empty(dict, or_empty(dict, body).get("error"))
-    return or_empty(str, error.get("type")), or_empty(str, error.get("message"))
-
-
-def _message(status: int, kind: str, message: str, request_id: str) -> str:
-    head = f"the service answered {status} {kind}".rstrip() if status != 200 else f"the service said {kind}"
-    tail = f" (request {request_id})" if request_id else ""
-    return (f"{head}: {message}" if message else head) + tail
-
-
-def _is_worth_another_try(status: int, kind: str, headers: Mapping[str, str]) -> bool:
-    if status == 200:
-        return kind in _RETRYABLE_TYPES
-    told = headers.get("x-should-retry", "")
-    if told in ("true", "false"):
-        return told == "true"
-    return status in _RETRYABLE_STATUSES or status >= 500
+    return service_errors.service_error(Answered(status, headers, body, has_begun, keeps_type=True))
 
 
 def failure_of(error: Exception) -> CallFailed:
@@ -84,8 +32,7 @@ def failure_of(error: Exception) -> CallFailed:
     if isinstance(error, CallFailed):
         return error
     if isinstance(error, anthropic.APIStatusError):
-        text = error.body.strip() if isinstance(error.body, str) else ""
-        return service_error(error.status_code, error.response.headers, error.body, text=text)
+        return service_error(error.status_code, error.response.headers, error.body)
     if isinstance(error, anthropic.APITimeoutError):
         return timed_out(error)
     if isinstance(error, anthropic.APIConnectionError):

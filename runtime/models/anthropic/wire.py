@@ -16,16 +16,19 @@ from callboard.actors.protocol.value_types import Sent
 from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import failure_of
-from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, is_page
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
 from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.unreadable import unreadable
 from callboard.runtime.models.versions import made_by
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-ANSWER_BYTES_MAX: Final = 64 * 2**20  # twice the API's limit for a request; a larger answer is garbage
+    from callboard.runtime.models.watched import Watched
+
+_UNREADABLE: Final = frozenset({"garbage", "broken_stream"})
 ENDING_S: Final = 1.0  # for the end of a stream after its message is complete, to keep the connection
 
 
@@ -40,24 +43,38 @@ async def exchange(
     client: "AsyncAnthropic", body: bytes, headers: dict[str, str], on_text: OnText
 ) -> ModelAnswer:
     """Send a request and read its answer. Raises CallFailed, and what the SDK and its HTTP client raise."""
-    response = await _post(client, body, headers)
+    from callboard.runtime.models.watched import watch
+
+    posted = await _post(client, body, headers)
     # From the HTTP client, which has the bytes that went out, whatever the SDK did to those it was given.
-    sent = response.request.content
+    sent = posted.request.content
+    response, watched = watch(posted, lambda failed: failed)
     try:
-        kind = response.headers.get("content-type", "")
-        # The answer decides, not the request: some proxies always stream, some never.
-        if kind.startswith("text/event-stream"):
-            answer = await _read_stream(response, on_text)
-        elif is_page(kind):
-            at = endpoint_of(str(response.request.url))
-            raise garbage_answer(f"{at} answered with a web page: check base_url")
-        else:
-            answer = answer_of_body(await _read_body(response))
+        answer = await _read(response, watched, on_text)
         return replace(answer, sent=sent_as(sent), body=sent)
     finally:
         # An error while the connection closes must not spoil a whole answer.
         with suppress(Exception):
-            await response.aclose()
+            await watched.close()
+
+
+async def _read(response: "httpx2.Response", watched: "Watched", on_text: OnText) -> ModelAnswer:
+    """Read the answer, as its first bytes show it: some proxies always stream, some never."""
+    form = await watched.form()
+    says_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    try:
+        if form == "page":
+            at = endpoint_of(str(response.request.url))
+            raise garbage_answer(f"{at} answered with a web page: check base_url")
+        if form == "events" or (form in ("", "text") and says_stream):
+            return await _read_stream(response, on_text)
+        return answer_of_body(await response.aread())
+    except CallFailed as error:
+        code, what = error.failure.code, error.failure.message
+        if code not in _UNREADABLE or error.__cause__ is not None:
+            raise
+        await watched.rest()
+        raise unreadable(what, watched, error.usage, code=code, is_page=form == "page") from error
 
 
 def sent_as(body: bytes) -> Sent:
@@ -81,15 +98,6 @@ async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) 
     return cast("httpx2.Response", response)
 
 
-async def _read_body(response: "httpx2.Response") -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > ANSWER_BYTES_MAX:
-            raise garbage_answer(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
-    return bytes(body)
-
-
 async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
     from anthropic import AsyncStream
 
@@ -98,8 +106,10 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
     async with aclosing(raw) as events:
         try:
             await _take_events(events, message, on_text)
-        except CallFailed:
-            raise
+        except CallFailed as error:
+            # With a cause it is one of the connection.
+            if error.__cause__ is None or not message.is_complete:
+                raise
         except UnicodeDecodeError as error:
             if not message.is_complete:
                 raise broken_stream(f"the stream is not UTF-8: {error.reason}") from error
@@ -118,11 +128,7 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
 async def _take_events(
     events: AsyncGenerator[_Event, None], message: StreamedMessage, on_text: OnText
 ) -> None:
-    size = 0
     async for event in events:
-        size += len(event.data)
-        if size > ANSWER_BYTES_MAX:
-            raise garbage_answer(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
         if text := message.take(_data_of(event, message)):
             on_text(text)
         else:  # the usage comes with events that have no text

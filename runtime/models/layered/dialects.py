@@ -11,7 +11,7 @@ A body holds the conversation as a list under one key. The list grows only at it
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object of JSON whose form is known to the reader only."""
@@ -22,7 +22,8 @@ class Dialect(NamedTuple):
 
     name: in origins. key: of the conversation in the body. is_head: tells an item of the head. calls_of:
     returns the objects of an item that hold the arguments of a call. arguments: the key of these.
-    has_text_arguments: they are text, not an object. stream_type: the content type of a stream.
+    has_text_arguments: they are text, not an object. stream_type, stream_form: the content type of a stream,
+    and its form. answer_marks: one of them is in every whole answer.
     filler: the item that the layer puts before a conversation that a model begins. documents_of: returns the
     objects of an item that hold a document with a name, which no other one may have. has_files_in_results:
     True if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
@@ -35,6 +36,8 @@ class Dialect(NamedTuple):
     arguments: str = "arguments"
     has_text_arguments: bool = True
     stream_type: str = "text/event-stream"
+    stream_form: Literal["events", "frames"] = "events"
+    answer_marks: tuple[bytes, ...] = ()
     filler: JsonObject | None = None
     has_files_in_results: bool = False
     takes_blanks: bool = True
@@ -74,12 +77,14 @@ CHAT: Final = Dialect(
     "messages",
     lambda item: item.get("role") in ("system", "developer"),
     _chat_calls,
+    answer_marks=(b'"choices"',),
 )
 RESPONSES: Final = Dialect(
     "responses",
     "input",
     lambda item: False,
     _responses_calls,
+    answer_marks=(b'"output"',),
     has_files_in_results=True,
 )
 GENERATE_CONTENT: Final = Dialect(
@@ -89,6 +94,7 @@ GENERATE_CONTENT: Final = Dialect(
     _gemini_calls,
     "args",
     has_text_arguments=False,
+    answer_marks=(b'"candidates"',),
     filler={"role": "user", "parts": [{"text": ""}]},
 )
 CONVERSE: Final = Dialect(
@@ -99,6 +105,8 @@ CONVERSE: Final = Dialect(
     "input",
     has_text_arguments=False,
     stream_type="application/vnd.amazon.eventstream",
+    stream_form="frames",
+    answer_marks=(b'"output"',),
     takes_blanks=False,
     documents_of=_converse_documents,
 )

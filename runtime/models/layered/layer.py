@@ -94,7 +94,7 @@ class Layer:
         try:
             response = await self._exchanged(exchange, said, request, on_text)
             self.sent.keep(key, messages, exchange.items, known)
-            answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
+            answer = answer_of(response, request.turn, exchange)
         except CallFailed as error:
             if exchange.body:
                 error.note_request(self._sent(exchange), exchange.body)
@@ -145,18 +145,41 @@ class Layer:
         tell_usage(on_text, Usage(unknown_calls=1))
         token = EXCHANGE.set(exchange)
         try:
-            return await self._answered(said, request, on_text)
+            return await self._answered(exchange, said, request, on_text)
         except Exception as error:
             if exchange.capture and exchange.written:  # the layer may wrap it
                 raise Captured from None
+            if exchange.status == 200 and exchange.failed is None and exchange.watched is not None:
+                await exchange.watched.rest()
             raise failure_of(error, exchange) from error
         finally:
             EXCHANGE.reset(token)
             await exchange.aclose()
 
-    async def _answered(self, said: list[ModelMessage], request: Asked, on_text: OnText) -> ModelResponse:
+    async def _answered(
+        self, exchange: Exchange, said: list[ModelMessage], request: Asked, on_text: OnText
+    ) -> ModelResponse:
+        is_stream = self._options.is_stream
+        try:
+            return await self._read(exchange, said, request, on_text, is_stream=is_stream)
+        except Exception:
+            if exchange.other is None:
+                raise
+            # The answer decides, not the request: some proxies always stream, some never.
+            return await self._read(exchange, said, request, on_text, is_stream=not is_stream)
+
+    async def _read(
+        self,
+        exchange: Exchange,
+        said: list[ModelMessage],
+        request: Asked,
+        on_text: OnText,
+        *,
+        is_stream: bool,
+    ) -> ModelResponse:
+        exchange.is_stream = is_stream
         settings, parameters = self._settings(request), self._parameters(request)
-        if not self._options.is_stream:
+        if not is_stream:
             response = await self._model.request(said, settings, parameters)
             _tell_texts(response, on_text)
             return response

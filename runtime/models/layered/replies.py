@@ -8,11 +8,18 @@ from pydantic_ai.usage import RequestUsage
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.answer_bodies import TOKENS_MAX, documents_of
+from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.models.finishes import error_of, stop_reason_of
+from callboard.runtime.models.layered.dialects import CHAT
+from callboard.runtime.models.layered.failures import error_in_answer
 from callboard.runtime.models.layered.parts import blocks_of, is_call
+from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.protocol import ModelAnswer
+from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.unreadable import unreadable
 
-TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
 _ENDS: Final = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -21,27 +28,51 @@ _ENDS: Final = {
 }
 
 
-def answer_of(response: ModelResponse, turn: int, *, is_stream: bool) -> ModelAnswer:
-    """Read an answer. Raises CallFailed for one that broke off or has no end. is_stream: it was streamed."""
+def answer_of(response: ModelResponse, turn: int, exchange: Exchange) -> ModelAnswer:
+    """Read an answer. Raises CallFailed for one that broke off, failed or has no end."""
     usage = usage_of(response.usage)
     if response.state == "incomplete":
-        raise broken_stream("the stream ended before the answer did")
-    end = _ENDS.get(response.finish_reason or "")
+        raise _broken("the stream ended before the answer did", exchange, usage)
+    word = (response.provider_details or {}).get("finish_reason")
+    told = word if isinstance(word, str) else ""
+    if not told and exchange.dialect is CHAT and exchange.is_stream:
+        told = _lost_word(exchange)
+    if code := error_of(told):
+        if (failed := error_in_answer(exchange)) is not None:
+            raise failed
+        failure = ModelFailure(code, f"the service ended the answer with {told}", is_retryable=True)
+        raise CallFailed(failure, usage or UNREPORTED)
+    end = stop_reason_of(told) or _ENDS.get(response.finish_reason or "")
     if end is None:
-        raise _unended(response, usage, is_stream)
+        if not told:
+            raise _unended(exchange, usage)
+        end = "end_turn"
     content: Json = blocks_of(response.parts, turn)
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
 
 
-def _unended(response: ModelResponse, usage: Usage | None, is_stream: bool) -> CallFailed:
-    """Return the failure of an answer that has no end, or a faulty one."""
-    told = (response.provider_details or {}).get("finish_reason", response.finish_reason)
-    if told is not None:
-        # Such as a call that the model could not write: another attempt may have another outcome.
-        return garbage_answer(f"the service ended the answer with {told}", usage)
-    if is_stream:
-        return broken_stream("the stream ended before the answer did")
-    return garbage_answer("the answer does not say why it stopped", usage)
+def _lost_word(exchange: Exchange) -> str:
+    """Return the word for the end of a stream of Chat that the layer has lost: it came without a delta."""
+    assert exchange.watched is not None
+    for document in reversed(documents_of(exchange.watched.end)):
+        choices = document.get("choices") if isinstance(document, dict) else None
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        word = choice.get("finish_reason") if isinstance(choice, dict) else None
+        if word and isinstance(word, str):
+            return word
+    return ""
+
+
+def _unended(exchange: Exchange, usage: Usage | None) -> CallFailed:
+    """Return the failure of an answer that has no end."""
+    if exchange.is_stream:
+        return _broken("the stream ended before the answer did", exchange, usage)
+    return _broken("the answer does not say why it stopped", exchange, usage, code="garbage")
+
+
+def _broken(what: str, exchange: Exchange, usage: Usage | None, code: str = "broken_stream") -> CallFailed:
+    assert exchange.watched is not None
+    return unreadable(what, exchange.watched, usage, code=code)
 
 
 def _end(end: str, parts: Sequence[ModelResponsePart]) -> str:

@@ -7,21 +7,17 @@ One call sends one request: a client or layer that would send a second one gets 
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 import httpx2
+import msgspec
 
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.addresses import endpoint_of
-from callboard.runtime.models.failures import (
-    CallFailed,
-    garbage_answer,
-    is_page,
-    network_failure,
-    unconnected,
-)
+from callboard.runtime.models.answer_bodies import documents_of, error_in, start_of
+from callboard.runtime.models.failures import CallFailed, network_failure, unconnected
 from callboard.runtime.models.layered.bodies import (
     NOTHING_NEW,
     New,
@@ -32,13 +28,19 @@ from callboard.runtime.models.layered.bodies import (
     with_mark,
 )
 from callboard.runtime.models.layered.dialects import Dialect, JsonObject
+from callboard.runtime.models.service_errors import Answered, service_error
+from callboard.runtime.models.unreadable import unreadable
+from callboard.runtime.models.watched import Watched, watch
 
-ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
-ERROR_BYTES_MAX: Final = 2**20
+_SHOWN_CHARS: Final = 200
 
 
 class Captured(Exception):
     """The end of a request that is only to be written, not to be sent."""
+
+
+class OtherForm(Exception):
+    """The end of a reading: the answer is whole where a stream was asked for, or the other way round."""
 
 
 Capture = Literal["", "items", "body"]
@@ -52,8 +54,9 @@ class Exchange:
     keys of the body. is_placeholder: the layer's own items stand for none. capture: the request is not sent.
 
     written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
-    here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
+    here. status, headers: of the answer. watched: its bytes; None before.
     mark: for the cache, put at the end of the conversation; None for none.
+    is_stream: the answer is read as a stream. other: the answer, for the reader of the other form.
     """
 
     def __init__(
@@ -77,10 +80,11 @@ class Exchange:
         self.failed: CallFailed | None = None
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.has_begun = False
+        self.watched: Watched | None = None
+        self.is_stream = False
         self.mark: JsonObject | None = None
+        self.other: httpx2.Response | None = None
         self._head: list[bytes] | None = None
-        self._response: httpx2.Response | None = None
 
     @property
     def digest(self) -> str:
@@ -109,17 +113,18 @@ class Exchange:
         self.body = joined(self.dialect, body, [*(self._head or ()), *sent], self.params)
         return self.body
 
-    def answered(self, response: httpx2.Response) -> None:
-        """Keep the answer that begins."""
+    def answered(self, response: httpx2.Response) -> httpx2.Response:
+        """Watch the answer that begins."""
         self.status = response.status_code
         self.headers = {name.lower(): value for name, value in response.headers.items()}
-        self._response = response
+        response, self.watched = watch(response, self.fail)
+        return response
 
     async def aclose(self) -> None:
         """Close the connection of an answer that was not read to its end."""
         # Some clients leave that to the garbage collector when their call is cancelled.
-        if self._response is not None and not self._response.is_closed:
-            await self._response.aclose()
+        if self.watched is not None:
+            await self.watched.close()
 
     def fail(self, failed: CallFailed) -> CallFailed:
         """Keep the reason why the call failed: the layer wraps every error in one of its own."""
@@ -136,6 +141,9 @@ class LayeredClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send the request of this call, once."""
         exchange = EXCHANGE.get()
+        if exchange.other is not None:  # it has come, and the library reads it in the other way
+            response, exchange.other = exchange.other, None
+            return response
         if exchange.body:
             why = "the library would send a second request for this call, which is refused"
             raise exchange.fail(CallFailed(ModelFailure("garbage", why)))
@@ -144,11 +152,11 @@ class LayeredClient(httpx2.AsyncClient):
             raise Captured
         is_stream = options.pop("stream", False)
         response = await self._sent(exchange, self._with_body(request, body), options)
-        await _check(exchange, response, is_stream)
-        if is_stream:
-            return response
-        mended = with_ids(exchange.dialect, await response.aread())
-        return response if mended is None else _with_content(response, mended)
+        if exchange.status == 200:
+            return await _in_form(exchange, response, is_stream)
+        if not is_stream:
+            await response.aread()
+        return response
 
     def _with_body(self, request: httpx2.Request, body: bytes) -> httpx2.Request:
         headers = request.headers.copy()
@@ -168,61 +176,72 @@ class LayeredClient(httpx2.AsyncClient):
             raise exchange.fail(network_failure(error) or unconnected(error)) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             raise exchange.fail(unconnected(error)) from error
-        exchange.answered(response)
-        response.stream = _Watched(response.stream, exchange)  # type: ignore[arg-type]  # of an async client
-        return response
+        return exchange.answered(response)
 
 
-def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
-    headers = {"content-type": response.headers.get("content-type", "application/json")}
+async def _in_form(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> httpx2.Response:
+    """Return an answer of status 200 as its reader wants it: a stream, or a whole document.
+
+    Raises OtherForm for an answer that is to be read in the other way, CallFailed for one that nobody reads.
+    """
+    dialect, watched = exchange.dialect, exchange.watched
+    assert watched is not None
+    form = await watched.form()
+    if form == dialect.stream_form or (form == "text" and is_stream and _says_stream(exchange)):
+        return response if is_stream else _other(exchange, response)
+    if form == "json":
+        whole, is_stream_too = _whole(exchange, response, await response.aread())
+        return whole if is_stream == is_stream_too else _other(exchange, whole)
+    if form:
+        raise exchange.fail(await _unreadable(exchange, response, is_page=form == "page"))
+    return response
+
+
+def _says_stream(exchange: Exchange) -> bool:
+    return exchange.headers.get("content-type", "").startswith(exchange.dialect.stream_type)
+
+
+def _other(exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
+    exchange.other = response
+    raise OtherForm
+
+
+def _whole(exchange: Exchange, response: httpx2.Response, body: bytes) -> tuple[httpx2.Response, bool]:
+    """Return a document of JSON as its reader takes it, and whether that is a stream.
+
+    Raises CallFailed for an error in its place.
+    """
+    # The marks spare the parsing of a whole answer.
+    is_list = start_of(body).startswith(b"[")
+    is_plain = b'"error' not in body and any(mark in body for mark in exchange.dialect.answer_marks)
+    documents = documents_of(body) if is_list or not is_plain else []
+    if (error := error_in(documents)) is not None:
+        raise exchange.fail(service_error(Answered(200, exchange.headers, error)))
+    if is_list and documents:  # Gemini, where a proxy drops `alt=sse`
+        events = b"".join(b"data: " + msgspec.json.encode(one) + b"\n\n" for one in documents)
+        return _with_content(response, events, "text/event-stream"), True
+    mended = with_ids(exchange.dialect, body)
+    if mended is None and exchange.headers.get("content-type", "").startswith("application/json"):
+        return response, False
+    return _with_content(response, mended or body, "application/json"), False
+
+
+def _with_content(response: httpx2.Response, content: bytes, kind: str) -> httpx2.Response:
+    headers = {"content-type": kind}
     return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
 
 
-async def _check(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> None:
-    """Raise CallFailed for an answer of status 200 that is no document, or no stream, of an API."""
-    kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = exchange.dialect.stream_type if is_stream else "application/json"
-    if exchange.status != 200 or kind in ("", wanted):
-        return
-    start = (await _beginning(response)).decode("utf-8", "replace").strip()
-    what = f"the service answered with {kind}, not {wanted}: {start[:200]!r}"
-    if is_page(kind):
-        what = f"{endpoint_of(str(response.request.url))} answered with a web page: check base_url"
-    elif kind == "application/json":
-        what = f"the service answered without a stream; pass stream=False: {start[:200]!r}"
-    raise exchange.fail(garbage_answer(what))
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    async for chunk in response.aiter_bytes():
-        await response.aclose()
-        return chunk[:ERROR_BYTES_MAX]
-    return b""
-
-
-class _Watched(httpx2.AsyncByteStream):
-    """The bytes of an answer, with a limit, and with the reason if they break off."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, exchange: Exchange) -> None:
-        self._stream = stream
-        self._exchange = exchange
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        exchange, size = self._exchange, 0
-        most = ANSWER_BYTES_MAX if exchange.status == 200 else ERROR_BYTES_MAX
-        try:
-            async for chunk in self._stream:
-                size += len(chunk)
-                if size > most:
-                    raise exchange.fail(garbage_answer(f"the answer is larger than {most} bytes"))
-                exchange.has_begun = exchange.has_begun or exchange.status == 200
-                yield chunk
-        except httpx2.HTTPError as error:
-            raise exchange.fail(network_failure(error) or unconnected(error)) from error
-
-    async def aclose(self) -> None:
-        """Close the connection, or give it back to the pool."""
-        await self._stream.aclose()
+async def _unreadable(exchange: Exchange, response: httpx2.Response, *, is_page: bool) -> CallFailed:
+    """Return the failure of an answer that is a page, or has no form that is known."""
+    watched = exchange.watched
+    assert watched is not None
+    await watched.rest()
+    if is_page:
+        told = f"{endpoint_of(str(response.request.url))} answered with a web page: check base_url"
+        return unreadable(told, watched, is_page=True)
+    start = watched.end.decode("utf-8", "replace").strip()[:_SHOWN_CHARS]
+    kind = exchange.headers.get("content-type", "no content type")
+    return unreadable(f"the service answered with {kind}, not with an answer: {start!r}", watched)
 
 
 def client_with(headers: dict[str, str], timeout_s: float, connect_timeout_s: float) -> LayeredClient:

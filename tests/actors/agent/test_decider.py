@@ -5,6 +5,7 @@ import pytest
 
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -204,7 +205,7 @@ def test_attempts_that_a_process_cut_off_do_not_count(status: str) -> None:
         assert (wish.attempt, wish.after_ms, wish.settled) == (attempt + 1, 0, Settled(USED))
     (wish,) = agent.reads(Reply(failure=RETRYABLE))
     assert isinstance(wish, TurnRequested)
-    assert (wish.attempt, wish.after_ms) == (7, backoff_ms(RETRYABLE, 1, 2, agent.state.address))
+    assert (wish.attempt, wish.after_ms) == (7, backoff_ms(RETRYABLE, 1, 2, agent.state.address, RULES))
     (finished,) = agent.reads(Reply(failure=RETRYABLE))
     assert isinstance(finished, Finished)
     assert finished.kind == "model_error"

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.agent.retry import spread_ms
+from callboard.actors.agent.retry import FIRST_MS, spread_ms
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.failures import PASSING, FailureKind
 from callboard.actors.protocol.limits import Limits
@@ -87,7 +88,7 @@ def test_after_a_whole_round_the_agent_waits() -> None:
     agent = begun(SECOND, THIRD)
     told = [fails(agent) for _ in range(6 - 1)]
     assert [wish.model for wish in told] == ["second", "third", "", "second", "third"]
-    waits = [0, 0, spread_ms(500, 3, agent.state.address), 0, 0]
+    waits = [0, 0, spread_ms(FIRST_MS, 3, agent.state.address), 0, 0]
     assert [wish.after_ms for wish in told] == waits
     (finished,) = agent.reads(Reply(failure=BUSY))
     assert isinstance(finished, Finished)
@@ -98,7 +99,7 @@ def test_the_model_that_may_be_asked_soonest_begins_the_next_round() -> None:
     agent = begun()
     fails(agent, ModelFailure("rate_limit_error", is_retryable=True, retry_after_ms=60_000))
     wish = fails(agent)
-    assert (wish.model, wish.after_ms) == ("second", spread_ms(500, 2, agent.state.address))
+    assert (wish.model, wish.after_ms) == ("second", spread_ms(FIRST_MS, 2, agent.state.address))
 
 
 @pytest.mark.parametrize("code", ["invalid_request_error", "authentication_error", "context_full"])
@@ -113,6 +114,63 @@ def test_an_unlisted_failure_that_may_pass_is_tried_again_with_the_same_model() 
     wish = fails(agent, ModelFailure("garbage", is_retryable=True))
     assert (wish.model, wish.breaks_cache) == ("", False)
     assert wish.after_ms
+
+
+UNREAD = ModelFailure("garbage", "no list", is_retryable=True, digest="d1")
+
+
+def test_the_same_unreadable_answer_twice_ends_the_agent() -> None:
+    agent = begun()
+    assert fails(agent, UNREAD).attempt == 2
+    (finished,) = agent.reads(Reply(failure=UNREAD))
+    assert isinstance(finished, Finished)
+    assert finished.kind == "model_error"
+    assert finished.detail == "garbage: no list (the same answer came twice)"
+
+
+def test_other_unreadable_answers_follow_the_schedule() -> None:
+    agent = begun(attempts=6)
+    others = [UNREAD, replace(UNREAD, digest="d2"), UNREAD, BUSY, UNREAD]
+    assert [fails(agent, failure).attempt for failure in others] == [2, 3, 4, 5, 6]
+
+
+def test_failures_of_old_logs_have_no_digest_and_follow_the_schedule() -> None:
+    agent = begun(attempts=6)
+    old = replace(UNREAD, digest="")
+    assert [fails(agent, old).attempt for _ in range(5)] == [2, 3, 4, 5, 6]
+
+
+def test_an_unreadable_answer_of_the_turn_before_does_not_count() -> None:
+    agent = begun()
+    fails(agent, UNREAD)
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert fails(agent, UNREAD).attempt == 2
+
+
+@pytest.mark.parametrize("status", ["lost", "detached"])
+def test_an_attempt_that_was_cut_off_between_two_answers_does_not_count(status: str) -> None:
+    agent = begun()
+    fails(agent, UNREAD)
+    agent.hears(ModelReplied(1, 2, status))  # type: ignore[arg-type]  # a status
+    (finished,) = agent.reads(Reply(failure=UNREAD))
+    assert isinstance(finished, Finished)
+
+
+def test_the_same_content_that_is_no_list_twice_ends_the_agent() -> None:
+    agent = begun()
+    assert asked(agent.reads(Reply(content=b'{"no":"list"}'))).attempt == 2
+    assert asked(agent.reads(Reply(content=b"[1]"))).attempt == 3
+    (finished,) = agent.reads(Reply(content=b"[1]"))
+    assert isinstance(finished, Finished)
+
+
+def test_a_session_of_the_first_rules_keeps_its_schedule() -> None:
+    agent = begun(ModelSpec("second", 40))
+    agent.state = replace(agent.state, rules=1, fallback=None)
+    assert fails(agent).after_ms == spread_ms(500, 1, agent.state.address)
+    agent.reads(Reply(content=b"[1]"))
+    assert asked(agent.reads(Reply(content=b"[1]"))).attempt == 4
 
 
 def test_a_refusal_falls_back_only_if_it_is_listed() -> None:

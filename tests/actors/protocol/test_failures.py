@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from callboard.actors.protocol.failures import PASSING, FailureKind, kind_of
+from callboard.actors.protocol.failures import PASSING, FailureKind, is_refused_request, kind_of
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from callboard.actors.protocol.failures import PASSING, FailureKind, kind_of
         ("connection", "connection"),
         ("timeout", "timeout"),
         ("http_504", "timeout"),
+        ("http_499", "timeout"),
+        ("http_524", "timeout"),
         ("broken_stream", "broken_stream"),
         ("api_error", "server_error"),
         ("http_500", "server_error"),
@@ -51,3 +53,15 @@ def test_a_request_that_no_model_would_take_has_no_kind(code: str) -> None:
 
 def test_a_full_context_and_a_refusal_are_no_passing_failures() -> None:
     assert set(get_args(FailureKind)) - set(PASSING) == {"context_full", "refusal"}
+
+
+@pytest.mark.parametrize("code", ["invalid_request_error", "http_400", "http_422"])
+def test_a_request_that_was_refused_as_it_was_written_is_told_from_other_failures(code: str) -> None:
+    assert is_refused_request(code)
+
+
+@pytest.mark.parametrize(
+    "code", ["context_full", "authentication_error", "not_found_error", "rate_limit_error", "http_500", ""]
+)
+def test_a_key_a_model_and_a_service_that_fail_are_no_refused_request(code: str) -> None:
+    assert not is_refused_request(code)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from callboard import Agent, AnthropicModel, Limits, MemoryLog, Runtime
+from callboard.actors.agent import retry
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from tests.messages_api import MessagesApi, error_answer, message, sse_answer, text
 from tests.openai_api import Answer, ProviderApi, Reply, failed
@@ -13,6 +14,12 @@ from tests.runtime.mcp.kit import NAME, events_of
 from tests.runtime.models.layered.kit import DIALECTS, KEY, WIRES, html, model_at
 
 NOW = {"retry_after": "0"}
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a moment between attempts: the answers come over real sockets."""
+    monkeypatch.setattr(retry, "FIRST_MS", 1)
 
 
 def attempts(model: Any, limits: Limits) -> list[str]:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.usage import Usage
+from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.answer import (
     BLOCKS_MAX,
     INVALID_INPUT_KEY,
-    TOKENS_MAX,
     StreamedMessage,
     answer_of,
     answer_of_body,

@@ -9,7 +9,9 @@ import socket
 import pytest
 
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.runtime.models import watched
 from callboard.runtime.models.anthropic import wire as anthropic_wire
+from callboard.runtime.models.service_errors import UNREPORTED
 from tests.messages_api import (
     Canned,
     MessagesApi,
@@ -202,7 +204,7 @@ def test_an_error_document_with_status_200_is_an_error(api: MessagesApi) -> None
 def test_a_body_that_is_no_message_is_garbage(api: MessagesApi, body: bytes, stream: bool) -> None:
     api.add(Canned(body, headers={"content-type": "application/json"}))
     failure, answer = failure_at(api.url, stream=stream)
-    assert (failure.code, failure.is_retryable, answer.usage) == ("garbage", True, None)
+    assert (failure.code, failure.is_retryable, answer.usage) == ("garbage", True, UNREPORTED)
     assert len(failure.message) <= 500
 
 
@@ -218,10 +220,10 @@ def test_a_body_that_is_no_message_is_garbage(api: MessagesApi, body: bytes, str
 def test_a_stream_of_anything_else_is_garbage(api: MessagesApi, body: bytes) -> None:
     api.add(Canned(body, headers={"content-type": "text/event-stream"}))
     failure, answer = failure_at(api.url)
-    assert (failure.code, failure.is_retryable, answer.usage) == ("garbage", True, None)
+    assert (failure.code, failure.is_retryable, answer.usage) == ("garbage", True, UNREPORTED)
 
 
-@pytest.mark.parametrize("body", [b"", b"\n\n\n", b": keep-alive\n\n", b"<html>\n\n", b"data: \xff\xfe\n\n"])
+@pytest.mark.parametrize("body", [b"", b"\n\n\n", b": keep-alive\n\n", b"data: \xff\xfe\n\n"])
 def test_a_stream_of_nothing_is_broken(api: MessagesApi, body: bytes) -> None:
     api.add(Canned(body, headers={"content-type": "text/event-stream"}))
     assert failure_at(api.url)[0].code == "broken_stream"
@@ -254,7 +256,7 @@ def test_an_answer_that_claims_to_be_compressed_is_garbage(api: MessagesApi) -> 
 def test_an_answer_without_end_is_garbage(
     api: MessagesApi, monkeypatch: pytest.MonkeyPatch, canned: Canned
 ) -> None:
-    monkeypatch.setattr(anthropic_wire, "ANSWER_BYTES_MAX", 100)
+    monkeypatch.setattr(watched, "ANSWER_BYTES_MAX", 100)
     api.add(canned)
     failure, _ = failure_at(api.url)
     assert failure.code == "garbage"
@@ -277,4 +279,4 @@ def test_a_web_page_is_told_with_its_address(api: MessagesApi) -> None:
     failure, answer = failure_at(api.url)
     assert failure.code == "garbage"
     assert failure.message == f"{api.url}/v1/messages answered with a web page: check base_url"
-    assert answer.usage is None
+    assert (answer.usage, failure.digest) == (UNREPORTED, "")

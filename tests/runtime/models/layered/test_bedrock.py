@@ -18,6 +18,7 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.protocol import model_named
+from callboard.runtime.models.service_errors import UNREPORTED
 from tests.bedrock_api import STREAM, BedrockApi, event, events, exception, refused, streamed
 from tests.messages_api import Canned, json_answer
 from tests.openai_api import Call, Reply, Thought
@@ -337,29 +338,29 @@ def test_cache_marks_stand_after_what_stays_where_the_model_takes_them(
 
 @STREAMS
 @pytest.mark.parametrize(
-    ("answer", "code", "may_retry", "is_free"),
+    ("answer", "code", "may_retry", "charge"),
     [
-        (refused(400, "ValidationException", "Bad tool."), "invalid_request_error", False, True),
+        (refused(400, "ValidationException", "Bad tool."), "invalid_request_error", False, ZERO),
         (
             refused(400, "ValidationException", "Input is too long for this model."),
             "context_full",
             False,
-            True,
+            ZERO,
         ),
-        (refused(401, "UnrecognizedClientException", "Who?"), "authentication_error", False, True),
-        (refused(403, "AccessDeniedException", "Not you."), "permission_error", False, True),
-        (refused(429, "ThrottlingException", "Slow down."), "rate_limit_error", True, True),
-        (refused(500, "InternalServerException", "Oops."), "api_error", True, False),
-        (refused(503, "ServiceUnavailableException", "Full."), "overloaded_error", True, True),
-        (refused(529, "Overloaded", "Too much."), "overloaded_error", True, True),
+        (refused(401, "UnrecognizedClientException", "Who?"), "authentication_error", False, ZERO),
+        (refused(403, "AccessDeniedException", "Not you."), "permission_error", False, ZERO),
+        (refused(429, "ThrottlingException", "Slow down."), "rate_limit_error", True, ZERO),
+        (refused(500, "InternalServerException", "Oops."), "api_error", True, UNREPORTED),
+        (refused(503, "ServiceUnavailableException", "Full."), "overloaded_error", True, ZERO),
+        (refused(529, "Overloaded", "Too much."), "overloaded_error", True, ZERO),
     ],
 )
 def test_a_rejection_has_the_code_of_the_messages_api(
-    service: Service, answer: Canned, code: str, may_retry: bool, is_free: bool, stream: bool
+    service: Service, answer: Canned, code: str, may_retry: bool, charge: object, stream: bool
 ) -> None:
     said = service.failure(answer, dialect=BEDROCK, stream=stream)
     assert (failure_of(said).code, failure_of(said).is_retryable) == (code, may_retry)
-    assert said.usage == (ZERO if is_free else None)
+    assert said.usage == charge
     assert json.loads(answer.body)["message"] in failure_of(said).message
     assert len(service.api.seen) == 1
 

@@ -12,6 +12,7 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.protocol import model_named
+from callboard.runtime.models.service_errors import UNREPORTED
 from tests.gemini_api import GeminiApi, events, refused
 from tests.messages_api import Canned, Seen
 from tests.openai_api import Call, Reply, Thought, streamed
@@ -270,31 +271,31 @@ BAD_KEY: dict[str, object] = {
 
 @STREAMS
 @pytest.mark.parametrize(
-    ("answer", "code", "may_retry", "is_free"),
+    ("answer", "code", "may_retry", "charge"),
     [
-        (refused(400, "INVALID_ARGUMENT", "Bad tool."), "invalid_request_error", False, True),
-        (refused(400, "INVALID_ARGUMENT", "Bad key.", BAD_KEY), "authentication_error", False, True),
+        (refused(400, "INVALID_ARGUMENT", "Bad tool."), "invalid_request_error", False, ZERO),
+        (refused(400, "INVALID_ARGUMENT", "Bad key.", BAD_KEY), "authentication_error", False, ZERO),
         (
             refused(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens."),
             "context_full",
             False,
-            True,
+            ZERO,
         ),
-        (refused(401, "UNAUTHENTICATED", "Who?"), "authentication_error", False, True),
-        (refused(403, "PERMISSION_DENIED", "Not you."), "permission_error", False, True),
-        (refused(429, "RESOURCE_EXHAUSTED", "Slow down."), "rate_limit_error", True, True),
-        (refused(500, "INTERNAL", "Oops."), "api_error", True, False),
-        (refused(503, "UNAVAILABLE", "The model is overloaded."), "overloaded_error", True, True),
-        (refused(529, "OVERLOADED", "Too much."), "overloaded_error", True, True),
-        (refused(504, "DEADLINE_EXCEEDED", "Late."), "api_error", True, False),
+        (refused(401, "UNAUTHENTICATED", "Who?"), "authentication_error", False, ZERO),
+        (refused(403, "PERMISSION_DENIED", "Not you."), "permission_error", False, ZERO),
+        (refused(429, "RESOURCE_EXHAUSTED", "Slow down."), "rate_limit_error", True, ZERO),
+        (refused(500, "INTERNAL", "Oops."), "api_error", True, UNREPORTED),
+        (refused(503, "UNAVAILABLE", "The model is overloaded."), "overloaded_error", True, ZERO),
+        (refused(529, "OVERLOADED", "Too much."), "overloaded_error", True, ZERO),
+        (refused(504, "DEADLINE_EXCEEDED", "Late."), "timeout_error", True, None),
     ],
 )
 def test_a_rejection_has_the_code_of_the_messages_api(
-    service: Service, answer: Canned, code: str, may_retry: bool, is_free: bool, stream: bool
+    service: Service, answer: Canned, code: str, may_retry: bool, charge: object, stream: bool
 ) -> None:
     said = service.failure(answer, dialect=GEMINI, stream=stream)
     assert (failure_of(said).code, failure_of(said).is_retryable) == (code, may_retry)
-    assert said.usage == (ZERO if is_free else None)
+    assert said.usage == charge
     assert json.loads(answer.body)["error"]["message"] in failure_of(said).message
     assert len(service.api.seen) == 1
 
