@@ -23,6 +23,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     spec: the tool as it was when the call was started; None if it is no tool.
     asked, given: the input that it has asked for last, and was given for its next round; None for none.
     declined: the words, for the model, for the input that a person did not give it; empty for none.
+    refused: the reason why it must not run, if its arguments are not those that the model wrote for certain.
     """
 
     id: str
@@ -32,6 +33,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     asked: InputAsked | None = None
     given: InputGiven | None = None
     declined: str = ""
+    refused: str = ""
 
     @property
     def unread(self) -> str | None:
@@ -53,6 +55,7 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
     id: str = ""
     name: str = ""
     input: Json = NULL
+    refused: str = ""
 
 
 class _Typed(msgspec.Struct, frozen=True, gc=False):
@@ -94,7 +97,7 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
                 return None
             spec = specs.get(block.name)
             name = block.name if spec is None else spec.name  # one text for all calls of a tool
-            uses.append(ToolUse(block.id, name, block.input, spec))
+            uses.append(ToolUse(block.id, name, block.input, spec, refused=block.refused))
     text = "\n".join(texts)
     return Said(text, tuple(uses), is_text_only and not text.strip())
 

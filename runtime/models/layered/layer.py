@@ -33,7 +33,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.askable import Askable
 from callboard.runtime.models.layered.bodies import New, documents_in
-from callboard.runtime.models.layered.dialects import Dialect, JsonObject
+from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.failures import failure_of
 from callboard.runtime.models.layered.memory import Known, SentConversations
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
@@ -94,7 +94,7 @@ class Layer:
         try:
             response = await self._exchanged(exchange, said, request, on_text)
             self.sent.keep(key, messages, exchange.items, known)
-            answer = answer_of(response, request.turn, is_stream=self._options.is_stream)
+            answer = answer_of(response, request.turn, exchange.refused, is_stream=self._options.is_stream)
         except CallFailed as error:
             if exchange.body:
                 error.note_request(self._sent(exchange), exchange.body)
@@ -156,6 +156,11 @@ class Layer:
 
     async def _answered(self, said: list[ModelMessage], request: Asked, on_text: OnText) -> ModelResponse:
         settings, parameters = self._settings(request), self._parameters(request)
+        exchange = EXCHANGE.get()
+        exchange.tools = frozenset(tool.name for tool in parameters.function_tools)
+        if self._options.is_stream and self._dialect is RESPONSES:
+            exchange.on_text = on_text
+            return await self._model.request(said, settings, parameters)
         if not self._options.is_stream:
             response = await self._model.request(said, settings, parameters)
             _tell_texts(response, on_text)

@@ -21,15 +21,20 @@ _ENDS: Final = {
 }
 
 
-def answer_of(response: ModelResponse, turn: int, *, is_stream: bool) -> ModelAnswer:
-    """Read an answer. Raises CallFailed for one that broke off or has no end. is_stream: it was streamed."""
+def answer_of(
+    response: ModelResponse, turn: int, refused: Sequence[str] = (), *, is_stream: bool
+) -> ModelAnswer:
+    """Read an answer. Raises CallFailed for one that broke off or has no end.
+
+    refused: for each call the reason not to run it, "" to run it. is_stream: it was streamed.
+    """
     usage = usage_of(response.usage)
     if response.state == "incomplete":
         raise broken_stream("the stream ended before the answer did")
     end = _ENDS.get(response.finish_reason or "")
     if end is None:
         raise _unended(response, usage, is_stream)
-    content: Json = blocks_of(response.parts, turn)
+    content: Json = blocks_of(response.parts, turn, refused)
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
 
 

@@ -32,6 +32,8 @@ from callboard.runtime.models.layered.bodies import (
     with_mark,
 )
 from callboard.runtime.models.layered.dialects import Dialect, JsonObject
+from callboard.runtime.models.layered.mending import joined_answer, mended
+from callboard.runtime.models.protocol import OnText
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20
@@ -53,7 +55,9 @@ class Exchange:
 
     written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
     here. status, headers: of the answer. has_begun: bytes of an answer with status 200 have come.
-    mark: for the cache, put at the end of the conversation; None for none.
+    mark: for the cache, put at the end of the conversation; None for none. tools: the names of those that are
+    offered. on_text: told of the text of a stream that the layer gets as a whole answer; None for any other.
+    refused: for each call of the answer the reason not to run it, "" to run it.
     """
 
     def __init__(
@@ -79,6 +83,9 @@ class Exchange:
         self.headers: dict[str, str] = {}
         self.has_begun = False
         self.mark: JsonObject | None = None
+        self.tools: frozenset[str] = frozenset()
+        self.on_text: OnText | None = None
+        self.refused: list[str] = []
         self._head: list[bytes] | None = None
         self._response: httpx2.Response | None = None
 
@@ -144,11 +151,14 @@ class LayeredClient(httpx2.AsyncClient):
             raise Captured
         is_stream = options.pop("stream", False)
         response = await self._sent(exchange, self._with_body(request, body), options)
-        await _check(exchange, response, is_stream)
+        await _check(exchange, response, is_stream or exchange.on_text is not None)
+        if exchange.status == 200 and exchange.on_text is not None:
+            whole = await joined_answer(exchange, response, exchange.on_text)
+            return _with_content(response, whole)
         if is_stream:
-            return response
-        mended = with_ids(exchange.dialect, await response.aread())
-        return response if mended is None else _with_content(response, mended)
+            return mended(exchange, response) if exchange.status == 200 else response
+        named = with_ids(exchange.dialect, await response.aread())
+        return response if named is None else _with_content(response, named)
 
     def _with_body(self, request: httpx2.Request, body: bytes) -> httpx2.Request:
         headers = request.headers.copy()
@@ -174,7 +184,7 @@ class LayeredClient(httpx2.AsyncClient):
 
 
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
-    headers = {"content-type": response.headers.get("content-type", "application/json")}
+    headers = {"content-type": "application/json"}
     return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
 
 

@@ -401,7 +401,7 @@ def test_a_stream_with_a_wrong_checksum_is_garbage(service: Service) -> None:
     "frames",
     [
         [event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"toolUse": {"input": "{}"}}})],
-        [event("contentBlockDelta", {"delta": {}})],
+        [event("contentBlockDelta", {"contentBlockIndex": 0})],
         [event("contentBlockDelta", [])],
         [b"data: {}\n\n" * 4],
     ],

@@ -1,0 +1,255 @@
+"""The calls of a Chat Completions stream, joined from their pieces by every key that they have.
+
+A piece names its call by index, by id, or by coming after the piece with the name. Servers leave out an
+index or an id, give all calls the same one, or one piece of a call another. So the pieces are read in
+several ways, the most trusted first:
+
+    by index and id     as the API says; a piece without an id belongs to the last id of its index
+    by index            the ids change from piece to piece, and one of them has the name
+    by id               the indexes change, or the pieces of a call come under several
+    by opening          within an index, each piece with a name begins a call
+
+The first way in which every call has a name and whole arguments is taken. If there is none, the calls that
+share no key with another one are taken as the API says, and the others are refused. A piece that repeats id
+and index never begins a call: a server that says a call once more, with other arguments, would have both run.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from callboard.runtime.models.call_arguments import (
+    CONTRADICTED,
+    DOUBLED,
+    LOST,
+    NAMELESS,
+    NO_NAME,
+    UNCLEAR,
+    Settled,
+    is_object,
+    same_object,
+    settled,
+)
+from callboard.runtime.models.layered.dialects import JsonObject
+
+Key: TypeAlias = tuple[int | str | None, ...]
+_KEYS: Final = frozenset({"index", "id", "type", "function"})
+
+
+class Piece(NamedTuple):
+    """A piece of a call. id, name: empty for none. arguments: None if it does not tell of them."""
+
+    index: int | None
+    id: str
+    name: str
+    arguments: str | None
+    rest: JsonObject
+
+
+class JoinedCall(NamedTuple):
+    """A call of an answer. rest: its further keys. is_alone: it shares no key with another call.
+
+    has_text: some of its arguments came as text.
+    """
+
+    id: str
+    name: str
+    arguments: Settled
+    rest: JsonObject
+    index: int | None = None
+    is_alone: bool = True
+    has_text: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True if it has a name and the arguments of a call."""
+        return not self.arguments.why and is_object(self.arguments.text)
+
+    def refused(self, why: str) -> "JoinedCall":
+        """Return the call as one that is not run. why: unless there is a reason already."""
+        return self._replace(arguments=Settled(self.arguments.text, self.arguments.why or why))
+
+
+def piece_of(call: JsonObject, place: int | None) -> Piece:
+    """Read a piece. place: among several in one event, None for a single one."""
+    function: JsonObject = call.get("function") or {}
+    index, arguments = call.get("index"), function.get("arguments")
+    if isinstance(arguments, dict):  # of a server that writes the object itself
+        arguments = json.dumps(arguments)
+    rest = {key: value for key, value in call.items() if key not in _KEYS}
+    at = place if index is None else int(index)
+    return Piece(at, str(call.get("id") or ""), _text(function.get("name")) or "", _text(arguments), rest)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"a call of the stream has {value!r:.80} in the place of a text")
+
+
+def joined(
+    pieces: Sequence[Piece], closing: Sequence[Piece] = (), tools: frozenset[str] = frozenset()
+) -> list[JoinedCall]:
+    """Join the calls of an answer.
+
+    pieces: in the order in which they came. closing: the calls of the message at the end, each of them whole.
+    tools: the names of the tools that were offered.
+    """
+    indexes = _by_index(pieces)
+    usual = _calls(pieces, _by_key(pieces, indexes), tools)
+    found = usual
+    if not all(call.is_whole for call in usual):
+        others = (indexes, _by_id(pieces), _by_opening(pieces, indexes))
+        ways = (_calls(pieces, keys, tools) for keys in others)
+        whole = (calls for calls in ways if all(call.is_whole for call in calls))
+        found = next(whole, None) or _certain(usual)
+    found = _without_doubles(found)
+    return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
+
+
+def _by_index(pieces: Sequence[Piece]) -> list[Key]:
+    keys: list[Key] = []
+    for piece in pieces:
+        keys.append((piece.index,) if piece.index is not None or not keys else keys[-1])
+    return keys
+
+
+def _by_key(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
+    """Return the index and id of each piece."""
+    last: dict[Key, str] = {}
+    keys: list[Key] = []
+    for piece, index in zip(pieces, indexes, strict=True):
+        if piece.id and not last.get(index):  # an id that comes late is that of the pieces before it
+            keys = [(*index, piece.id) if key == (*index, "") else key for key in keys]
+        last[index] = piece.id or last.get(index, "")
+        keys.append((*index, last[index]))
+    return keys
+
+
+def _by_id(pieces: Sequence[Piece]) -> list[Key]:
+    """Return the id of each piece; of one without an id the last one of its index, else the last one."""
+    last: dict[int | None, str] = {}
+    keys: list[Key] = []
+    for piece in pieces:
+        known = last.get(piece.index, "") if piece.index is not None else ""
+        last[piece.index] = piece.id or known or (str(keys[-1][0]) if keys else "")
+        keys.append((last[piece.index],))
+    return keys
+
+
+def _by_opening(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
+    """Return the index of each piece, and the number of its call there."""
+    begun: dict[Key, tuple[int, str]] = {}
+    keys: list[Key] = []
+    for piece, index in zip(pieces, indexes, strict=True):
+        number, last_id = begun.get(index, (-1, ""))
+        is_alike = number >= 0 and piece.id and piece.id == last_id
+        number += bool(piece.name and not is_alike)
+        begun[index] = (number, piece.id or last_id)
+        keys.append((*index, number))
+    return keys
+
+
+def _calls(pieces: Sequence[Piece], keys: Sequence[Key], tools: frozenset[str]) -> list[JoinedCall]:
+    groups: dict[Key, list[Piece]] = {}
+    for piece, key in zip(pieces, keys, strict=True):
+        groups.setdefault(key, []).append(piece)
+    shared = _shared(groups.values()) if len(groups) > 1 else frozenset()
+    return [_call(group, shared, tools) for group in groups.values()]
+
+
+def _shared(groups: Iterable[Sequence[Piece]]) -> frozenset[int | str | None]:
+    """Return the indexes and ids that more than one call has."""
+    seen: dict[int | str | None, int] = {}
+    for group in groups:
+        for key in {piece.index for piece in group} | {piece.id for piece in group if piece.id}:
+            seen[key] = seen.get(key, 0) + 1
+    return frozenset(key for key, times in seen.items() if times > 1)
+
+
+def _call(group: Sequence[Piece], shared: frozenset[int | str | None], tools: frozenset[str]) -> JoinedCall:
+    is_alone = not shared or not any(piece.index in shared or piece.id in shared for piece in group)
+    told = [piece.arguments for piece in group if piece.arguments is not None]
+    arguments = settled(told, (), is_told=is_alone and bool(told))
+    name = _name_of(group, tools)
+    if not name:
+        arguments = Settled("".join(told), arguments.why or NAMELESS)
+        name = "".join(dict.fromkeys(piece.name for piece in group)) or NO_NAME
+    rest = {key: value for piece in group for key, value in piece.rest.items() if value is not None}
+    call_id = next((piece.id for piece in group if piece.id), "")
+    has_text = any(map(str.strip, told))
+    return JoinedCall(call_id, name, arguments, rest, group[0].index, is_alone, has_text)
+
+
+def _name_of(group: Sequence[Piece], tools: frozenset[str]) -> str:
+    """Return the name of a call, "" if the pieces have none, or may be those of several calls."""
+    names = [piece.name for piece in group if piece.name]
+    if len(names) < 2:
+        return names[0] if names else ""
+    if len({piece.id for piece in group if piece.name} - {""}) > 1:
+        return ""  # each of them begins a call of its own
+    whole = "".join(names)
+    if all(later.startswith(earlier) for earlier, later in zip(names, names[1:], strict=False)):
+        is_again = whole not in tools and (len(names) == len(group) or not _opens_again(group))
+        return names[-1] * is_again or whole * (names[-1] not in tools)
+    return whole * (whole in tools)
+
+
+def _opens_again(group: Sequence[Piece]) -> bool:
+    """Return True if a piece with a name, but the first, may begin a call of its own."""
+    so_far, is_open = "", False
+    for piece in group:
+        text = piece.arguments or ""
+        if is_open and piece.name and not (is_object(text) and text.startswith(so_far) and so_far):
+            if not text.strip() or text.lstrip().startswith("{"):
+                return True
+        is_open = is_open or bool(piece.name)
+        so_far += text
+    return False
+
+
+def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
+    """Refuse each call that some piece may belong to although it went to another one, or the other way."""
+    # A piece without a name is of some other call, perhaps of one that has no arguments so far.
+    has_strays = any(call.arguments.why == NAMELESS for call in calls)
+    found = []
+    for call in calls:
+        if not call.is_alone:
+            call = call.refused(UNCLEAR)
+        elif has_strays and not call.has_text:
+            call = call._replace(arguments=Settled("", LOST))
+        found.append(call)
+    return found
+
+
+def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
+    """Refuse a call that is equal to an earlier one in all: it may be the same, said twice."""
+    seen: set[tuple[str, int | None, str, str]] = set()
+    found = []
+    for call in calls:
+        key = (call.id, call.index, call.name, call.arguments.text)
+        found.append(call.refused(DOUBLED) if key in seen else call)
+        seen.add(key)
+    return found
+
+
+def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> list[JoinedCall]:
+    """Return the calls of a stream, each compared with that of its closing message."""
+    if not found:
+        return _without_doubles(closing)
+    by_id = {call.id: call for call in closing if call.id}
+    if len(found) != len(closing):
+        return [call if call.id in by_id and _same(call, by_id[call.id]) else call.refused(CONTRADICTED) for call in found]
+    return [_settled_pair(call, by_id.get(call.id, last)) for call, last in zip(found, closing, strict=True)]
+
+
+def _settled_pair(call: JoinedCall, closing: JoinedCall) -> JoinedCall:
+    if _same(call, closing):
+        return call
+    if closing.name == call.name and closing.is_whole and closing.arguments.text.startswith(call.arguments.text):
+        return call._replace(arguments=closing.arguments)
+    return call.refused(CONTRADICTED)
+
+
+def _same(call: JoinedCall, closing: JoinedCall) -> bool:
+    return call.name == closing.name and same_object(call.arguments.text, closing.arguments.text)

@@ -1,0 +1,100 @@
+"""The streams of servers as the layer can join them: the calls in them are joined here, from the wire.
+
+The layer joins pieces by one key, which servers leave out, repeat and change. So it never gets pieces: each
+call reaches it once, whole, with the reason not to run it beside it.
+
+    dialect            what the layer gets
+    chat               the stream, with the calls as one event at its end
+    responses          the whole answer that the stream makes
+    generate-content   the stream, without the calls that came twice
+    converse           the whole answer (`aws_events`)
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Protocol
+
+import httpx2
+
+from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure
+from callboard.runtime.models.layered.chat_stream import ChatStream
+from callboard.runtime.models.layered.dialects import CHAT, GENERATE_CONTENT, Dialect
+from callboard.runtime.models.layered.events import Mender, Split
+from callboard.runtime.models.layered.gemini_stream import GeminiStream
+from callboard.runtime.models.layered.responses_stream import ResponsesStream
+
+_WRONG_FORM: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
+
+
+class Asked(Protocol):
+    """The call whose answer is mended, as far as that matters."""
+
+    dialect: Dialect
+    tools: frozenset[str]
+    refused: list[str]
+
+    def fail(self, failed: CallFailed) -> CallFailed:
+        """Keep the reason why the call failed."""
+
+
+def mended(asked: Asked, response: httpx2.Response) -> httpx2.Response:
+    """Return a streamed answer whose events the layer joins rightly."""
+    mender: Mender
+    if asked.dialect is CHAT:
+        mender = ChatStream(asked.tools, asked.refused.extend)
+    elif asked.dialect is GENERATE_CONTENT:
+        mender = GeminiStream(asked.refused.extend)
+    else:
+        return response
+    headers = {"content-type": response.headers.get("content-type", asked.dialect.stream_type)}
+    stream = _Mended(response, asked, mender)
+    return httpx2.Response(response.status_code, headers=headers, stream=stream, request=response.request)
+
+
+class _Mended(httpx2.AsyncByteStream):
+    """The bytes of an answer, with other events in the place of those with calls."""
+
+    def __init__(self, response: httpx2.Response, asked: Asked, mender: Mender) -> None:
+        self._response = response
+        self._asked = asked
+        self._mender = mender
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        split = Split()
+        async for data in self._response.aiter_bytes():
+            if events := b"".join(self._read(self._mender.take, event) for event in split.take(data)):
+                yield events
+        rest = split.end()
+        yield (self._read(self._mender.take, rest) if rest else b"") + self._read(lambda _: self._mender.end(), b"")
+
+    def _read(self, read: Callable[[bytes], bytes], event: bytes) -> bytes:
+        try:
+            return read(event)
+        except _WRONG_FORM as error:
+            raise self._asked.fail(_garbage(self._asked, error)) from error
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back to the pool."""
+        await self._response.aclose()
+
+
+async def joined_answer(asked: Asked, response: httpx2.Response, on_text: Callable[[str], None]) -> bytes:
+    """Return the whole answer that a stream of Responses makes. Raises CallFailed."""
+    stream, split = ResponsesStream(on_text), Split()
+    try:
+        async for data in response.aiter_bytes():
+            for event in split.take(data):
+                stream.take(event)
+        stream.take(split.end())
+        answer, reasons = stream.whole()
+    except httpx2.HTTPError as error:
+        raise asked.fail(network_failure(error) or _garbage(asked, error)) from error
+    except _WRONG_FORM as error:
+        raise asked.fail(_garbage(asked, error)) from error
+    except CallFailed as error:
+        raise asked.fail(error) from error.__cause__
+    asked.refused.extend(reasons)
+    return answer
+
+
+def _garbage(asked: Asked, error: Exception) -> CallFailed:
+    return garbage_answer(f"the stream is not in the form of {asked.dialect.name}: {error}")
