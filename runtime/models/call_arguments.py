@@ -52,7 +52,11 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     if not streamed.strip() and not told:
         return Settled("{}") if is_told else Settled("", LOST)
     objects = _differing([text for text in (_once(pieces), *told) if is_object(text)])
-    if len(objects) == 1 and _is_told_by(pieces, objects[0]) and all(_agrees(one, objects[0]) for one in told):
+    if (
+        len(objects) == 1
+        and _is_told_by(pieces, objects[0])
+        and all(_agrees(one, objects[0]) for one in told)
+    ):
         return Settled(objects[0])
     texts = list(dict.fromkeys(filter(str.strip, (streamed, *told))))
     # One text that is no object says for itself what is wrong with it.

@@ -8,8 +8,7 @@ messageStop          stopReason
 metadata             usage, trace
 any other            none
 
-A block is named by its index. Some gateways leave that out, or give all blocks the same: then a piece belongs to
-the last block of its kind, and a call to which a piece may belong that went elsewhere is refused.
+A piece belongs to the last block of its index and kind (`call_blocks`).
 """
 
 import base64
@@ -20,7 +19,7 @@ import msgspec
 from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
 from botocore.exceptions import EventStreamError
 
-from callboard.runtime.models.call_arguments import CONTRADICTED, UNCLEAR, Settled, is_object, settled
+from callboard.runtime.models.call_blocks import CallBlock, once_each
 from callboard.runtime.models.failures import CallFailed, garbage_answer
 from callboard.runtime.models.layered.dialects import JsonObject
 
@@ -50,7 +49,7 @@ class Events:
             raise _garbage(error) from error
 
     def whole(self) -> JsonObject:
-        """Return the answer, without a reason for its end if none came. Note the calls that are not to be run.
+        """Return the answer, without a reason for its end if none came. Note the calls that must not run.
 
         Raises EventStreamError for the error that the service sent, CallFailed for pieces of no text.
         """
@@ -83,8 +82,7 @@ class Events:
         index = value.get("contentBlockIndex")
         found = self._last.get((index, kind))
         if found is None:
-            found = self._last[index, kind] = _Block(kind)
-            found.index = index
+            found = self._last[index, kind] = _Block()
             self._blocks.append(found)
         return found
 
@@ -93,62 +91,52 @@ class Events:
         index, begin = value.get("contentBlockIndex"), value["start"]
         kind = _kind_of(begin)
         before = self._last.get((index, kind))
-        if before is None or not before.is_begun_again(begin):
-            self._last.pop((index, kind), None)
-            self._block(value, kind).start(begin, before)
+        if before is not None and before.is_begun_again(begin):
+            return
+        self._last.pop((index, kind), None)
+        block = self._block(value, kind)
+        block.start(begin, index)
+        if before is not None and before.call is not None and block.call is not None:
+            block.call.follows(before.call)
 
     def _stop(self, index: object) -> None:
-        for (at, _), block in self._last.items():
-            if at == index:
-                block.is_stopped = True
+        block = self._last.get((index, _CALL))
+        if block is not None and block.call is not None:
+            block.call.is_stopped = True
 
     def _kept(self) -> "list[_Block]":
         """Return the blocks, each call once. Note for each call the reason not to run it."""
-        kept: list[_Block] = []
-        calls: dict[tuple[str, object], _Block] = {}
-        for block in self._blocks:
-            if block.kind == _CALL:
-                key = (block.call_id, block.index)
-                same = calls.setdefault(key, block) if block.call_id else block
-                if same is not block and same.settled() == block.settled():
-                    continue
-                if same is not block:
-                    same.why = block.why = CONTRADICTED
-            kept.append(block)
-        self.refused = [block.settled().why for block in kept if block.kind == _CALL]
+        again = once_each([block.call for block in self._blocks if block.call is not None])
+        kept = [block for block in self._blocks if block.call not in again]
+        self.refused = [block.call.settled().why for block in kept if block.call is not None]
         return kept
 
 
 class _Block:
     """A block of content. Its pieces are joined at the end: an answer may have a hundred thousand.
 
-    kind: the key of its pieces that it alone has, "" for text. why: the reason not to run it, if it is a call.
+    call: None for any other block.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.index: object = None
-        self.call_id = ""
-        self.why = ""
-        self.is_stopped = False
+    def __init__(self) -> None:
+        self.call: CallBlock | None = None
         self._begin: JsonObject = {}
-        self._input: list[str] = []
         self._texts: list[str] = []
         self._reasoning: dict[str, list[Any]] = {}
         self._citations: list[object] = []
         self._results: list[object] = []
 
-    def start(self, begin: JsonObject, before: "_Block | None") -> None:
-        """Begin a block that is a call or a result. before: the one that its index led to so far."""
+    def start(self, begin: JsonObject, index: object) -> None:
+        """Begin a block that is a call or a result."""
         self._begin = {**begin}
-        self.call_id = begin.get(_CALL, {}).get("toolUseId") or ""
-        if before is not None and self.kind == _CALL and not before.is_stopped:
-            if before.settled().why or not is_object(before.settled().text):
-                before.why = self.why = UNCLEAR
+        if use := begin.get(_CALL):
+            told = use.get("input") or ""
+            whole = told if isinstance(told, str) else json.dumps(told)
+            self.call = CallBlock(index, use.get("toolUseId") or "", use.get("name"), whole)
 
     def is_begun_again(self, begin: JsonObject) -> bool:
         """Return True for the same begin a second time, before any piece."""
-        return self._begin == begin and not self._input and not self.is_stopped
+        return self._begin == begin and self.call is not None and not self.call.has_begun
 
     def add(self, delta: JsonObject) -> str:
         """Add a piece. Return its text. Raises LookupError for a piece of a call that did not begin."""
@@ -156,10 +144,9 @@ class _Block:
             for kind, piece in delta["reasoningContent"].items():
                 self._reasoning.setdefault(kind, []).append(piece)
         if _CALL in delta:
-            if not self._begin:
+            if self.call is None:
                 raise LookupError("a piece of a call that did not begin")
-            self._input.append(delta[_CALL].get("input", ""))
-            self.why = self.why or UNCLEAR * self.is_stopped
+            self.call.add(delta[_CALL].get("input", ""))
         if "citation" in delta:
             self._citations.append(delta["citation"])
         if "toolResult" in delta:
@@ -168,17 +155,10 @@ class _Block:
         self._texts.append(text)
         return text
 
-    def settled(self) -> Settled:
-        """Return the arguments of a call."""
-        told = self._begin[_CALL].get("input")
-        wholes = [told if isinstance(told, str) else json.dumps(told)] if told else []
-        found = settled(self._input, wholes, is_told=self.is_stopped)
-        return Settled(found.text, found.why or self.why)
-
     def whole(self) -> JsonObject:
         """Return the block as Converse has it, but for the arguments of a call: as they were written."""
-        if use := self._begin.get(_CALL):
-            return {_CALL: {**use, "input": self.settled().text}}
+        if self.call is not None:
+            return {_CALL: {**self._begin[_CALL], "input": self.call.settled().text}}
         if result := self._begin.get("toolResult"):
             return {"toolResult": {**result, "content": self._results}}
         if self._reasoning:

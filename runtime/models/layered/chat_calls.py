@@ -37,9 +37,9 @@ _KEYS: Final = frozenset({"index", "id", "type", "function"})
 
 
 class Piece(NamedTuple):
-    """A piece of a call. id, name: empty for none. arguments: None if it does not tell of them."""
+    """A piece of a call. place: its index. id, name: empty for none. arguments: None if it tells none."""
 
-    index: int | None
+    place: int | None
     id: str
     name: str
     arguments: str | None
@@ -47,17 +47,18 @@ class Piece(NamedTuple):
 
 
 class JoinedCall(NamedTuple):
-    """A call of an answer. rest: its further keys. is_alone: it shares no key with another call.
+    """A call of an answer. rest: its further keys. is_alone: its pieces can be told from those of others.
 
-    has_text: some of its arguments came as text.
+    has_own_id: no other call has its id. has_text: some of its arguments came as text.
     """
 
     id: str
     name: str
     arguments: Settled
     rest: JsonObject
-    index: int | None = None
+    place: int | None = None
     is_alone: bool = True
+    has_own_id: bool = True
     has_text: bool = True
 
     @property
@@ -102,7 +103,7 @@ def joined(
         others = (indexes, _by_id(pieces), _by_opening(pieces, indexes))
         ways = (_calls(pieces, keys, tools) for keys in others)
         whole = (calls for calls in ways if all(call.is_whole for call in calls))
-        found = next(whole, None) or _certain(usual)
+        found = next(whole, []) or _certain(usual)
     found = _without_doubles(found)
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
 
@@ -110,7 +111,7 @@ def joined(
 def _by_index(pieces: Sequence[Piece]) -> list[Key]:
     keys: list[Key] = []
     for piece in pieces:
-        keys.append((piece.index,) if piece.index is not None or not keys else keys[-1])
+        keys.append((piece.place,) if piece.place is not None or not keys else keys[-1])
     return keys
 
 
@@ -131,9 +132,9 @@ def _by_id(pieces: Sequence[Piece]) -> list[Key]:
     last: dict[int | None, str] = {}
     keys: list[Key] = []
     for piece in pieces:
-        known = last.get(piece.index, "") if piece.index is not None else ""
-        last[piece.index] = piece.id or known or (str(keys[-1][0]) if keys else "")
-        keys.append((last[piece.index],))
+        known = last.get(piece.place, "") if piece.place is not None else ""
+        last[piece.place] = piece.id or known or (str(keys[-1][0]) if keys else "")
+        keys.append((last[piece.place],))
     return keys
 
 
@@ -162,23 +163,26 @@ def _shared(groups: Iterable[Sequence[Piece]]) -> frozenset[int | str | None]:
     """Return the indexes and ids that more than one call has."""
     seen: dict[int | str | None, int] = {}
     for group in groups:
-        for key in {piece.index for piece in group} | {piece.id for piece in group if piece.id}:
+        for key in {piece.place for piece in group} | {piece.id for piece in group if piece.id}:
             seen[key] = seen.get(key, 0) + 1
     return frozenset(key for key, times in seen.items() if times > 1)
 
 
 def _call(group: Sequence[Piece], shared: frozenset[int | str | None], tools: frozenset[str]) -> JoinedCall:
-    is_alone = not shared or not any(piece.index in shared or piece.id in shared for piece in group)
+    call_id = next((piece.id for piece in group if piece.id), "")
+    has_own_id = bool(call_id) and not any(piece.id in shared for piece in group)
+    has_own_place = not any(piece.place in shared for piece in group)
+    is_alone = has_own_place and (group[0].place is not None or has_own_id or not shared)
     told = [piece.arguments for piece in group if piece.arguments is not None]
-    arguments = settled(told, (), is_told=is_alone and bool(told))
+    is_certain = has_own_place and (has_own_id or not call_id)
+    arguments = settled(told, (), is_told=is_certain and bool(told))
     name = _name_of(group, tools)
     if not name:
         arguments = Settled("".join(told), arguments.why or NAMELESS)
         name = "".join(dict.fromkeys(piece.name for piece in group)) or NO_NAME
     rest = {key: value for piece in group for key, value in piece.rest.items() if value is not None}
-    call_id = next((piece.id for piece in group if piece.id), "")
     has_text = any(map(str.strip, told))
-    return JoinedCall(call_id, name, arguments, rest, group[0].index, is_alone, has_text)
+    return JoinedCall(call_id, name, arguments, rest, group[0].place, is_alone, has_own_id, has_text)
 
 
 def _name_of(group: Sequence[Piece], tools: frozenset[str]) -> str:
@@ -210,13 +214,16 @@ def _opens_again(group: Sequence[Piece]) -> bool:
 
 def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     """Refuse each call that some piece may belong to although it went to another one, or the other way."""
-    # A piece without a name is of some other call, perhaps of one that has no arguments so far.
-    has_strays = any(call.arguments.why == NAMELESS for call in calls)
+    # A piece without a name is of some other call, and so may be one that is neither whole nor has an id.
+    has_strays = any(
+        call.arguments.why == NAMELESS or (call.has_text and not call.is_whole and not call.has_own_id)
+        for call in calls
+    )
     found = []
     for call in calls:
-        if not call.is_alone:
+        if not call.is_alone or (has_strays and not call.has_own_id):
             call = call.refused(UNCLEAR)
-        elif has_strays and not call.has_text:
+        elif not call.has_text and call.is_whole:
             call = call._replace(arguments=Settled("", LOST))
         found.append(call)
     return found
@@ -227,7 +234,7 @@ def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     seen: set[tuple[str, int | None, str, str]] = set()
     found = []
     for call in calls:
-        key = (call.id, call.index, call.name, call.arguments.text)
+        key = (call.id, call.place, call.name, call.arguments.text)
         found.append(call.refused(DOUBLED) if key in seen else call)
         seen.add(key)
     return found
@@ -239,14 +246,19 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         return _without_doubles(closing)
     by_id = {call.id: call for call in closing if call.id}
     if len(found) != len(closing):
-        return [call if call.id in by_id and _same(call, by_id[call.id]) else call.refused(CONTRADICTED) for call in found]
+        known = [call.id in by_id and _same(call, by_id[call.id]) for call in found]
+        return [
+            call if is_known else call.refused(CONTRADICTED)
+            for call, is_known in zip(found, known, strict=True)
+        ]
     return [_settled_pair(call, by_id.get(call.id, last)) for call, last in zip(found, closing, strict=True)]
 
 
 def _settled_pair(call: JoinedCall, closing: JoinedCall) -> JoinedCall:
     if _same(call, closing):
         return call
-    if closing.name == call.name and closing.is_whole and closing.arguments.text.startswith(call.arguments.text):
+    is_more = closing.arguments.text.startswith(call.arguments.text)
+    if closing.name == call.name and closing.is_whole and is_more:
         return call._replace(arguments=closing.arguments)
     return call.refused(CONTRADICTED)
 

@@ -15,9 +15,10 @@ from callboard.runtime.models.layered.events import event_of, value_of
 
 
 class _Said(NamedTuple):
-    """A call with an id. at: its number."""
+    """A call with an id. said: as a text. at: its number."""
 
     call: JsonObject
+    said: str
     at: int
 
 
@@ -27,7 +28,7 @@ class GeminiStream:
     def __init__(self, on_calls: Callable[[list[str]], None]) -> None:
         self._on_calls = on_calls
         self._reasons: list[str] = []
-        self._by_id: dict[str, _Said] = {}
+        self._by_id: dict[str, list[_Said]] = {}
         self._seen: set[str] = set()  # calls without ids of earlier events
 
     def take(self, event: bytes) -> bytes:
@@ -38,7 +39,9 @@ class GeminiStream:
         content = (chunk.get("candidates") or [{}])[0].get("content") or {}
         parts = content.get("parts") or []
         new: set[str] = set()
-        kept = [part for part in parts if "functionCall" not in part or self._is_kept(part["functionCall"], new)]
+        kept = [
+            part for part in parts if "functionCall" not in part or self._is_kept(part["functionCall"], new)
+        ]
         self._seen |= new
         if len(kept) == len(parts):
             return event
@@ -58,12 +61,13 @@ class GeminiStream:
         why = UNFINISHED if is_piece else ""
         said = json.dumps([call["name"], call.get("args") or {}], sort_keys=True)
         if call_id := call.get("id"):
-            before = self._by_id.get(call_id)
-            if before and before.call == call:
+            same = [one for one in self._by_id.setdefault(call_id, []) if one.call["name"] == call["name"]]
+            if any(one.said == said for one in same):
                 return False
-            if before and before.call["name"] == call["name"] and _has_grown(before.call.get("args"), call.get("args")):
-                self._reasons[before.at] = why = CONTRADICTED
-            self._by_id[call_id] = _Said(call, len(self._reasons))
+            for one in same:
+                if _has_grown(one.call.get("args"), call.get("args")):
+                    self._reasons[one.at] = why = CONTRADICTED
+            self._by_id[call_id].append(_Said(call, said, len(self._reasons)))
         elif said in self._seen:
             why = why or DOUBLED
         else:

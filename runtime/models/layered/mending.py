@@ -64,7 +64,9 @@ class _Mended(httpx2.AsyncByteStream):
             if events := b"".join(self._read(self._mender.take, event) for event in split.take(data)):
                 yield events
         rest = split.end()
-        yield (self._read(self._mender.take, rest) if rest else b"") + self._read(lambda _: self._mender.end(), b"")
+        yield (self._read(self._mender.take, rest) if rest else b"") + self._read(
+            lambda _: self._mender.end(), b""
+        )
 
     def _read(self, read: Callable[[bytes], bytes], event: bytes) -> bytes:
         try:

@@ -61,7 +61,9 @@ class Item:
         if begun.strip() not in ("", "{}") and not any(map(str.strip, (*self.pieces, *wholes))):
             wholes.append(begun)  # of a server that tells all at once
         pieces = () if self.is_unclear else self.pieces
-        found = settled(pieces, wholes, is_told=bool(wholes) and not self.is_unclear)
+        # One event alone may have lost the text that it repeats.
+        is_told = len(self.wholes[:1]) + bool(self.done) + bool(self.last) > 1
+        found = settled(pieces, wholes, is_told=is_told and not self.is_unclear)
         if not self.named:
             return Settled(found.text, NAMELESS)
         if self.is_contradicted or not all(map(self.named.startswith, self._names())):
@@ -144,13 +146,19 @@ class Items:
         """Take the items of the last event. Return all, in their order."""
         left, missing = list(self.all), list(enumerate(output))
         for find in (_by_call, _by_id, _by_content, _by_place):
-            missing = [(at, item) for at, item in missing if not self._is_last_of(find(item, at, left), item, at, left)]
+            missing = [
+                (at, item)
+                for at, item in missing
+                if not self._is_last_of(find(item, at, left), item, at, left)
+            ]
         calls = [one for one in left if one.kind == CALL]
         for one in calls:
             one.is_contradicted = any(item.get("type") == CALL for item in output)
+        known = {one.call_id for one in self.all} - {""}
         for at, item in missing:
             added = Item(item.get("type") or "", at)
-            added.is_contradicted = added.kind == CALL and bool(calls)
+            is_doubtful = bool(calls) or item.get("call_id") in known
+            added.is_contradicted = added.kind == CALL and is_doubtful
             self.all.append(added)
             self._is_last_of(added, item, at, [added])
         return sorted(self.all, key=lambda one: len(self.all) if one.place is None else one.place)

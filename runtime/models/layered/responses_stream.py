@@ -34,12 +34,12 @@ _ENDS: Final = ("completed", "done", "incomplete", "cancelled", "failed")
 
 
 class _Part(NamedTuple):
-    """The place of a piece: the type of its item, the field there, the type of the part, and its index."""
+    """The place of a piece: the type of its item, the field there, the type of the part, and the key of its number."""
 
     item: str
     field: str
     kind: str
-    index: str
+    number: str
 
 
 _PARTS: Final = {
@@ -65,7 +65,7 @@ class ResponsesStream:
 
     def take(self, event: bytes) -> None:
         """Take an event. Raises what a wrong form raises."""
-        if not (b"data:" in event) or event.rstrip().endswith(b"[DONE]"):
+        if b"data:" not in event or event.rstrip().endswith(b"[DONE]"):
             return
         value = value_of(event)
         kind = value.get("type") or _name_of(event)
@@ -90,7 +90,8 @@ class ResponsesStream:
         told = error if isinstance(error, dict) else {"message": str(error)}
         code = told.get("code") or told.get("type") or ""
         self._end = len(_ENDS)
-        self._last = {"status": "failed", "error": {**told, "code": str(code), "message": told.get("message") or ""}}
+        error = {**told, "code": str(code), "message": told.get("message") or ""}
+        self._last = {"status": "failed", "error": error}
 
     def _take_frame(self, response: JsonObject, last: str) -> None:
         if last not in _ENDS:
@@ -124,8 +125,9 @@ class ResponsesStream:
     def _part(self, at: _Part, event: JsonObject) -> JsonObject:
         found = self._items.at(at.item, event)
         assert found is not None
-        key = (at.field, int(event.get(at.index) or 0))
-        return found.parts.setdefault(key, {"type": at.kind, **({"annotations": []} if at.item == "message" else {})})
+        key = (at.field, int(event.get(at.number) or 0))
+        empty: JsonObject = {"annotations": []} if at.kind == "output_text" else {}
+        return found.parts.setdefault(key, {"type": at.kind, **empty})
 
     def _take_part(self, at: _Part, event: JsonObject, last: str) -> None:
         part = self._part(at, event)
@@ -138,7 +140,7 @@ class ResponsesStream:
                 self._on_text(event["delta"])
 
     def whole(self) -> tuple[bytes, list[str]]:
-        """Return the answer, and for each call the reason not to run it. Raises CallFailed for a cut stream."""
+        """Return the answer, and for each call the reason not to run it. Raises CallFailed if it broke off."""
         if self._end < 0:
             raise broken_stream("the stream ended before the answer did")
         answer = {**_FRAME, **self._frame, **self._last}
