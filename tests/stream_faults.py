@@ -125,7 +125,8 @@ def chat_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes],
         last["choices"][0]["message"] = {"role": "assistant", "tool_calls": said}
     events += [last] * {"none": 0, "twice": 2}.get(ways.end, 1)
     done = [b"data: [DONE]\n\n"] * chance.choice((0, 1, 1, 2))
-    is_faithful = ways.is_faithful and not (ways.id == "same" and any(call.text == "{}" for call in truth))
+    is_keyed = ways.index in ("right", "turned") and ways.id != "same"
+    is_faithful = ways.is_faithful and (is_keyed or all(call.text != "{}" for call in truth))
     return [*map(sse, events), *done], is_faithful
 
 

@@ -9,7 +9,7 @@ several ways, the most trusted first:
     by id               the indexes change, or the pieces of a call come under several
     by opening          within an index, each piece with a name begins a call
 
-The first way in which every call has a name and whole arguments is taken. If there is none, the calls that
+The first way in which every call has the name of a tool and whole arguments is taken. If there is none, the calls that
 share no key with another one are taken as the API says, and the others are refused. A piece that repeats id
 and index never begins a call: a server that says a call once more, with other arguments, would have both run.
 """
@@ -99,13 +99,17 @@ def joined(
     indexes = _by_index(pieces)
     usual = _calls(pieces, _by_key(pieces, indexes), tools)
     found = usual
-    if not all(call.is_whole for call in usual):
+    if not _fit(usual, tools):
         others = (indexes, _by_id(pieces), _by_opening(pieces, indexes))
         ways = (_calls(pieces, keys, tools) for keys in others)
-        whole = (calls for calls in ways if all(call.is_whole for call in calls))
-        found = next(whole, []) or _certain(usual)
-    found = _without_doubles(found)
+        found = next((calls for calls in ways if _fit(calls, tools)), []) or _certain(usual)
+    found = _in_order(_without_doubles(found))
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
+
+
+def _fit(calls: Sequence[JoinedCall], tools: frozenset[str]) -> bool:
+    """Return True if each of these is a whole call of a tool that was offered: a piece of a name is none."""
+    return all(call.is_whole and (not tools or call.name in tools) for call in calls)
 
 
 def _by_index(pieces: Sequence[Piece]) -> list[Key]:
@@ -240,27 +244,32 @@ def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     return found
 
 
+def _in_order(calls: list[JoinedCall]) -> list[JoinedCall]:
+    """Return calls by their indexes, or as they came where those do not tell them apart."""
+    places = {call.place for call in calls if call.place is not None}
+    return sorted(calls, key=lambda call: call.place or 0) if len(places) == len(calls) else calls
+
+
 def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> list[JoinedCall]:
     """Return the calls of a stream, each compared with that of its closing message."""
     if not found:
         return _without_doubles(closing)
-    by_id = {call.id: call for call in closing if call.id}
-    if len(found) != len(closing):
-        known = [call.id in by_id and _same(call, by_id[call.id]) for call in found]
-        return [
-            call if is_known else call.refused(CONTRADICTED)
-            for call, is_known in zip(found, known, strict=True)
-        ]
-    return [_settled_pair(call, by_id.get(call.id, last)) for call, last in zip(found, closing, strict=True)]
+    left, settled_calls = list(closing), []
+    for call in found:
+        last = next((one for one in left if call.id and one.id == call.id), None)
+        last = last or next((one for one in left if _same(call, one)), None)
+        last = last or (left[0] if len(found) == len(closing) else None)
+        if last is not None:
+            left.remove(last)
+        settled_calls.append(call.refused(CONTRADICTED) if last is None else _settled_pair(call, last))
+    return settled_calls
 
 
 def _settled_pair(call: JoinedCall, closing: JoinedCall) -> JoinedCall:
-    if _same(call, closing):
-        return call
-    is_more = closing.arguments.text.startswith(call.arguments.text)
-    if closing.name == call.name and closing.is_whole and is_more:
-        return call._replace(arguments=closing.arguments)
-    return call.refused(CONTRADICTED)
+    is_more = closing.arguments.text.startswith(call.arguments.text) and call.name == closing.name
+    if not _same(call, closing) and not is_more:
+        return call.refused(CONTRADICTED)
+    return call._replace(arguments=closing.arguments) if closing.is_whole else call
 
 
 def _same(call: JoinedCall, closing: JoinedCall) -> bool:

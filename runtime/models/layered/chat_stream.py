@@ -67,7 +67,10 @@ class ChatStream:
         for one in said:
             calls = one.pop("tool_calls")
             found = [piece_of(call, at if len(calls) > 1 else None) for at, call in enumerate(calls)]
-            (self._pieces if one is choice.get("delta") else self._closing).extend(found)
+            if one is choice.get("delta"):
+                self._pieces += found
+            elif found != self._closing:  # some servers say it twice
+                self._closing += found
         return True
 
 

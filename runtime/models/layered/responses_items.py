@@ -33,6 +33,7 @@ class Item:
         self.pieces: list[str] = []
         self.wholes: list[str] = []
         self.name = ""
+        self.names: set[str] = set()
         self.is_unclear = False
         self.is_contradicted = False
         self.parts: dict[tuple[str, int], JsonObject] = {}
@@ -42,6 +43,7 @@ class Item:
         if item.get("id"):
             self.ids.add(item["id"])
         self.call_id = item.get("call_id") or self.call_id
+        self.names |= {item.get("name") or ""}
 
     def _names(self) -> list[str]:
         """Return its names, the most trusted first: the one at its end is whole."""
@@ -66,7 +68,7 @@ class Item:
         found = settled(pieces, wholes, is_told=is_told and not self.is_unclear)
         if not self.named:
             return Settled(found.text, NAMELESS)
-        if self.is_contradicted or not all(map(self.named.startswith, self._names())):
+        if self.is_contradicted or (self.names | set(self._names())) - {"", self.named}:
             return Settled(found.text, CONTRADICTED)
         return Settled(found.text, found.why or UNCLEAR) if self.is_unclear and not found.text else found
 
@@ -106,9 +108,11 @@ class Items:
         same = [one for one in known if call_id and one.call_id == call_id]
         # Equal ids of calls at other places, under other ids: of a server that gives all calls the same.
         if is_new:
-            same = [one for one in same if one.place == place or one.ids & ids]
+            same = [one for one in same if one.ids & ids or (one.place == place and not (place is None and ids))]
         elif len(same) > 1:
-            same = [one for one in same if one.place == place] or same
+            exact = [one for one in same if one.ids & ids]
+            exact = exact or [one for one in same if place is not None and one.place == place]
+            same = exact or [one for one in reversed(same) if not one.done] or same
         free = [one for one in known if not (call_id and one.call_id and one.call_id != call_id)]
         if is_new and kind == CALL:
             free = [one for one in free if not one.begun]
@@ -145,7 +149,7 @@ class Items:
     def reconcile(self, output: Sequence[JsonObject]) -> list[Item]:
         """Take the items of the last event. Return all, in their order."""
         left, missing = list(self.all), list(enumerate(output))
-        for find in (_by_call, _by_id, _by_content, _by_place):
+        for find in (_by_call, _by_id, _by_content, _by_place, _by_any):
             missing = [
                 (at, item)
                 for at, item in missing
@@ -173,9 +177,18 @@ class Items:
 
 
 def _by_call(item: JsonObject, at: int, left: Sequence[Item]) -> Item | None:
+    same = _of_call(item, at, left)
+    named = [one for one in same if item.get("id") in one.ids] or [one for one in same if one.place == at]
+    return named[0] if named else same[0] if len(same) == 1 else None
+
+
+def _of_call(item: JsonObject, at: int, left: Sequence[Item]) -> list[Item]:
     call_id = item.get("call_id")
-    same = [one for one in left if call_id and one.call_id == call_id and one.kind == item.get("type")]
-    return next((one for one in same if one.place == at), same[0] if same else None)
+    return [one for one in left if call_id and one.call_id == call_id and one.kind == item.get("type")]
+
+
+def _by_any(item: JsonObject, at: int, left: Sequence[Item]) -> Item | None:
+    return next(iter(_of_call(item, at, left)), None)
 
 
 def _by_id(item: JsonObject, at: int, left: Sequence[Item]) -> Item | None:
