@@ -205,15 +205,11 @@ def _name_of(group: Sequence[Piece], tools: frozenset[str]) -> str:
 
 def _opens_again(group: Sequence[Piece]) -> bool:
     """Return True if a piece with a name, but the first, may begin a call of its own."""
-    so_far, is_open = "", False
-    for piece in group:
-        text = piece.arguments or ""
-        if is_open and piece.name and not (is_object(text) and text.startswith(so_far) and so_far):
-            if not text.strip() or text.lstrip().startswith("{"):
-                return True
-        is_open = is_open or bool(piece.name)
-        so_far += text
-    return False
+    texts = [piece.arguments or "" for piece in group]
+    whole = settled(texts, (), is_told=False).text
+    named = [text for piece, text in zip(group, texts, strict=True) if piece.name][1:]
+    # Some servers give the name once more with the last piece, or with all arguments once more.
+    return any(text != whole and (not text.strip() or text.lstrip().startswith("{")) for text in named)
 
 
 def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
@@ -235,12 +231,13 @@ def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
 
 def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     """Refuse a call that is equal to an earlier one in all: it may be the same, said twice."""
-    seen: set[tuple[str, int | None, str, str]] = set()
+    seen: dict[tuple[int | None, str, str], set[str]] = {}
     found = []
     for call in calls:
-        key = (call.id, call.place, call.name, call.arguments.text)
-        found.append(call.refused(DOUBLED) if key in seen else call)
-        seen.add(key)
+        ids = seen.setdefault((call.place, call.name, call.arguments.text), set())
+        is_again = call.id in ids or (bool(ids) and (not call.id or "" in ids))
+        found.append(call.refused(DOUBLED) if is_again else call)
+        ids.add(call.id)
     return found
 
 
