@@ -120,7 +120,8 @@ def chat_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes],
     last = _chunk({}, {"length": "length", "stop": "stop"}.get(ways.end, "tool_calls"))
     if ways.closing:
         said = [_chat_whole(call, ways) for call in truth]
-        if ways.closing == "contradicting":
+        # An answer that only the closing message tells of is that of the model.
+        if ways.closing == "contradicting" and ways.end != "length" and truth[-1].text != "{}":
             said[-1]["function"]["arguments"] = other(truth[-1].text)
         last["choices"][0]["message"] = {"role": "assistant", "tool_calls": said}
     events += [last] * {"none": 0, "twice": 2}.get(ways.end, 1)

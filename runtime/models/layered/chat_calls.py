@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 class JoinedCall(NamedTuple):
     """A call of an answer. rest: its further keys. is_alone: its pieces can be told from those of others.
 
-    has_own_id: no other call has its id. has_text: some of its arguments came as text.
+    has_own_id: it has one id, and no other call has it. has_text: some of its arguments came as text.
     """
 
     id: str
@@ -173,8 +173,9 @@ def _shared(groups: Iterable[Sequence[Piece]]) -> frozenset[int | str | None]:
 
 
 def _call(group: Sequence[Piece], shared: frozenset[int | str | None], tools: frozenset[str]) -> JoinedCall:
-    call_id = next((piece.id for piece in group if piece.id), "")
-    has_own_id = bool(call_id) and not any(piece.id in shared for piece in group)
+    ids = list(dict.fromkeys(piece.id for piece in group if piece.id))
+    call_id = ids[0] if ids else ""
+    has_own_id = len(ids) == 1 and call_id not in shared
     has_own_place = not any(piece.place in shared for piece in group)
     is_alone = has_own_place and (group[0].place is not None or has_own_id or not shared)
     told = [piece.arguments for piece in group if piece.arguments is not None]
@@ -235,9 +236,10 @@ def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     found = []
     for call in calls:
         ids = seen.setdefault((call.place, call.name, call.arguments.text), set())
-        is_again = call.id in ids or (bool(ids) and (not call.id or "" in ids))
+        own_id = call.id if call.has_own_id else ""
+        is_again = own_id in ids or (bool(ids) and (not own_id or "" in ids))
         found.append(call.refused(DOUBLED) if is_again else call)
-        ids.add(call.id)
+        ids.add(own_id)
     return found
 
 
