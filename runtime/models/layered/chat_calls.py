@@ -103,7 +103,7 @@ def joined(
         others = (indexes, _by_id(pieces), _by_opening(pieces, indexes))
         ways = (_calls(pieces, keys, tools) for keys in others)
         found = next((calls for calls in ways if _fit(calls, tools)), []) or _certain(usual)
-    found = _in_order(_without_doubles(found))
+    found = _in_order(_without_doubles(found, has_ids=not _ids_change(pieces, indexes)))
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
 
 
@@ -230,13 +230,26 @@ def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     return found
 
 
-def _without_doubles(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
-    """Refuse a call that is equal to an earlier one in all: it may be the same, said twice."""
+def _ids_change(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
+    """Return True if a piece without a name has another id than the one before it: ids tell nothing then."""
+    last: dict[Key, str] = {}
+    for piece, index in zip(pieces, indexes, strict=True):
+        if piece.id and not piece.name and last.get(index, piece.id) != piece.id:
+            return True
+        last[index] = piece.id or last.get(index, piece.id)
+    return False
+
+
+def _without_doubles(calls: Sequence[JoinedCall], *, has_ids: bool = True) -> list[JoinedCall]:
+    """Refuse a call that is equal to an earlier one in all: it may be the same, said twice.
+
+    has_ids: their ids tell calls apart.
+    """
     seen: dict[tuple[int | None, str, str], set[str]] = {}
     found = []
     for call in calls:
         ids = seen.setdefault((call.place, call.name, call.arguments.text), set())
-        own_id = call.id if call.has_own_id else ""
+        own_id = call.id if has_ids and call.has_own_id else ""
         is_again = own_id in ids or (bool(ids) and (not own_id or "" in ids))
         found.append(call.refused(DOUBLED) if is_again else call)
         ids.add(own_id)
