@@ -83,8 +83,8 @@ class _Chat:
         pick = chance.choice
         self.index = pick(("right", "right", "absent", "zero", "turned", "per piece"))
         self.id = pick(("right", "right", "absent", "empty", "same", "each piece", "changing", "late"))
-        # No server is known to give each piece an index of its own and the name.
-        is_plain = self.index == "per piece"
+        # A name with an index or an id of its own is a call of its own, whatever came before.
+        is_plain = self.index == "per piece" or self.id == "changing"
         self.name = pick(("first", "pieces") if is_plain else ("first", "first", "each", "pieces", "last"))
         self.text = pick(("cut", "cut", "whole", "cumulative", "flushed", "twice"))
         self.end = pick(("right", "right", "none", "twice", "length", "stop"))
