@@ -198,10 +198,12 @@ def _name_of(group: Sequence[Piece], tools: frozenset[str]) -> str:
     if len({piece.id for piece in group if piece.name} - {""}) > 1:
         return ""  # each of them begins a call of its own
     whole = "".join(names)
-    if all(later.startswith(earlier) for earlier, later in zip(names, names[1:], strict=False)):
-        is_again = whole not in tools and (len(names) == len(group) or not _opens_again(group))
-        return names[-1] * is_again or whole * (names[-1] not in tools)
-    return whole * (whole in tools)
+    if len(set(names)) > 1:
+        last = max(at for at, piece in enumerate(group) if piece.name)
+        has_text = any((piece.arguments or "").strip() for piece in group[:last])
+        return "" if has_text or whole not in tools else whole
+    is_again = whole not in tools and (len(names) == len(group) or not _opens_again(group))
+    return names[0] if is_again else ""
 
 
 def _opens_again(group: Sequence[Piece]) -> bool:
