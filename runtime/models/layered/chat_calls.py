@@ -233,13 +233,13 @@ def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
 
 
 def _ids_change(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
-    """Return True if a piece without a name has another id than the one before it: ids tell nothing then."""
-    last: dict[Key, str] = {}
+    """Return True if a piece without a name has another id than those with one: ids tell nothing then."""
+    named: dict[Key, set[str]] = {}
     for piece, index in zip(pieces, indexes, strict=True):
-        if piece.id and not piece.name and last.get(index, piece.id) != piece.id:
-            return True
-        last[index] = piece.id or last.get(index, piece.id)
-    return False
+        if piece.name and piece.id:
+            named.setdefault(index, set()).add(piece.id)
+    places = zip(pieces, indexes, strict=True)
+    return any(piece.id and piece.id not in named.get(index, {piece.id}) for piece, index in places)
 
 
 def _without_doubles(calls: Sequence[JoinedCall], *, has_ids: bool = True) -> list[JoinedCall]:
