@@ -170,6 +170,8 @@ class _Block:
 
 
 def _kind_of(part: JsonObject) -> str:
+    if "text" in part:  # nearly every one
+        return ""
     return next((kind for kind in _KINDS if kind in part), "")
 
 

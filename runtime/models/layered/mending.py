@@ -45,38 +45,54 @@ def mended(asked: Asked, response: httpx2.Response) -> httpx2.Response:
         mender = GeminiStream(asked.refused.extend)
     else:
         return response
+    if "content-encoding" not in response.headers:
+        response.stream = _Mended(response.stream, asked, mender)  # type: ignore[arg-type]  # of an async client
+        return response
+    # Its bytes are compressed, so the events are those of another answer.
     headers = {"content-type": response.headers.get("content-type", asked.dialect.stream_type)}
-    stream = _Mended(response, asked, mender)
+    stream = _Mended(_Decoded(response), asked, mender)
     return httpx2.Response(response.status_code, headers=headers, stream=stream, request=response.request)
+
+
+class _Decoded(httpx2.AsyncByteStream):
+    """The bytes of an answer that came compressed."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._response.aiter_bytes()
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back to the pool."""
+        await self._response.aclose()
 
 
 class _Mended(httpx2.AsyncByteStream):
     """The bytes of an answer, with other events in the place of those with calls."""
 
-    def __init__(self, response: httpx2.Response, asked: Asked, mender: Mender) -> None:
-        self._response = response
+    def __init__(self, stream: httpx2.AsyncByteStream, asked: Asked, mender: Mender) -> None:
+        self._stream = stream
         self._asked = asked
         self._mender = mender
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         split = Split()
-        async for data in self._response.aiter_bytes():
-            if events := b"".join(self._read(self._mender.take, event) for event in split.take(data)):
+        async for data in self._stream:
+            if events := b"".join([self._read(event) for event in split.take(data)]):
                 yield events
-        rest = split.end()
-        yield (self._read(self._mender.take, rest) if rest else b"") + self._read(
-            lambda _: self._mender.end(), b""
-        )
+        yield self._read(split.end()) + self._read(None)
 
-    def _read(self, read: Callable[[bytes], bytes], event: bytes) -> bytes:
+    def _read(self, event: bytes | None) -> bytes:
+        """Return the events to read in the place of an event, or of the end of the stream."""
         try:
-            return read(event)
+            return self._mender.end() if event is None else self._mender.take(event)
         except _WRONG_FORM as error:
             raise self._asked.fail(_garbage(self._asked, error)) from error
 
     async def aclose(self) -> None:
         """Close the connection, or give it back to the pool."""
-        await self._response.aclose()
+        await self._stream.aclose()
 
 
 async def joined_answer(asked: Asked, response: httpx2.Response, on_text: Callable[[str], None]) -> bytes:
