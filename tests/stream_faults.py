@@ -28,7 +28,7 @@ class TrueCall(NamedTuple):
 
 def true_calls(chance: Random) -> list[TrueCall]:
     """Draw one to four calls."""
-    calls = []
+    calls: list[TrueCall] = []
     for at in range(chance.choice((1, 1, 2, 2, 3, 4))):
         if calls and chance.random() < 0.1:
             name, text = calls[-1].name, calls[-1].text
@@ -187,9 +187,15 @@ def _chat_id(chance: Random, way: str, call: TrueCall, number: int, count: int) 
 def responses_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes], bool]:
     """Write a stream of Responses."""
     pick = chance.choice
-    place, item_id = pick(("right", "right", "absent", "zero")), pick(("right", "right", "absent", "same", "changing"))
+    place, item_id = (
+        pick(("right", "right", "absent", "zero")),
+        pick(("right", "right", "absent", "same", "changing")),
+    )
     call_id = pick(("right", "right", "right", "same", "last differs"))
-    done, item_done = pick(("right", "right", "none", "twice", "blank")), pick(("right", "right", "none", "twice", "blank"))
+    done, item_done = (
+        pick(("right", "right", "none", "twice", "blank")),
+        pick(("right", "right", "none", "twice", "blank")),
+    )
     last = pick(("right", "right", "empty", "contradicting", "some", "none", "twice"))
     if last == "contradicting" or (done == "blank" and item_done == "blank"):
         item_done = "right"
@@ -212,11 +218,15 @@ def responses_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[by
 
     kind = "response.function_call_arguments"
     for at, call in enumerate(truth):
-        row: list[JsonObject] = [{"type": "response.output_item.added", **at_place(at), "item": item(at, call, "")}]
+        row: list[JsonObject] = [
+            {"type": "response.output_item.added", **at_place(at), "item": item(at, call, "")}
+        ]
         if chance.random() < 0.8:
             row += [{"type": f"{kind}.delta", **keys(at), "delta": piece} for piece in cut(chance, call.text)]
         texts = {"none": [], "twice": [call.text] * 2, "blank": [""]}
-        row += [{"type": f"{kind}.done", **keys(at), "arguments": one} for one in texts.get(done, [call.text])]
+        row += [
+            {"type": f"{kind}.done", **keys(at), "arguments": one} for one in texts.get(done, [call.text])
+        ]
         row += [
             {"type": "response.output_item.done", **at_place(at), "item": item(at, call, one)}
             for one in texts.get(item_done, [call.text])
@@ -257,15 +267,25 @@ def gemini_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes
     elif way == "in pieces":
         chunks = [[part] for call in calls for part in _partial(call["functionCall"])]
     elif way == "growing" and ids == "right":
-        chunks = [[part] for call in calls for part in ({"functionCall": {**call["functionCall"], "args": {}}}, call)]
-    events = [{"candidates": [{"content": {"role": "model", "parts": chunk}, "index": 0}]} for chunk in chunks]
+        chunks = [
+            [part]
+            for call in calls
+            for part in ({"functionCall": {**call["functionCall"], "args": {}}}, call)
+        ]
+    events = [
+        {"candidates": [{"content": {"role": "model", "parts": chunk}, "index": 0}]} for chunk in chunks
+    ]
     events += [{"candidates": [{"finishReason": "STOP"}]}] * chance.choice((0, 1, 2))
-    is_faithful = (ids != "same" and way == "together") or (ids == "right" and way in ("apart", "doubled", "last again"))
+    is_faithful = (ids != "same" and way == "together") or (
+        ids == "right" and way in ("apart", "doubled", "last again")
+    )
     return [*map(sse, events)], is_faithful
 
 
 def _partial(call: JsonObject) -> Iterator[JsonObject]:
-    yield {"functionCall": {key: value for key, value in call.items() if key != "args"} | {"willContinue": True}}
+    yield {
+        "functionCall": {key: value for key, value in call.items() if key != "args"} | {"willContinue": True}
+    }
     yield {"functionCall": {"partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}}
     yield {"functionCall": {}}
 
@@ -281,13 +301,17 @@ def converse_stream(
         use: JsonObject = {"name": call.name}
         use |= {"toolUseId": {"right": call.id, "same": "same", "empty": ""}[ids]} if ids != "absent" else {}
         whole = {**use, "input": json.loads(call.text)} if start == "filled" else use
-        row = [("contentBlockStart", {**place, "start": {"toolUse": whole}})] * (1 + (start == "twice"))
+        row: list[tuple[str, JsonObject]] = [("contentBlockStart", {**place, "start": {"toolUse": whole}})] * (1 + (start == "twice"))
         pieces = [] if call.text == "{}" and chance.random() < 0.5 else cut(chance, call.text)
         pieces = [] if start == "filled" and chance.random() < 0.5 else pieces
         row += [("contentBlockDelta", {**place, "delta": {"toolUse": {"input": piece}}}) for piece in pieces]
         row += [("contentBlockStop", place)] * {"none": 0, "twice": 2}.get(stop, 1)
         rows.append(row * (2 if start == "doubled" else 1))
-    found = woven(chance, rows) if index == "right" and chance.random() < 0.3 else [one for row in rows for one in row]
+    found = (
+        woven(chance, rows)
+        if index == "right" and chance.random() < 0.3
+        else [one for row in rows for one in row]
+    )
     ends = [("messageStop", {"stopReason": "tool_use"})] * chance.choice((0, 1, 2))
     is_faithful = (index == "right" or ids == "right") and stop != "none" and start in ("right", "twice")
     return [event(*one) for one in (*found, *ends)], is_faithful and ids != "same"
@@ -317,14 +341,29 @@ def messages_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[Jso
         pieces = [] if call.text == "{}" and chance.random() < 0.5 else cut(chance, call.text)
         pieces = [] if start == "filled" and chance.random() < 0.5 else pieces
         row += [
-            {"type": "content_block_delta", **place, "delta": {"type": "input_json_delta", "partial_json": piece}}
+            {
+                "type": "content_block_delta",
+                **place,
+                "delta": {"type": "input_json_delta", "partial_json": piece},
+            }
             for piece in pieces
         ]
         row += [{"type": "content_block_stop", **place}] * {"none": 0, "twice": 2}.get(stop, 1)
         rows.append(row * (2 if start == "doubled" else 1))
-    found = woven(chance, rows) if index == "right" and chance.random() < 0.3 else [one for row in rows for one in row]
+    found = (
+        woven(chance, rows)
+        if index == "right" and chance.random() < 0.3
+        else [one for row in rows for one in row]
+    )
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "msg", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
+    message = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": usage,
+    }
     delta = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage}
     ends = [delta] * chance.choice((0, 1, 1, 2)) + [{"type": "message_stop"}] * chance.choice((0, 1, 2))
     is_faithful = (index == "right" or ids == "right") and stop != "none" and start in ("right", "twice")

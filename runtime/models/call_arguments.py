@@ -14,6 +14,7 @@ out are those that every text agrees on; of any other call the texts are kept, a
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -75,7 +76,7 @@ def is_object(text: str) -> bool:
 
 
 def _once(pieces: Sequence[str]) -> str:
-    """Return pieces as one text, without repetition: a last piece that holds all before it, or one text twice.
+    """Return pieces as one text, without repetition: a last piece that holds all others, or one text twice.
 
     Some servers flush the whole arguments at the end of a call whose pieces they have sent.
     """
@@ -91,7 +92,7 @@ def _once(pieces: Sequence[str]) -> str:
 
 def _repeats(pieces: Sequence[str]) -> bool:
     """Return True if each piece begins with the one before it: the arguments so far."""
-    return all(later.startswith(earlier) for earlier, later in zip(pieces, pieces[1:], strict=False))
+    return all(later.startswith(earlier) for earlier, later in pairwise(pieces))
 
 
 def _is_told_by(pieces: Sequence[str], whole: str) -> bool:

@@ -1,14 +1,20 @@
 """The calls of a stream of blocks (Messages, Converse), each a block with an index and an id.
 
-A block is named by its index. Behind some proxies that is absent, or the same for all, and a block comes twice.
-So a piece belongs to the last block of its index, and a call is judged when all have come: one that comes again
-is left out, and one to which pieces may belong that went elsewhere is not run.
+A block is named by its index. Behind some proxies that is absent, or the same for all, and a block comes
+twice. So a piece belongs to the last block of its index, and a call is judged when all have come: one that
+comes again is left out, and one to which pieces may belong that went elsewhere is not run.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNCLEAR, Settled, is_object, settled
+from callboard.runtime.models.call_arguments import (
+    CONTRADICTED,
+    DOUBLED,
+    UNCLEAR,
+    Settled,
+    is_object,
+    settled,
+)
 
 
 class CallBlock:

@@ -9,9 +9,10 @@ several ways, the most trusted first:
     by id               the indexes change, or the pieces of a call come under several
     by opening          within an index, each piece with a name begins a call
 
-The first way in which every call has the name of a tool and whole arguments is taken. If there is none, the calls that
-share no key with another one are taken as the API says, and the others are refused. A piece that repeats id
-and index never begins a call: a server that says a call once more, with other arguments, would have both run.
+The first way in which every call has the name of a tool and whole arguments is taken. If there is none, the
+calls that share no key with another one are taken as the API says, and the others are refused. A piece that
+repeats id and index never begins a call: a server that says a call once more, with other arguments, would have
+both run.
 """
 
 import json
@@ -133,12 +134,12 @@ def _by_key(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
 
 def _by_id(pieces: Sequence[Piece]) -> list[Key]:
     """Return the id of each piece; of one without an id the last one of its index, else the last one."""
-    last: dict[int | None, str] = {}
+    last: dict[int | None, Key] = {}
     keys: list[Key] = []
     for piece in pieces:
-        known = last.get(piece.place, "") if piece.place is not None else ""
-        last[piece.place] = piece.id or known or (str(keys[-1][0]) if keys else "")
-        keys.append((last[piece.place],))
+        known = last.get(piece.place) if piece.place is not None else keys[-1] if keys else None
+        last[piece.place] = (piece.id,) if piece.id else known or (None, piece.place)
+        keys.append(last[piece.place])
     return keys
 
 

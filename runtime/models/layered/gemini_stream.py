@@ -1,8 +1,9 @@
 """The calls of a stream of generateContent: each part holds a whole one, so only doubles and pieces matter.
 
 A call that comes again under its id is the same one, and is left out. If its arguments have grown meanwhile,
-both are kept and none runs; any other arguments are those of another call. Without ids, an equal call in a later event may be the same one or another: it is kept and
-does not run. Nor does a call that comes in pieces (`partialArgs`), which callboard never asks for.
+both are kept and none runs; any other arguments are those of another call. Without ids, an equal call in a
+later event may be the same one or another: it is kept and does not run. Nor does a call that comes in pieces
+(`partialArgs`), which callboard never asks for.
 """
 
 import json

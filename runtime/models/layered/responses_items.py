@@ -1,8 +1,8 @@
 """The items of a Responses stream while it comes, each found by every key that its events have.
 
 An event names its item by its place (`output_index`), by the item's id, and an item of a call by its
-`call_id`, too. Servers leave some of them out, give several items the same, or change them from event to event.
-The id of a call is what its result will name, so it decides where it is there.
+`call_id`, too. Servers leave some of them out, give several items the same, or change them from event to
+event. The id of a call is what its result will name, so it decides where it is there.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,9 @@ class Items:
         same = [one for one in known if call_id and one.call_id == call_id]
         # Equal ids of calls at other places, under other ids: of a server that gives all calls the same.
         if is_new:
-            same = [one for one in same if one.ids & ids or (one.place == place and not (place is None and ids))]
+            same = [
+                one for one in same if one.ids & ids or (one.place == place and not (place is None and ids))
+            ]
         elif len(same) > 1:
             exact = [one for one in same if one.ids & ids]
             exact = exact or [one for one in same if place is not None and one.place == place]
@@ -126,7 +128,7 @@ class Items:
         return found
 
     def at(self, kind: str, event: JsonObject) -> Item | None:
-        """Return the item that a piece belongs to; None, with a mark on each that it may belong to, if unclear."""
+        """Return the item that a piece belongs to, None if that is unclear: then all candidates are marked."""
         place, item_id = event.get("output_index"), event.get("item_id") or ""
         known = [one for one in self.all if one.kind == kind]
         by_place = [one for one in known if place is not None and one.place == place]

@@ -34,7 +34,7 @@ _ENDS: Final = ("completed", "done", "incomplete", "cancelled", "failed")
 
 
 class _Part(NamedTuple):
-    """The place of a piece: the type of its item, the field there, the type of the part, and the key of its number."""
+    """The place of a piece: the type of its item, the field, the type of the part, the key of its number."""
 
     item: str
     field: str
@@ -140,7 +140,7 @@ class ResponsesStream:
                 self._on_text(event["delta"])
 
     def whole(self) -> tuple[bytes, list[str]]:
-        """Return the answer, and for each call the reason not to run it. Raises CallFailed if it broke off."""
+        """Return the answer, and for each call the reason not to run it. Raises CallFailed."""
         if self._end < 0:
             raise broken_stream("the stream ended before the answer did")
         answer = {**_FRAME, **self._frame, **self._last}

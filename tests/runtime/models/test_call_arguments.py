@@ -88,7 +88,9 @@ def messages(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
     for event in events:
         stream.take(event)
     content: list[Any] = json.loads(bytes(stream.answer().content))
-    return [plain(one["name"], one["input"]) for one in content if isinstance(one["input"], dict)], is_faithful
+    return [
+        plain(one["name"], one["input"]) for one in content if isinstance(one["input"], dict)
+    ], is_faithful
 
 
 @pytest.mark.parametrize("read", [chat, responses, gemini, converse, messages])
@@ -105,3 +107,53 @@ def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -
         assert found <= wanted, (seed, found - wanted)
         if is_faithful:
             assert found == wanted, (seed, wanted - found)
+
+
+A, B = '{"a": 1}', '{"b": 2}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "wholes", "is_told", "text"),
+    [
+        (['{"a"', ": 1}"], [], False, A),
+        ([], [A], False, A),
+        (['{"a"'], [A], False, A),  # the end of the pieces is lost
+        ([": 1"], [A, A], False, A),
+        (['{"a"', ": 1}"], ['{"a":1}', ""], False, A),  # the same in another spelling
+        (['{"a"', '{"a": 1}'], [], False, A),  # the arguments so far, each time
+        (['{"a"', ": 1}", A], [], False, A),  # a flush at the end
+        (['{"a": ', "1}", '{"a": ', "1}"], [], False, A),
+        ([A, A, A], [], False, A),
+        (["", " "], [], True, "{}"),
+        ([], [""], True, "{}"),
+    ],
+)
+def test_texts_that_agree_are_the_arguments(
+    pieces: list[str], wholes: list[str], is_told: bool, text: str
+) -> None:
+    assert settled(pieces, wholes, is_told=is_told) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "wholes", "text", "why"),
+    [
+        ([], [], "", LOST),
+        ([""], [""], "", LOST),
+        ([A], [B], f"{A}\n{B}", CONTRADICTED),
+        (['{"b"'], [A], f'{{"b"\n{A}', CONTRADICTED),
+        ([], [A, B], f"{A}\n{B}", CONTRADICTED),
+        ([A], ['{"a": true}'], f'{A}\n{{"a": true}}', CONTRADICTED),
+        ([A, B], [], A + B, ""),  # no object, which says for itself what is wrong
+        (['{"a": '], [], '{"a": ', ""),
+    ],
+)
+def test_texts_that_do_not_agree_are_kept_and_no_arguments(
+    pieces: list[str], wholes: list[str], text: str, why: str
+) -> None:
+    found = settled(pieces, wholes, is_told=False)
+    assert found == (text, why)
+    assert why or not is_object(found.text)
+
+
+def test_the_halves_of_a_character_may_come_in_two_pieces() -> None:
+    assert settled(['{"a": "\ud83d', '\ude00"}'], [], is_told=False) == ('{"a": "\U0001f600"}', "")
