@@ -128,7 +128,7 @@ def chat_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes],
     done = [b"data: [DONE]\n\n"] * chance.choice((0, 1, 1, 2))
     is_keyed = ways.index in ("right", "turned") and ways.id != "same"
     is_faithful = ways.is_faithful and (is_keyed or all(call.text != "{}" for call in truth))
-    return [*map(sse, events), *done], is_faithful
+    return [*map(sse, events), b": alive\n\n", *done], is_faithful
 
 
 def _chunk(delta: JsonObject, finish: str | None = None) -> JsonObject:

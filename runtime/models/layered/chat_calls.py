@@ -269,6 +269,8 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
     """Return the calls of a stream, each compared with that of its closing message."""
     if not found:
         return _without_doubles(closing)
+    # A piece without a name may be of any call, so what is missing in a call may have come.
+    has_strays = any(call.arguments.why == NAMELESS and call.has_text for call in found)
     left, settled_calls = list(closing), []
     for call in found:
         last = next((one for one in left if call.id and one.id == call.id), None)
@@ -276,7 +278,10 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         last = last or (left[0] if len(found) == len(closing) else None)
         if last is not None:
             left.remove(last)
-        settled_calls.append(call.refused(CONTRADICTED) if last is None else _settled_pair(call, last))
+        if last is None or (has_strays and not _same(call, last)):
+            settled_calls.append(call.refused(CONTRADICTED))
+        else:
+            settled_calls.append(_settled_pair(call, last))
     return settled_calls
 
 

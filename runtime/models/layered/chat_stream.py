@@ -34,8 +34,11 @@ class ChatStream:
         """Take an event. Return the events to read in its place. Raises what a wrong form raises."""
         if not self._first and b'"tool_calls"' not in event:
             return event
-        if data_of(event) == b"[DONE]":
+        data = data_of(event)
+        if data == b"[DONE]":
             return self.end() + event
+        if not data:  # a comment, to keep the connection alive
+            return event
         chunk = value_of(event)
         if not isinstance(chunk, dict) or not chunk.get("choices"):
             return event
