@@ -301,7 +301,9 @@ def converse_stream(
         use: JsonObject = {"name": call.name}
         use |= {"toolUseId": {"right": call.id, "same": "same", "empty": ""}[ids]} if ids != "absent" else {}
         whole = {**use, "input": json.loads(call.text)} if start == "filled" else use
-        row: list[tuple[str, JsonObject]] = [("contentBlockStart", {**place, "start": {"toolUse": whole}})] * (1 + (start == "twice"))
+        row: list[tuple[str, JsonObject]] = [
+            ("contentBlockStart", {**place, "start": {"toolUse": whole}})
+        ] * (1 + (start == "twice"))
         pieces = [] if call.text == "{}" and chance.random() < 0.5 else cut(chance, call.text)
         pieces = [] if start == "filled" and chance.random() < 0.5 else pieces
         row += [("contentBlockDelta", {**place, "delta": {"toolUse": {"input": piece}}}) for piece in pieces]

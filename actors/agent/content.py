@@ -37,8 +37,10 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> str | None:
-        """Return the arguments as written if they are not a JSON object, else None."""
-        return _TEXT.decode(self.input) if bytes(self.input)[:1] == b'"' else None
+        """Return the arguments as written if they are not a JSON object, or not certain, else None."""
+        if bytes(self.input)[:1] == b'"':
+            return _TEXT.decode(self.input)
+        return bytes(self.input).decode() if self.refused else None
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):

@@ -19,6 +19,7 @@ from callboard.runtime.models.anthropic.answer import (
     parsed,
     usage_of,
 )
+from callboard.runtime.models.call_arguments import CONTRADICTED, LOST
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
@@ -331,3 +332,28 @@ def test_a_large_stream_is_put_together_in_time_linear_in_its_size() -> None:
     events = events_of(message(text("x" * 60_000)), 1)
     answer, _ = put_together(events)
     assert len(json.loads(bytes(answer.content))[0]["text"]) == 60_000
+
+
+def test_a_call_whose_arguments_did_not_arrive_does_not_run() -> None:
+    start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+    events = [event for event in with_deltas(start) if event["type"] != "content_block_stop"]
+    (block,) = content_of(put_together(events)[0])
+    assert block == {**start, "input": "", "refused": LOST}
+
+
+def test_blocks_at_one_index_are_told_apart_by_their_starts() -> None:
+    first, *rest = events_of(
+        message(text("Hi"), tool_use("go", {"a": 1}, "x"), tool_use("go", {"a": 2}, "y"))
+    )
+    shared = [{**event, "index": 0} if "index" in event else event for event in rest]
+    absent = [{key: value for key, value in event.items() if key != "index"} for event in rest]
+    wanted = content_of(put_together([first, *rest])[0])
+    assert content_of(put_together([first, *shared])[0]) == wanted
+    assert content_of(put_together([first, *absent])[0]) == wanted
+
+
+def test_input_that_comes_with_the_start_of_a_call_is_its_arguments() -> None:
+    start = {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}
+    assert block_of(start) == start
+    other = block_of(start, {"type": "input_json_delta", "partial_json": '{"a": 2}'})
+    assert (other["input"], other["refused"]) == ('{"a": 2}\n{"a":1}', CONTRADICTED)

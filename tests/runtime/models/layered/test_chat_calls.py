@@ -44,7 +44,12 @@ def test_ids_that_change_from_piece_to_piece_make_one_call() -> None:
 
 
 def test_pieces_that_two_calls_may_own_are_refused() -> None:
-    woven = [piece(0, "a", "look", ""), piece(0, "b", "look", ""), piece(0, text='{"a":{"b":2'), piece(0, text="1}}")]
+    woven = [
+        piece(0, "a", "look", ""),
+        piece(0, "b", "look", ""),
+        piece(0, text='{"a":{"b":2'),
+        piece(0, text="1}}"),
+    ]
     assert [why for *_, why in calls_of(*woven)] == [LOST, UNCLEAR]
 
 

@@ -52,7 +52,9 @@ def test_a_call_without_arguments_in_an_answer_that_was_cut_has_lost_them(finish
 
 
 def test_a_closing_message_that_comes_twice_is_one() -> None:
-    last = event_of({"choices": [{"delta": {}, "message": call("look", "{}", id="a"), "finish_reason": "stop"}]})
+    last = event_of(
+        {"choices": [{"delta": {}, "message": call("look", "{}", id="a"), "finish_reason": "stop"}]}
+    )
     out, reasons = read(last, last, DONE)
     assert reasons == [""]
     assert out.count(b'"look"') == 1

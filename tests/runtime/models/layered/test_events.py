@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from callboard.runtime.models.layered.events import Split, data_of, event_of, value_of
 
-EVENTS = [b"data: 1\n\n", b": comment\r\nevent: a\r\ndata:2\r\n\r\n", b"\n", b"data: 3\ndata: 4\n\n", b"data: 5\n"]
+EVENTS = [
+    b"data: 1\n\n",
+    b": comment\r\nevent: a\r\ndata:2\r\n\r\n",
+    b"\n",
+    b"data: 3\ndata: 4\n\n",
+    b"data: 5\n",
+]
 
 
 @given(cuts=st.lists(st.integers(0, sum(map(len, EVENTS))), max_size=8).map(sorted))

@@ -44,9 +44,16 @@ def test_an_equal_call_without_an_id_in_a_later_event_does_not_run() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [({}, {"a": 1}), ({"a": "x"}, {"a": "xy"}), ({"a": ["x"]}, {"a": ["xy", 1]}), ({"a": {}}, {"a": {"b": 1}})],
+    [
+        ({}, {"a": 1}),
+        ({"a": "x"}, {"a": "xy"}),
+        ({"a": ["x"]}, {"a": ["xy", 1]}),
+        ({"a": {}}, {"a": {"b": 1}}),
+    ],
 )
-def test_a_call_whose_arguments_grow_does_not_run(before: dict[str, object], after: dict[str, object]) -> None:
+def test_a_call_whose_arguments_grow_does_not_run(
+    before: dict[str, object], after: dict[str, object]
+) -> None:
     assert read(chunk(call("x", **before)), chunk(call("x", **after)))[1] == [CONTRADICTED] * 2
     assert read(chunk(call("x", **after)), chunk(call("x", **before)))[1] == ["", ""]
 

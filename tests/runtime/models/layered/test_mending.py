@@ -82,7 +82,9 @@ def test_a_compressed_stream_is_mended_too(service: Service) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "generate-content"])
-@pytest.mark.parametrize("data", ["[" * 5_000, '{"tool_calls": ', '{"choices": [{"delta": {"tool_calls": [5]}}]}'])
+@pytest.mark.parametrize(
+    "data", ["[" * 5_000, '{"tool_calls": ', '{"choices": [{"delta": {"tool_calls": [5]}}]}']
+)
 def test_events_of_another_form_are_garbage(service: Service, dialect: Api, data: str) -> None:
     answer = Canned(f'data: {data} "functionCall" "tool_calls"\n\n'.encode(), 200, SSE)
     failure = failure_of(service.failure(answer, dialect=dialect))

@@ -11,7 +11,9 @@ from callboard.runtime.models.layered.events import event_of
 from callboard.runtime.models.layered.responses_stream import ResponsesStream
 from tests.openai_api import Call, Reply, Thought, responses_body, responses_events
 
-REPLY = Reply((Thought("Hm, so."), "Hello there.", Call("look", '{"path": "a"}'), Call("look", "{}", "call_2")))
+REPLY = Reply(
+    (Thought("Hm, so."), "Hello there.", Call("look", '{"path": "a"}'), Call("look", "{}", "call_2"))
+)
 
 
 def event(kind: str, **more: object) -> dict[str, Any]:
@@ -69,7 +71,11 @@ def test_a_stream_without_its_last_event_broke_off() -> None:
     [
         {"type": "error", "code": "rate_limit_exceeded", "message": "Slow."},
         {"error": {"type": "rate_limit_exceeded", "message": "Slow."}},
-        end() | {"response": {"error": {"code": "rate_limit_exceeded", "message": "Slow."}}, "type": "response.failed"},
+        end()
+        | {
+            "response": {"error": {"code": "rate_limit_exceeded", "message": "Slow."}},
+            "type": "response.failed",
+        },
     ],
 )
 def test_an_error_is_one_also_beside_a_whole_answer(error: dict[str, Any]) -> None:
