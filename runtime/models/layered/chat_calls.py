@@ -11,8 +11,8 @@ several ways, the most trusted first:
 
 The first way in which every call has the name of a tool and whole arguments is taken. If there is none, the
 calls that share no key with another one are taken as the API says, and the others are refused. A piece that
-repeats id and index never begins a call: a server that says a call once more, with other arguments, would have
-both run.
+repeats id and index never begins a call: a server that says a call once more, with other arguments, would
+have both run.
 """
 
 import json

@@ -75,24 +75,13 @@ class _Mended(httpx2.AsyncByteStream):
         self._stream = stream
         self._asked = asked
         self._mender = mender
-        self._split = Split()
-        self._source: AsyncIterator[bytes] | None = None
-        self._has_ended = False
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        # Not a generator: the client leaves it before its end, and the loop would close it in a task of its own.
-        self._source = aiter(self._stream)
-        return self
-
-    async def __anext__(self) -> bytes:
-        assert self._source is not None
-        async for data in self._source:
-            if events := b"".join([self._read(event) for event in self._split.take(data)]):
-                return events
-        if self._has_ended:
-            raise StopAsyncIteration
-        self._has_ended = True
-        return self._read(self._split.end()) + self._read(None)
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        split = Split()
+        async for data in self._stream:
+            if events := b"".join([self._read(event) for event in split.take(data)]):
+                yield events
+        yield self._read(split.end()) + self._read(None)
 
     def _read(self, event: bytes | None) -> bytes:
         """Return the events to read in the place of an event, or of the end of the stream."""

@@ -128,7 +128,7 @@ class Items:
         return found
 
     def at(self, kind: str, event: JsonObject) -> Item | None:
-        """Return the item that a piece belongs to, None if that is unclear: then all candidates are marked."""
+        """Return the item that a piece belongs to, None if that is unclear: all candidates are marked."""
         place, item_id = event.get("output_index"), event.get("item_id") or ""
         known = [one for one in self.all if one.kind == kind]
         by_place = [one for one in known if place is not None and one.place == place]

@@ -35,9 +35,9 @@ def test_a_piece_goes_to_the_item_of_its_keys_and_to_none_if_they_name_two() -> 
     assert items.at(CALL, {"output_index": 1, "item_id": "new"}) is b
     assert items.at(CALL, {"item_id": "fc_0"}) is a
     assert items.at(CALL, {}) is b
-    assert not (a.is_unclear or b.is_unclear)
+    assert [a.is_unclear, b.is_unclear] == [False, False]
     assert items.at(CALL, {"output_index": 1, "item_id": "fc_0"}) is None
-    assert a.is_unclear and b.is_unclear
+    assert [a.is_unclear, b.is_unclear] == [True, True]
 
 
 def test_the_last_event_may_have_ids_of_its_own() -> None:

@@ -45,12 +45,14 @@ def test_a_whole_stream_is_the_answer_in_one_piece() -> None:
 
 @pytest.mark.parametrize("kind", ["added", "done", "delta"])
 def test_an_item_may_come_in_any_of_its_events(kind: str) -> None:
-    events = [one for one in responses_events(REPLY)[:-1] if not one["type"].endswith(kind)]
+    whole: Any = responses_body(REPLY)
+    found_events: list[Any] = list(responses_events(REPLY)[:-1])
+    events = [one for one in found_events if not one["type"].endswith(kind)]
     if kind == "delta":
         events = [one for one in events if not one["type"].endswith(("arguments.done", "text.done"))]
     found, reasons, _ = joined(*events, end())
     items = [{key: item.get(key) for key in ("name", "arguments")} for item in found["output"]]
-    assert items == [{key: item.get(key) for key in items[0]} for item in responses_body(REPLY)["output"]]
+    assert items == [{key: item.get(key) for key in items[0]} for item in whole["output"]]
     assert found["output"][1]["content"][0]["text"] == "Hello there."
     assert reasons == ["", ""]
 
