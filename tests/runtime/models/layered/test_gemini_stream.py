@@ -52,7 +52,7 @@ def test_an_equal_call_without_an_id_in_a_later_event_does_not_run() -> None:
     ],
 )
 def test_a_call_whose_arguments_grow_does_not_run(
-    before: dict[str, object], after: dict[str, object]
+    before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     assert read(chunk(call("x", **before)), chunk(call("x", **after)))[1] == [CONTRADICTED] * 2
     assert read(chunk(call("x", **after)), chunk(call("x", **before)))[1] == ["", ""]
