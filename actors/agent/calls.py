@@ -139,7 +139,7 @@ def _sort_calls(
     for call, use in enumerate(uses):
         fault = prompts.TRUNCATED if call == cut else ""
         if (written := use.unread) is not None:
-            fault = fault or prompts.unread_arguments(written)
+            fault = fault or prompts.unread_arguments(written, use.refused)
         if not fault:
             if prefix.reports and use.name == prompts.REPORT_BACK:
                 reports.append(call)

@@ -23,6 +23,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     spec: the tool as it was when the call was started; None if it is no tool.
     asked, given: the input that it has asked for last, and was given for its next round; None for none.
     declined: the words, for the model, for the input that a person did not give it; empty for none.
+    refused: the reason why it must not run, if its arguments are not those that the model wrote for certain.
     """
 
     id: str
@@ -32,11 +33,14 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     asked: InputAsked | None = None
     given: InputGiven | None = None
     declined: str = ""
+    refused: str = ""
 
     @property
     def unread(self) -> str | None:
-        """Return the arguments as written if they are not a JSON object, else None."""
-        return _TEXT.decode(self.input) if bytes(self.input)[:1] == b'"' else None
+        """Return the arguments as written if they are not a JSON object, or not certain, else None."""
+        if bytes(self.input)[:1] == b'"':
+            return _TEXT.decode(self.input)
+        return bytes(self.input).decode() if self.refused else None
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +61,7 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
     id: str = ""
     name: str = ""
     input: Json = NULL
+    refused: str = ""
 
 
 class _Typed(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +106,7 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
                 return None
             spec = specs.get(block.name)
             name = block.name if spec is None else spec.name  # one text for all calls of a tool
-            uses.append(ToolUse(block.id, name, block.input, spec))
+            uses.append(ToolUse(block.id, name, block.input, spec, refused=block.refused))
     text = "\n".join(texts)
     is_empty = is_thought_only and not text.strip()
     return Said(text, tuple(uses), is_text_only and is_empty, is_empty)

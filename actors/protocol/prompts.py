@@ -103,9 +103,14 @@ def has_own_tool(agent: str) -> str:
     return f"{NOT_DELEGATED}agent '{agent}' has a tool of its own, with its own fields. Call {agent} instead."
 
 
-def unread_arguments(text: str) -> str:
-    """Return the answer to a call whose arguments are not a JSON object. text: the arguments as written."""
-    return f"{UNREAD_ARGUMENTS}{text[:UNREAD_CHARS_MAX]}"
+def unread_arguments(text: str, why: str = "") -> str:
+    """Return the answer to a call whose arguments are not a JSON object, or not for certain the model's.
+
+    text: the arguments as written. why: the reason, if they are not certain.
+    """
+    if not why:
+        return f"{UNREAD_ARGUMENTS}{text[:UNREAD_CHARS_MAX]}"
+    return f"Not run: {why}. Call again. The arguments as they came: {text[:UNREAD_CHARS_MAX] or '(nothing)'}"
 
 
 _RESULT_SCHEMA: Final = {

@@ -9,9 +9,13 @@ A stream is joined from its events into the message that the service would send 
     message_start                                  the message, without content
       content_block_start                          the first part of a block
         content_block_delta*                       an addition to it
-      content_block_stop                           (not always sent: a block that max_tokens cuts has none)
+      content_block_stop                           its end; a block that max_tokens cuts has none
     message_delta                                  stop reason; usage, in totals that replace earlier ones
     message_stop                                   the end
+
+Blocks are named by their index. Where that is absent or the same for all, as behind some proxies, a piece
+belongs to the last block. The arguments of a call are settled from the pieces and the input at its start
+(`call_arguments`); a call that is not certain has them as a text, and the reason not to run it.
 
 A stream that breaks off after the stop reason is complete, one that breaks off before it was cut. Events of
 unknown types are ignored, as https://platform.claude.com/docs/en/build-with-claude/streaming asks. A delta of
@@ -31,6 +35,8 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.errors import service_error
+from callboard.runtime.models.call_arguments import Settled, is_object
+from callboard.runtime.models.call_blocks import CallBlock, once_each
 from callboard.runtime.models.error_documents import is_error
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer
@@ -38,8 +44,8 @@ from callboard.runtime.models.protocol import ModelAnswer
 # Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
 
-# Tool input that is not JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's documentation
-# of fine-grained tool streaming recommends for returning it to the model.
+# Input of a tool of the service that is not JSON becomes {INVALID_INPUT_KEY: its text}: the service wants an
+# object back.
 INVALID_INPUT_KEY: Final = "INVALID_JSON"
 BLOCKS_MAX: Final = 10_000
 # As the SDK's own accumulation does (anthropic 2.12, lib/streaming/_beta_messages.py).
@@ -92,12 +98,32 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
     content, stop_reason = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
         raise garbage_answer("the answer has no list of content blocks", usage)
+    content = _told_apart(content, message.get("id"))
     for problem in _problems(content):
         raise garbage_answer(problem, usage)
     if not isinstance(stop_reason, str):
         raise garbage_answer("the answer does not say why it stopped", usage)
     model = _model_of(message.get("model"), content)
     return ModelAnswer(encoded(content), stop_reason, usage, model=model)
+
+
+def _told_apart(content: list[object], message_id: object) -> list[object]:
+    """Return blocks without calls that came twice, each other call with an id of its own."""
+    kept: list[object] = []
+    ids: dict[str, dict[str, object]] = {}
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "tool_use":
+            call_id = or_empty(str, block.get("id"))
+            same = ids.get(call_id)
+            if call_id and same == block:
+                continue
+            start = call_id or or_empty(str, message_id)
+            if start and (same is not None or not call_id):
+                call_id = f"{start}_{len(ids)}"
+                block = {**block, "id": call_id}
+            ids[call_id] = block
+        kept.append(block)
+    return kept
 
 
 def _problems(content: list[object]) -> Iterator[str]:
@@ -119,7 +145,8 @@ def _problem(block: object) -> str:
 def _call_problem(call: dict[str, object]) -> str:
     if not all(or_empty(str, call.get(key)) for key in ("id", "name")):
         return "is a tool call without an id or a name"
-    return "" if isinstance(call.get("input"), dict) else "is a tool call whose input is not an object"
+    # A text: arguments that a stream did not give as an object.
+    return "" if isinstance(call.get("input"), (dict, str)) else "is a tool call whose input is not an object"
 
 
 def _model_of(model: object, content: list[object]) -> str:
@@ -149,10 +176,30 @@ def _tokens(usage: dict[str, object]) -> list[int] | None:
 
 @dataclass(slots=True)
 class _Block:
-    """A block while it streams: its start, and the pieces to append."""
+    """A block while it streams: its start, and the pieces to append. call: None if it is no call of ours."""
 
     start: dict[str, object]
+    index: int | None
+    call: CallBlock | None = None
     pieces: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.start.get("type") == "tool_use":
+            told = self.start.get("input")
+            whole = bytes(encoded(told)).decode() if told else ""
+            call_id = or_empty(str, self.start.get("id"))
+            self.call = CallBlock(self.index, call_id, self.start.get("name"), whole)
+
+    def is_begun_again(self, start: dict[str, object]) -> bool:
+        """Return True for the same start a second time, before any piece."""
+        return self.start == start and self.call is not None and not self.call.has_begun
+
+    def append(self, key: str, piece: str) -> None:
+        """Append a piece to one of its fields."""
+        if self.call is not None and key == "partial_json":
+            self.call.add(piece)
+        else:
+            self.pieces.setdefault(key, []).append(piece)
 
     def whole(self) -> dict[str, object]:
         """Return the block as the service would send it in one piece."""
@@ -162,7 +209,14 @@ class _Block:
                 block["input"] = _input("".join(pieces), block.get("input", {}))
             else:
                 block[key] = or_empty(str, block.get(key)) + "".join(pieces)
-        return block
+        return block if self.call is None else _with_arguments(block, self.call.settled())
+
+
+def _with_arguments(block: dict[str, object], arguments: Settled) -> dict[str, object]:
+    """Return a call with its arguments: an object, or a text with arguments that must not be run with."""
+    if arguments.why:
+        return {**block, "input": arguments.text, "refused": arguments.why}
+    return {**block, "input": parsed(arguments.text) if is_object(arguments.text) else arguments.text}
 
 
 def _input(text: str, start: object) -> object:
@@ -176,6 +230,14 @@ def _input(text: str, start: object) -> object:
         return {INVALID_INPUT_KEY: text}
 
 
+def _index_of(event: dict[str, object]) -> int | None:
+    """Return the index of a block, None if the event has none. Raises CallFailed for any other value."""
+    index = event.get("index")
+    if index is None or (type(index) is int and 0 <= index < BLOCKS_MAX):
+        return index if isinstance(index, int) else None
+    raise garbage_answer(f"the stream has the block {index!r:.40}")
+
+
 class StreamedMessage:
     """A message under construction: `take` every event in order, then call `answer`."""
 
@@ -183,7 +245,8 @@ class StreamedMessage:
         self.has_ended = False
         self._message: dict[str, object] = {}
         self._usage: dict[str, object] = {}
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._by_index: dict[int | None, _Block] = {}
         self._unknown = ""
 
     @property
@@ -214,9 +277,11 @@ class StreamedMessage:
             case "message_start":
                 self._begin(event.get("message"))
             case "content_block_start":
-                return self._start_block(event.get("index"), event.get("content_block"))
+                return self._start_block(_index_of(event), event.get("content_block"))
             case "content_block_delta":
-                return self._extend(self._block(event.get("index")), event.get("delta"))
+                return self._extend(self._block(_index_of(event)), event.get("delta"))
+            case "content_block_stop":
+                self._stop(_index_of(event))
             case "message_delta":
                 self._settle(event.get("delta"), event.get("usage"))
             case "message_stop":
@@ -225,7 +290,7 @@ class StreamedMessage:
                 raise service_error(200, {}, event, has_begun=self.has_begun)
             case None if is_error(event):
                 raise service_error(200, {}, event, has_begun=self.has_begun)
-            case _:  # ping, content_block_stop, and types that the service adds later
+            case _:  # ping, and types that the service adds later
                 pass
         return ""
 
@@ -237,7 +302,8 @@ class StreamedMessage:
             why = f"the model streams its blocks in a form that this version cannot join ({self._unknown})"
             advice = f"{why}; use AnthropicModel(..., stream=False)"
             raise CallFailed(ModelFailure("unsupported_stream", advice), self.usage)
-        content = [block.whole() for _, block in sorted(self._blocks.items())]
+        again = once_each([block.call for block in self._blocks if block.call is not None])
+        content = [block.whole() for block in self._in_order() if block.call not in again]
         return answer_of({**self._message, "content": content, "usage": self._usage})
 
     def _begin(self, message: object) -> None:
@@ -246,15 +312,33 @@ class StreamedMessage:
         self._message = message
         self._usage = dict(or_empty(dict, message.get("usage")))
 
-    def _start_block(self, index: object, start: object) -> str:
-        is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
-        if not is_next or not isinstance(index, int) or not isinstance(start, dict):
-            raise garbage_answer(f"the stream starts no block, or one twice, at {index!r}", self.usage)
-        self._blocks[index] = _Block(start)
+    def _in_order(self) -> list[_Block]:
+        """Return the blocks by their indexes, or as they came where those do not tell them apart."""
+        indexes = {block.index for block in self._blocks}
+        if None in indexes or len(indexes) < len(self._blocks):
+            return self._blocks
+        return sorted(self._blocks, key=lambda block: block.index or 0)
+
+    def _start_block(self, index: int | None, start: object) -> str:
+        if not isinstance(start, dict) or len(self._blocks) == BLOCKS_MAX:
+            raise garbage_answer(f"the stream starts no block, or too many, at {index!r}", self.usage)
+        before = self._by_index.get(index)
+        if before is not None and before.is_begun_again(start):
+            return ""
+        block = _Block(start, index)
+        if before is not None and before.call is not None and block.call is not None:
+            block.call.follows(before.call)
+        self._blocks.append(block)
+        self._by_index[index] = block
         return or_empty(str, start.get("text")) if start.get("type") == "text" else ""
 
-    def _block(self, index: object) -> _Block:
-        block = self._blocks.get(index) if isinstance(index, int) else None
+    def _stop(self, index: int | None) -> None:
+        block = self._by_index.get(index)
+        if block is not None and block.call is not None:
+            block.call.is_stopped = True
+
+    def _block(self, index: int | None) -> _Block:
+        block = self._by_index.get(index)
         if block is None:
             raise garbage_answer(f"the stream adds to block {index!r}, which it never started", self.usage)
         return block
@@ -278,7 +362,7 @@ class StreamedMessage:
     def _append(self, block: _Block, kind: str, piece: object) -> str:
         if not isinstance(piece, str):
             raise garbage_answer(f"a {kind} of the stream has no text", self.usage)
-        block.pieces.setdefault(_APPENDED[kind], []).append(piece)
+        block.append(_APPENDED[kind], piece)
         return piece if kind == "text_delta" else ""
 
     def _settle(self, delta: object, usage: object) -> None:

@@ -230,6 +230,7 @@ class _Streamed:
             if text := events.take(data):
                 yield PartDeltaEvent(index=0, delta=TextPartDelta(text))
         self._answer = await self._read(lambda: _ended(events.whole()))
+        EXCHANGE.get().refused.extend(events.refused)
 
     def get(self) -> ModelResponse:
         """Return the whole answer."""

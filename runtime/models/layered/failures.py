@@ -41,6 +41,9 @@ def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
 
 def _wrong(error: Exception, exchange: Exchange) -> CallFailed:
     """Return the failure of an answer that the layer cannot read, or of code that cannot go on."""
+    if exchange.watched is not None and exchange.wrong is not None:
+        what, code = exchange.wrong
+        return unreadable(what, exchange.watched, code=code)
     if exchange.watched is not None and isinstance(error, _UNREADABLE):
         words = _short(error)
         if "ended without" in words:

@@ -33,7 +33,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.askable import Askable
 from callboard.runtime.models.layered.bodies import New, documents_in
-from callboard.runtime.models.layered.dialects import Dialect, JsonObject
+from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.failures import failure_of
 from callboard.runtime.models.layered.memory import Known, SentConversations
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
@@ -179,6 +179,13 @@ class Layer:
     ) -> ModelResponse:
         exchange.is_stream = is_stream
         settings, parameters = self._settings(request), self._parameters(request)
+        exchange.tools = frozenset(tool.name for tool in parameters.function_tools)
+        if self._dialect is RESPONSES:  # its streams are joined below, and reach the layer as whole answers
+            exchange.on_text = on_text if is_stream else None
+            response = await self._model.request(said, settings, parameters)
+            if not exchange.has_told:
+                _tell_texts(response, on_text)
+            return response
         if not is_stream:
             response = await self._model.request(said, settings, parameters)
             _tell_texts(response, on_text)

@@ -42,10 +42,12 @@ class _Endpoint:
         **params: Any,
     ) -> Any:
         """Send a request, as the client's method of this name does."""
-        EXCHANGE.get().take(params[self._conversation])
+        exchange = EXCHANGE.get()
+        exchange.take(params[self._conversation])
         params[self._conversation] = []
         body = {name: value for name, value in params.items() if not isinstance(value, Omit | NotGiven)}
-        body |= {"stream": stream, **(extra_body or {})}
+        # A stream that is joined here is a whole answer for the layer.
+        body |= {"stream": stream or exchange.on_text is not None, **(extra_body or {})}
         options: Any = {"headers": extra_headers, "params": extra_query or {}}
         if timeout is not None and not isinstance(timeout, NotGiven):
             options["timeout"] = timeout

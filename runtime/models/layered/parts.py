@@ -11,7 +11,8 @@ ids, signatures, encrypted content. To the origin that made a block the same par
     any other     {"type":"<kind of the part>"}, with the whole part under `part`
 
 The arguments of a call are the bytes that the model wrote. Arguments that are no JSON object become a JSON
-string; empty ones and null an empty object. A call without an id, or with the id of another call of its
+string; empty ones and null an empty object. A call that is not to be run has its arguments as a JSON string
+always, and the reason under `refused`. A call without an id, or with the id of another call of its
 reply, gets one of ours, `call_<turn>_<number>`; its part keeps the id that came, if one did.
 """
 
@@ -42,10 +43,15 @@ _OWN_ID: Final = "pyd_ai_"  # the beginning of an id that the layer made for a c
 _EMPTY: Final = Json(b"{}")
 
 
-def blocks_of(parts: Sequence[ModelResponsePart], turn: int) -> Json:
-    """Return the content blocks of a reply, a JSON list. turn: of the reply."""
+def blocks_of(parts: Sequence[ModelResponsePart], turn: int, refused: Sequence[str] = ()) -> Json:
+    """Return the content blocks of a reply, a JSON list.
+
+    turn: of the reply. refused: for each call the reason not to run it, "" to run it.
+    """
     ids = _ids(parts, turn)
-    return Json(msgspec.json.encode([_block(part, ids.get(at, "")) for at, part in enumerate(parts)]))
+    reasons = dict(zip(ids, refused, strict=False))
+    blocks = [_block(part, ids.get(at, ""), reasons.get(at, "")) for at, part in enumerate(parts)]
+    return Json(msgspec.json.encode(blocks))
 
 
 def _ids(parts: Sequence[ModelResponsePart], turn: int) -> dict[int, str]:
@@ -64,13 +70,13 @@ def _is_ours(call_id: str) -> bool:
     return not call_id or call_id.startswith(_OWN_ID)
 
 
-def _block(part: ModelResponsePart, call_id: str) -> dict[str, object]:
+def _block(part: ModelResponsePart, call_id: str, refused: str) -> dict[str, object]:
     dumped: JsonObject = _PARTS.dump_python(part, mode="json", exclude_none=True, exclude_defaults=True)
     dumped["part_kind"] = part.part_kind
     if isinstance(part, (TextPart, ThinkingPart)):
         return {"type": part.part_kind, part.part_kind: dumped.pop("content", ""), "part": dumped}
     if isinstance(part, ToolCallPart):
-        return _call_block(part, call_id, dumped)
+        return _call_block(part, call_id, dumped, refused)
     if isinstance(part, FilePart) and part.content.is_image:
         return _image_block(part.content, dumped)
     return {"type": part.part_kind, "part": dumped}
@@ -83,19 +89,26 @@ def _image_block(image: BinaryContent, dumped: JsonObject) -> dict[str, object]:
     return {"type": "image", "source": source, "part": dumped}
 
 
-def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject) -> dict[str, object]:
+def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject, refused: str) -> dict[str, object]:
     for key in ("tool_name", "args", "tool_call_id"):
         dumped.pop(key, None)
     if part.tool_call_id != call_id and not _is_ours(part.tool_call_id):
         dumped["tool_call_id"] = part.tool_call_id
-    block = {"type": "tool_use", "id": call_id, "name": part.tool_name, "input": _input(part.args)}
-    return {**block, "part": dumped}
+    block: JsonObject = {"type": "tool_use", "id": call_id, "name": part.tool_name}
+    if refused:
+        return {**block, "input": _written(part.args), "refused": refused, "part": dumped}
+    return {**block, "input": _input(part.args), "part": dumped}
 
 
-def _input(written: object) -> object:
+def _written(arguments: object) -> str:
+    """Return the arguments of a call as text."""
+    # A number that is none in JSON stays in sight, as Infinity.
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _input(arguments: object) -> object:
     """Return the arguments of a call as JSON: an object, or a string for arguments that are no object."""
-    if not isinstance(written, str):
-        written = json.dumps(written)  # a number that is none in JSON stays in sight, as Infinity
+    written = _written(arguments)
     if written.strip() in ("", "null"):
         return _EMPTY
     try:

@@ -47,7 +47,7 @@ def answer_of(response: ModelResponse, turn: int, exchange: Exchange) -> ModelAn
         if not told:
             raise _unended(exchange, usage)
         end = "end_turn"
-    content: Json = blocks_of(response.parts, turn)
+    content: Json = blocks_of(response.parts, turn, exchange.refused)
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
 
 

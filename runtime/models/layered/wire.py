@@ -27,7 +27,9 @@ from callboard.runtime.models.layered.bodies import (
     with_ids,
     with_mark,
 )
-from callboard.runtime.models.layered.dialects import Dialect, JsonObject
+from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
+from callboard.runtime.models.layered.mending import joined_answer, mended
+from callboard.runtime.models.protocol import OnText
 from callboard.runtime.models.service_errors import Answered, service_error
 from callboard.runtime.models.unreadable import unreadable
 from callboard.runtime.models.watched import Watched, watch
@@ -54,9 +56,12 @@ class Exchange:
     keys of the body. is_placeholder: the layer's own items stand for none. capture: the request is not sent.
 
     written: the items that the layer wrote. body: as it was sent. failed: the reason, if the call failed
-    here. status, headers: of the answer. watched: its bytes; None before.
-    mark: for the cache, put at the end of the conversation; None for none.
-    is_stream: the answer is read as a stream. other: the answer, for the reader of the other form.
+    here. wrong: the reason why its answer cannot be read, and the code of that failure, if it was found here.
+    status, headers: of the answer. watched: its bytes; None before.
+    mark: for the cache, put at the end of the conversation; None for none. tools: the names of those that are
+    offered. is_stream: the answer is read as a stream. other: the answer, for the reader of the other form.
+    on_text: told of the text of a stream that the layer gets as a whole answer; None for any other.
+    has_told: it was. refused: for each call of the answer the reason not to run it, "" to run it.
     """
 
     def __init__(
@@ -78,12 +83,17 @@ class Exchange:
         self.written = b""
         self.body = b""
         self.failed: CallFailed | None = None
+        self.wrong: tuple[str, str] | None = None
         self.status = 0
         self.headers: dict[str, str] = {}
         self.watched: Watched | None = None
         self.is_stream = False
         self.mark: JsonObject | None = None
         self.other: httpx2.Response | None = None
+        self.tools: frozenset[str] = frozenset()
+        self.on_text: OnText | None = None
+        self.refused: list[str] = []
+        self.has_told = False
         self._head: list[bytes] | None = None
 
     @property
@@ -125,6 +135,11 @@ class Exchange:
         # Some clients leave that to the garbage collector when their call is cancelled.
         if self.watched is not None:
             await self.watched.close()
+
+    def spoil(self, what: str, code: str = "garbage") -> ValueError:
+        """Keep the reason why the answer cannot be read, and return it as an error to raise."""
+        self.wrong = self.wrong or (what, code)
+        return ValueError(what)
 
     def fail(self, failed: CallFailed) -> CallFailed:
         """Keep the reason why the call failed: the layer wraps every error in one of its own."""
@@ -187,14 +202,29 @@ async def _in_form(exchange: Exchange, response: httpx2.Response, is_stream: boo
     dialect, watched = exchange.dialect, exchange.watched
     assert watched is not None
     form = await watched.form()
-    if form == dialect.stream_form or (form == "text" and is_stream and _says_stream(exchange)):
-        return response if is_stream else _other(exchange, response)
+    is_wanted = is_stream or exchange.on_text is not None
+    if form == dialect.stream_form or (form == "text" and is_wanted and _says_stream(exchange)):
+        return await _of_stream(exchange, response, is_stream)
     if form == "json":
         whole, is_stream_too = _whole(exchange, response, await response.aread())
         return whole if is_stream == is_stream_too else _other(exchange, whole)
     if form:
         raise exchange.fail(await _unreadable(exchange, response, is_page=form == "page"))
     return response
+
+
+async def _of_stream(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> httpx2.Response:
+    """Return a stream as its reader wants it, with its calls joined. Raises OtherForm, CallFailed."""
+    if exchange.dialect is RESPONSES:
+        exchange.has_told = exchange.on_text is not None
+        whole = await joined_answer(exchange, response, exchange.on_text or _tell_nobody)
+        return _with_content(response, whole, "application/json")
+    joined = mended(exchange, response)
+    return joined if is_stream else _other(exchange, joined)
+
+
+def _tell_nobody(text: str) -> None:
+    """Drop a text: the whole answer is told."""
 
 
 def _says_stream(exchange: Exchange) -> bool:
@@ -219,11 +249,11 @@ def _whole(exchange: Exchange, response: httpx2.Response, body: bytes) -> tuple[
         raise exchange.fail(service_error(Answered(200, exchange.headers, error)))
     if is_list and documents:  # Gemini, where a proxy drops `alt=sse`
         events = b"".join(b"data: " + msgspec.json.encode(one) + b"\n\n" for one in documents)
-        return _with_content(response, events, "text/event-stream"), True
-    mended = with_ids(exchange.dialect, body)
-    if mended is None and exchange.headers.get("content-type", "").startswith("application/json"):
+        return mended(exchange, _with_content(response, events, "text/event-stream")), True
+    named = with_ids(exchange.dialect, body)
+    if named is None and exchange.headers.get("content-type", "").startswith("application/json"):
         return response, False
-    return _with_content(response, mended or body, "application/json"), False
+    return _with_content(response, named or body, "application/json"), False
 
 
 def _with_content(response: httpx2.Response, content: bytes, kind: str) -> httpx2.Response:

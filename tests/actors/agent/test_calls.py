@@ -125,6 +125,20 @@ def test_arguments_that_are_no_object_are_answered_with_their_text(name: str) ->
     assert result["content"] == prompts.UNREAD_ARGUMENTS + WRITTEN
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"), [(WRITTEN, WRITTEN), ("", "(nothing)"), ({"path": "a"}, '{"path": "a"}')]
+)
+def test_a_call_that_is_not_certain_does_not_run_and_the_model_reads_why(
+    arguments: object, told: str
+) -> None:
+    block = {"type": "tool_use", "id": "a", "name": "look", "input": arguments, "refused": "it is lost"}
+    agent = begun()
+    assert kinds(agent.reads(Reply(content=json.dumps([block]).encode()))) == ["TurnRequested"]
+    (result,) = results(agent)
+    assert result["is_error"]
+    assert result["content"] == f"Not run: it is lost. Call again. The arguments as they came: {told}"
+
+
 def test_a_call_beside_one_with_unread_arguments_runs() -> None:
     agent = begun()
     blocks = [

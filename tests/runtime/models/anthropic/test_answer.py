@@ -19,6 +19,7 @@ from callboard.runtime.models.anthropic.answer import (
     parsed,
     usage_of,
 )
+from callboard.runtime.models.call_arguments import CONTRADICTED, LOST
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
@@ -30,12 +31,9 @@ JsonObject = dict[str, object]
 @pytest.mark.parametrize(
     "block",
     [
-        {"type": "tool_use", "name": "n", "input": {}},
-        {"type": "tool_use", "id": "", "name": "n", "input": {}},
         {"type": "tool_use", "id": "i", "input": {}},
         {"type": "tool_use", "id": "i", "name": 5, "input": {}},
         {"type": "tool_use", "id": "i", "name": "n"},
-        {"type": "tool_use", "id": "i", "name": "n", "input": "{}"},
         {"type": "tool_use", "id": "i", "name": "n", "input": []},
         {"type": "text", "text": None},
         {"type": None},
@@ -63,9 +61,22 @@ def test_unknown_blocks_and_unknown_keys_are_kept_in_their_order() -> None:
     assert bytes(answer.content) == bytes(encoded(blocks))
 
 
-def test_the_same_call_twice_is_passed_on_for_the_agent_to_judge() -> None:
-    twice = [tool_use("go", {}, "same"), tool_use("go", {}, "same")]
-    assert content_of(answer_of(message(*twice))) == twice
+def test_the_same_call_twice_is_one_call_and_another_one_under_its_id_gets_its_own() -> None:
+    other = {**tool_use("go", {"a": 1}), "id": "same"}
+    twice = [{**tool_use("go", {}), "id": "same"}] * 2
+    found = content_of(answer_of(message(*twice, other)))
+    assert found == [twice[0], {**other, "id": "same_1"}]
+
+
+def test_a_call_without_an_id_gets_one_of_its_message() -> None:
+    bare = {"type": "tool_use", "name": "go", "input": {}}
+    (found,) = content_of(answer_of(message(bare)))
+    assert found == {**bare, "id": "msg_test_0"}
+
+
+def test_arguments_of_a_whole_message_that_are_no_object_are_kept_as_text() -> None:
+    block = {**tool_use("go", {}), "input": "{}"}
+    assert content_of(answer_of(message(block))) == [block]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +178,12 @@ blocks = st.one_of(
 )
 
 
-@given(st.lists(blocks, max_size=5), st.integers(1, 20))
+def key_of(block: JsonObject) -> object:
+    """Return the key that tells a block apart: a call that comes twice is left out."""
+    return block["id"] if block["type"] == "tool_use" else object()
+
+
+@given(st.lists(blocks, max_size=5, unique_by=key_of), st.integers(1, 20))
 def test_a_stream_gives_the_same_answer_as_the_message_in_one_piece(
     content: list[JsonObject], piece_chars: int
 ) -> None:
@@ -236,18 +252,19 @@ def test_a_call_without_arguments_keeps_the_input_that_it_started_with() -> None
     assert block_of(start) == start
 
 
-@pytest.mark.parametrize("cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}"])
-def test_arguments_that_are_no_json_are_kept_as_text_and_not_guessed(cut: str) -> None:
+@pytest.mark.parametrize(
+    "cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}", "[1]"]
+)
+def test_arguments_that_are_no_json_object_are_kept_as_text_and_not_guessed(cut: str) -> None:
     start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
     block = block_of(start, {"type": "input_json_delta", "partial_json": cut})
-    assert block["input"] == {INVALID_INPUT_KEY: cut}
+    assert block["input"] == cut
 
 
-def test_arguments_that_are_json_but_no_object_are_garbage() -> None:
-    start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
-    failed = failure_in(with_deltas(start, {"type": "input_json_delta", "partial_json": "[1]"}))
-    assert failed.failure.code == "garbage"
-    assert failed.usage == Usage(10, 5)
+def test_arguments_of_the_services_own_tools_stay_objects() -> None:
+    start = {"type": "server_tool_use", "id": "t", "name": "n", "input": {}}
+    block = block_of(start, {"type": "input_json_delta", "partial_json": '{"a'})
+    assert block["input"] == {INVALID_INPUT_KEY: '{"a'}
 
 
 def test_a_signature_replaces_and_a_compaction_fills_in() -> None:
@@ -285,7 +302,7 @@ def test_blocks_are_ordered_by_their_index() -> None:
     assert content_of(put_together([start, one, zero, delta, stop, *rest])[0]) == [text("a"), text("b")]
 
 
-@pytest.mark.parametrize("index", [-1, 0, 1.0, "0", None, True, BLOCKS_MAX])
+@pytest.mark.parametrize("index", [-1, 1.0, "0", True, BLOCKS_MAX])
 def test_a_block_at_a_place_that_cannot_be_is_garbage(index: object) -> None:
     events = events_of(message(text("a")))
     again = {"type": "content_block_start", "index": index, "content_block": text("b")}
@@ -315,3 +332,28 @@ def test_a_large_stream_is_put_together_in_time_linear_in_its_size() -> None:
     events = events_of(message(text("x" * 60_000)), 1)
     answer, _ = put_together(events)
     assert len(json.loads(bytes(answer.content))[0]["text"]) == 60_000
+
+
+def test_a_call_whose_arguments_did_not_arrive_does_not_run() -> None:
+    start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+    events = [event for event in with_deltas(start) if event["type"] != "content_block_stop"]
+    (block,) = content_of(put_together(events)[0])
+    assert block == {**start, "input": "", "refused": LOST}
+
+
+def test_blocks_at_one_index_are_told_apart_by_their_starts() -> None:
+    first, *rest = events_of(
+        message(text("Hi"), tool_use("go", {"a": 1}, "x"), tool_use("go", {"a": 2}, "y"))
+    )
+    shared = [{**event, "index": 0} if "index" in event else event for event in rest]
+    absent = [{key: value for key, value in event.items() if key != "index"} for event in rest]
+    wanted = content_of(put_together([first, *rest])[0])
+    assert content_of(put_together([first, *shared])[0]) == wanted
+    assert content_of(put_together([first, *absent])[0]) == wanted
+
+
+def test_input_that_comes_with_the_start_of_a_call_is_its_arguments() -> None:
+    start = {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}
+    assert block_of(start) == start
+    other = block_of(start, {"type": "input_json_delta", "partial_json": '{"a": 2}'})
+    assert (other["input"], other["refused"]) == ('{"a": 2}\n{"a":1}', CONTRADICTED)

@@ -220,7 +220,8 @@ def test_arguments_stay_as_they_were_written_and_go_back_as_an_object(service: S
 
 
 def test_doubled_ids_are_told_apart_here_and_go_back_as_they_came(service: Service) -> None:
-    service.api.reply(Reply((Call("look", "{}", "same"), Call("look", "{}", "same"))), Reply(("Done.",)))
+    calls = (Call("look", "{}", "same"), Call("look", '{"path": "a"}', "same"))
+    service.api.reply(Reply(calls), Reply(("Done.",)))
     first, _ = service.ask(asked(), BEDROCK)
     assert [block["id"] for block in blocks_of(first)] == ["same", "call_1_1"]
     second, _ = service.ask(asked([HELLO, *said(first)]), BEDROCK)
@@ -402,7 +403,7 @@ def test_a_stream_with_a_wrong_checksum_is_garbage(service: Service) -> None:
     "frames",
     [
         [event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"toolUse": {"input": "{}"}}})],
-        [event("contentBlockDelta", {"delta": {}})],
+        [event("contentBlockDelta", {"contentBlockIndex": 0})],
         [event("contentBlockDelta", [])],
         [b"data: {}\n\n" * 4],
     ],

@@ -180,7 +180,8 @@ def test_a_number_that_is_none_in_json_is_no_argument(service: Service, stream: 
 
 
 def test_doubled_ids_are_told_apart_here_and_go_back_as_they_came(service: Service) -> None:
-    service.api.reply(Reply((Call("look", "{}", "same"), Call("look", "{}", "same"))), Reply(("Done.",)))
+    calls = (Call("look", '{"path": "b"}', "same"), Call("look", '{"path": "a"}', "same"))
+    service.api.reply(Reply(calls), Reply(("Done.",)))
     first, _ = service.ask(asked(), GEMINI)
     assert [block["id"] for block in blocks_of(first)] == ["same", "call_1_1"]
     second, _ = service.ask(asked([HELLO, *said(first)]), GEMINI)

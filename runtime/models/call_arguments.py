@@ -1,0 +1,134 @@
+"""The arguments of one call, settled from the pieces and the whole texts in which a stream gave them.
+
+A stream gives arguments in pieces, and at the end of a call, of its item or of the answer once more as a
+whole. Servers leave out either, send a piece or a whole twice, or let them differ. The arguments that come
+out are those that every text agrees on; of any other call the texts are kept, and it does not run.
+
+    pieces make an object, no other whole        that object
+    pieces are parts of the whole, in order      the whole
+    pieces repeat what came (`{"a` `{"a":1}`)    the last of them
+    both blank, and their end was told           {}: the call has no arguments
+    both blank, and no end was told              refused: they are lost
+    two objects that differ                      refused: nothing tells which one is meant
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.runtime.sanitize import check_json, clean_text
+
+LOST: Final = "its arguments did not arrive"
+CONTRADICTED: Final = "its arguments came in versions that contradict each other"
+UNCLEAR: Final = "the pieces of several calls came without telling which call each of them belongs to"
+DOUBLED: Final = "an equal call came before it, and nothing tells whether it is the same one"
+NAMELESS: Final = "its name did not arrive"
+UNFINISHED: Final = "the service did not say that its arguments were whole"
+
+NO_NAME: Final = "unnamed"
+"""The name of a call whose name did not arrive. It is no tool's, and every service takes it back."""
+
+
+class Settled(NamedTuple):
+    """The arguments of a call. text: as they came. why: the reason not to run the call; "" to run it."""
+
+    text: str
+    why: str = ""
+
+
+def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> Settled:
+    """Settle the arguments of one call.
+
+    pieces: in the order in which they came. wholes: the texts that were given as whole. is_told: the end of
+    the arguments was told, so that blank ones are none.
+    """
+    streamed = clean_text("".join(pieces))
+    if not wholes and is_object(streamed):
+        return Settled(streamed)  # nearly every call
+    told = [clean_text(whole) for whole in wholes if whole.strip()]
+    if not streamed.strip() and not told:
+        return Settled("{}") if is_told else Settled("", LOST)
+    objects = _differing([text for text in (_once(pieces), *told) if is_object(text)])
+    if (
+        len(objects) == 1
+        and _is_told_by(pieces, objects[0])
+        and all(_agrees(one, objects[0]) for one in told)
+    ):
+        return Settled(objects[0])
+    texts = list(dict.fromkeys(filter(str.strip, (streamed, *told))))
+    # One text that is no object says for itself what is wrong with it.
+    return Settled("\n".join(texts), "" if len(texts) == 1 and not objects else CONTRADICTED)
+
+
+def is_object(text: str) -> bool:
+    """Return True for the text of a JSON object that may be the arguments of a call."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        check_json(text)
+    except InvalidPrompt:
+        return False
+    return True
+
+
+def _once(pieces: Sequence[str]) -> str:
+    """Return pieces as one text, without repetition: a last piece that holds all others, or one text twice.
+
+    Some servers flush the whole arguments at the end of a call whose pieces they have sent.
+    """
+    text = clean_text("".join(pieces))
+    if len(pieces) < 2 or is_object(text):
+        return text
+    last, before = pieces[-1], "".join(pieces[:-1])
+    if is_object(last) and (last.startswith(before) or _repeats(pieces)):
+        return last
+    period = (text + text).find(text, 1)  # the length of the shortest text that this one repeats
+    return text[:period]
+
+
+def _repeats(pieces: Sequence[str]) -> bool:
+    """Return True if each piece begins with the one before it: the arguments so far."""
+    return all(later.startswith(earlier) for earlier, later in pairwise(pieces))
+
+
+def _is_told_by(pieces: Sequence[str], whole: str) -> bool:
+    """Return True if pieces are an object in themselves, or parts of the whole in their order."""
+    if is_object(_once(pieces)):
+        return True
+    at = 0
+    for piece in filter(None, pieces):
+        found = whole.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _agrees(text: str, whole: str) -> bool:
+    """Return True if a text is the beginning of the whole, or the same object in another spelling."""
+    return whole.startswith(text) or same_object(text, whole)
+
+
+def same_object(one: str, other: str) -> bool:
+    """Return True for two texts of one object: key order, spaces and escapes do not matter."""
+    if one == other:
+        return True
+    return is_object(one) and is_object(other) and _plain(one) == _plain(other)
+
+
+def _plain(text: str) -> str:
+    # Not compared as values of Python, for which 1, 1.0 and true are equal.
+    return json.dumps(msgspec.json.decode(check_json(text)), sort_keys=True)
+
+
+def _differing(texts: Sequence[str]) -> list[str]:
+    """Return the texts of different objects, of equal ones the first."""
+    found: list[str] = []
+    for text in texts:
+        if not any(same_object(text, one) for one in found):
+            found.append(text)
+    return found

@@ -1,0 +1,159 @@
+"""No call runs with arguments that the model did not write, and none twice, however a server streams them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from callboard.runtime.models.anthropic.answer import StreamedMessage
+from callboard.runtime.models.call_arguments import CONTRADICTED, LOST, is_object, settled
+from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.models.layered.aws_events import Events
+from callboard.runtime.models.layered.chat_stream import ChatStream
+from callboard.runtime.models.layered.events import value_of
+from callboard.runtime.models.layered.gemini_stream import GeminiStream
+from callboard.runtime.models.layered.responses_stream import ResponsesStream
+from tests import stream_faults
+from tests.bedrock_api import event as frame
+from tests.effort import effort
+from tests.stream_faults import TOOLS, TrueCall, true_calls
+
+Ran = list[tuple[str, str]]
+
+
+def plain(name: str, arguments: object) -> tuple[str, str]:
+    """Return a call in a form that can be compared."""
+    return name, json.dumps(arguments, sort_keys=True)
+
+
+def run_of(calls: Iterable[tuple[str, str]], reasons: Sequence[str]) -> Ran:
+    """Return the calls that would run: of tools that there are, with arguments."""
+    pairs = zip(calls, reasons, strict=True)
+    ran = [call for call, why in pairs if not why and call[0] in TOOLS and is_object(call[1])]
+    return [plain(name, json.loads(text)) for name, text in ran]
+
+
+def chat(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
+    events, is_faithful = stream_faults.chat_stream(chance, truth)
+    reasons: list[str] = []
+    stream = ChatStream(frozenset(TOOLS), reasons.extend)
+    out = b"".join([*map(stream.take, events), stream.end()])
+    calls = []
+    for event in out.split(b"\n\n"):
+        if b'"tool_calls": [' in event:
+            delta = value_of(event + b"\n\n")["choices"][0]["delta"]
+            calls += [(one["function"]["name"], one["function"]["arguments"]) for one in delta["tool_calls"]]
+    return run_of(calls, reasons), is_faithful
+
+
+def responses(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
+    events, is_faithful = stream_faults.responses_stream(chance, truth)
+    stream = ResponsesStream(lambda text: None)
+    for event in events:
+        stream.take(event)
+    body, reasons = stream.whole()
+    calls = [(one["name"], one["arguments"]) for one in json.loads(body)["output"]]
+    return run_of(calls, reasons), is_faithful
+
+
+def gemini(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
+    events, is_faithful = stream_faults.gemini_stream(chance, truth)
+    reasons: list[str] = []
+    stream = GeminiStream(reasons.extend)
+    out = b"".join([*map(stream.take, events), stream.end()])
+    calls = []
+    for event in filter(None, out.split(b"\n\n")):
+        content = value_of(event + b"\n\n")["candidates"][0].get("content", {})
+        uses = [part["functionCall"] for part in content.get("parts", ())]
+        calls += [(one["name"], json.dumps(one.get("args", {}))) for one in uses]
+    return run_of(calls, reasons), is_faithful
+
+
+def converse(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
+    events, is_faithful = stream_faults.converse_stream(chance, truth, frame)
+    stream = Events()
+    for event in events:
+        stream.take(event)
+    content = stream.whole()["output"]["message"]["content"]
+    calls = [(one["toolUse"]["name"], one["toolUse"]["input"]) for one in content]
+    return run_of(calls, stream.refused), is_faithful
+
+
+def messages(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
+    events, is_faithful = stream_faults.messages_stream(chance, truth)
+    stream = StreamedMessage()
+    for event in events:
+        stream.take(event)
+    content: list[Any] = json.loads(bytes(stream.answer().content))
+    return [
+        plain(one["name"], one["input"]) for one in content if isinstance(one["input"], dict)
+    ], is_faithful
+
+
+@pytest.mark.parametrize("read", [chat, responses, gemini, converse, messages])
+def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -> None:
+    for seed in range(effort(400, 10_000)):
+        chance = Random(seed)
+        truth = true_calls(chance)
+        wanted = Counter(plain(call.name, json.loads(call.text)) for call in truth)
+        try:
+            ran, is_faithful = read(chance, truth)
+        except CallFailed:  # of a stream without an end: the whole answer is asked for again
+            continue
+        found = Counter(ran)
+        assert found <= wanted, (seed, found - wanted)
+        if is_faithful:
+            assert found == wanted, (seed, wanted - found)
+
+
+A, B = '{"a": 1}', '{"b": 2}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "wholes", "is_told", "text"),
+    [
+        (['{"a"', ": 1}"], [], False, A),
+        ([], [A], False, A),
+        (['{"a"'], [A], False, A),  # the end of the pieces is lost
+        ([": 1"], [A, A], False, A),
+        (['{"a"', ": 1}"], ['{"a":1}', ""], False, A),  # the same in another spelling
+        (['{"a"', '{"a": 1}'], [], False, A),  # the arguments so far, each time
+        (['{"a"', ": 1}", A], [], False, A),  # a flush at the end
+        (['{"a": ', "1}", '{"a": ', "1}"], [], False, A),
+        ([A, A, A], [], False, A),
+        (["", " "], [], True, "{}"),
+        ([], [""], True, "{}"),
+    ],
+)
+def test_texts_that_agree_are_the_arguments(
+    pieces: list[str], wholes: list[str], is_told: bool, text: str
+) -> None:
+    assert settled(pieces, wholes, is_told=is_told) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "wholes", "text", "why"),
+    [
+        ([], [], "", LOST),
+        ([""], [""], "", LOST),
+        ([A], [B], f"{A}\n{B}", CONTRADICTED),
+        (['{"b"'], [A], f'{{"b"\n{A}', CONTRADICTED),
+        ([], [A, B], f"{A}\n{B}", CONTRADICTED),
+        ([A], ['{"a": true}'], f'{A}\n{{"a": true}}', CONTRADICTED),
+        ([A, B], [], A + B, ""),  # no object, which says for itself what is wrong
+        (['{"a": '], [], '{"a": ', ""),
+    ],
+)
+def test_texts_that_do_not_agree_are_kept_and_no_arguments(
+    pieces: list[str], wholes: list[str], text: str, why: str
+) -> None:
+    found = settled(pieces, wholes, is_told=False)
+    assert found == (text, why)
+    assert why or not is_object(found.text)
+
+
+def test_the_halves_of_a_character_may_come_in_two_pieces() -> None:
+    assert settled(['{"a": "\ud83d', '\ude00"}'], [], is_told=False) == ('{"a": "\U0001f600"}', "")
