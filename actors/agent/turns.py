@@ -74,6 +74,8 @@ def ask_turn(
     request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
+    if state.repair is not None:
+        request = replace(request, repair=state.repair)
     if state.new_labels:
         state, request = _telling_labels(state, request)
     if is_anew:

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.repairs import InputRules
 from callboard.actors.protocol.request import ModelRequest
 
 Cache: TypeAlias = bool | Literal["1h"]  # True sets cache marks that last five minutes, "1h" an hour
@@ -26,6 +27,17 @@ Cache: TypeAlias = bool | Literal["1h"]  # True sets cache marks that last five 
 RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools", "stream"})
 AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
 MARKS_MAX: Final = 4
+# The rules that `callboard.testing.request_problem` states with their sources. Signatures are left to a
+# higher repair level: servers that speak this API give and take reasoning without one.
+TAKES: Final = InputRules(
+    name=re.compile("[a-zA-Z0-9_-]{1,128}"),
+    name_chars_max=128,
+    use_id=re.compile("[a-zA-Z0-9_-]+"),
+    unique="conversation",
+    texts="a character",  # blank ones of an assistant were taken, in recorded traffic
+    ends_spoken=True,
+    server_tools=True,
+)
 _MARK: Final = b'{"type":"ephemeral"}'
 _NO_THINKING: Final = Json(b'{"type":"disabled"}')
 _MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'

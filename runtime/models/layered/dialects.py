@@ -10,8 +10,11 @@ A body holds the conversation as a list under one key. The list grows only at it
     converse           messages      an object            binary events
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from callboard.actors.protocol.repairs import InputRules
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object of JSON whose form is known to the reader only."""
@@ -25,7 +28,8 @@ class Dialect(NamedTuple):
     has_text_arguments: they are text, not an object. stream_type: the content type of a stream.
     filler: the item that the layer puts before a conversation that a model begins. documents_of: returns the
     objects of an item that hold a document with a name, which no other one may have. has_files_in_results:
-    True if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
+    True if the result of a tool may hold images. rules: for the model's own replies, as
+    `callboard.testing.request_problem` states them with their sources.
     """
 
     name: str
@@ -37,7 +41,7 @@ class Dialect(NamedTuple):
     stream_type: str = "text/event-stream"
     filler: JsonObject | None = None
     has_files_in_results: bool = False
-    takes_blanks: bool = True
+    rules: InputRules = InputRules()
     documents_of: Callable[[JsonObject], Iterator[JsonObject]] = lambda item: iter(())
 
 
@@ -81,6 +85,7 @@ RESPONSES: Final = Dialect(
     lambda item: False,
     _responses_calls,
     has_files_in_results=True,
+    rules=InputRules(ends_spoken=True, item_ids=True),
 )
 GENERATE_CONTENT: Final = Dialect(
     "generate-content",
@@ -90,6 +95,9 @@ GENERATE_CONTENT: Final = Dialect(
     "args",
     has_text_arguments=False,
     filler={"role": "user", "parts": [{"text": ""}]},
+    rules=InputRules(
+        name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}"), name_chars_max=128, texts="a character"
+    ),
 )
 CONVERSE: Final = Dialect(
     "converse",
@@ -99,6 +107,8 @@ CONVERSE: Final = Dialect(
     "input",
     has_text_arguments=False,
     stream_type="application/vnd.amazon.eventstream",
-    takes_blanks=False,
     documents_of=_converse_documents,
+    rules=InputRules(
+        use_id=re.compile("[a-zA-Z0-9_.:-]{1,64}"), unique="reply", texts="a word", ends_spoken=True
+    ),
 )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.anthropic.answer import (
     BLOCKS_MAX,
-    INVALID_INPUT_KEY,
     TOKENS_MAX,
     StreamedMessage,
     answer_of,
@@ -236,16 +235,18 @@ def test_a_call_without_arguments_keeps_the_input_that_it_started_with() -> None
     assert block_of(start) == start
 
 
-@pytest.mark.parametrize("cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}"])
-def test_arguments_that_are_no_json_are_kept_as_text_and_not_guessed(cut: str) -> None:
+@pytest.mark.parametrize(
+    "cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}", "[1]", '"{}"']
+)
+def test_arguments_that_are_no_json_object_are_kept_as_text_and_not_guessed(cut: str) -> None:
     start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
     block = block_of(start, {"type": "input_json_delta", "partial_json": cut})
-    assert block["input"] == {INVALID_INPUT_KEY: cut}
+    assert block["input"] == cut
 
 
-def test_arguments_that_are_json_but_no_object_are_garbage() -> None:
-    start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
-    failed = failure_in(with_deltas(start, {"type": "input_json_delta", "partial_json": "[1]"}))
+def test_a_call_that_starts_with_a_list_is_garbage() -> None:
+    start = {"type": "tool_use", "id": "t", "name": "n", "input": [1]}
+    failed = failure_in(with_deltas(start))
     assert failed.failure.code == "garbage"
     assert failed.usage == Usage(10, 5)
 

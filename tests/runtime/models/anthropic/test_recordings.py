@@ -13,7 +13,6 @@ import pytest
 
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.answer import INVALID_INPUT_KEY
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import MessagesApi, recorded
 from tests.realdata import needs_realdata, records, sample, samples
@@ -161,9 +160,9 @@ def test_a_sample_with_a_signed_thought_comes_through() -> None:
 
 def test_a_sample_of_arguments_cut_at_max_tokens_keeps_them_as_text() -> None:
     ((answer, _),) = answers_to([sample("cut_tool_input_sse")])
-    arguments = cast(JsonObject, content_of(answer)[1]["input"])
+    arguments = content_of(answer)[1]["input"]
     assert answer.stop_reason == "max_tokens"
-    assert str(arguments[INVALID_INPUT_KEY]).startswith('{"filename": "taxes.txt", "lines_of_text": [')
+    assert str(arguments).startswith('{"filename": "taxes.txt", "lines_of_text": [')
 
 
 def test_a_sample_with_a_betas_own_delta_comes_through() -> None:
