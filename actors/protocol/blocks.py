@@ -109,11 +109,14 @@ def id_of(block: Json) -> str:
     return _USE.decode(block).id
 
 
-def call_of(block: Json, use_id: str) -> Json:
-    """Return a call under another id, with a name and arguments that every service takes."""
+def call_of(block: Json, use_id: str, name: re.Pattern[str]) -> Json:
+    """Return a call under another id, with a name and arguments that every service takes.
+
+    name: the pattern of the one that will read it, which may want more of a name than others do.
+    """
     use = _USE.decode(block)
     arguments = use.input if starts_with(b"{", use.input) else unreadable(use.input)
-    return Json(_encode(_Use(use_id, legal_name(use.name), arguments)))
+    return Json(_encode(_Use(use_id, legal_name(legal_name(use.name), name), arguments)))
 
 
 def legal_name(name: str, pattern: re.Pattern[str] = _NAME, chars_max: int = NAME_CHARS_MAX) -> str:

@@ -5,8 +5,8 @@ byte for byte; in any other the parts that they refuse are changed, and the rest
 model's own words.
 
 Rules
-  - A repair depends on the reply, and on the ids in earlier ones. It is level 0 of `repair_levels.py`. There is
-    one version of these rules so far; another one gets a number.
+  - A repair depends on the reply, and on the ids in earlier ones. It is level 0 of `repair_levels.py`. There
+    is one version of these rules so far; another one gets a number.
   - Arguments that are not a JSON object become {"unreadable": "<the text>"}: never an empty object, which
     the model would read as a call that it made so.
   - A server tool's call without a result goes back while the service is to go on with it. Once a user speaks
@@ -39,23 +39,22 @@ ITEM_ID_CHARS_MAX: Final = 64  # "Invalid 'input[3].id': string too long", Respo
 
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-_SILENT: Final = _THINKING | _SERVER_CALLS
 _SIGNED: Final = b'"provider_details"'
 
 
 class InputRules(NamedTuple):
     """The known rules of a service for its own replies that go back.
 
-    name: of a call, of name_chars_max characters at most. use_id: of a call. unique: where each id of a call
-    may stand only once. texts: the least that a text must hold. needs_signature: of reasoning. ends_spoken:
-    reasoning may not end a reply. item_ids: items have ids of their own, of which each may stand only once.
-    server_tools: the service has tools of its own, whose results stand behind their calls.
+    name: of a call, of name_chars_max characters at most. use_id: of a call. is_unique: no two calls of a
+    conversation have the same. texts: the least that a text must hold. needs_signature: of reasoning.
+    ends_spoken: reasoning may not end a reply. item_ids: items have ids of their own, of which each may stand
+    only once. server_tools: the service has tools of its own, whose results stand behind their calls.
     """
 
     name: re.Pattern[str] = re.compile("[a-zA-Z0-9_-]{1,64}")
     name_chars_max: int = 64
     use_id: re.Pattern[str] = re.compile("(?s).+")
-    unique: Literal["nowhere", "reply", "conversation"] = "nowhere"
+    is_unique: bool = False
     texts: Literal["nothing", "a character", "a word"] = "nothing"
     needs_signature: bool = False
     ends_spoken: bool = False
@@ -87,6 +86,7 @@ class _Use(msgspec.Struct, gc=False):
 class _Part(msgspec.Struct, gc=False):
     id: str | None = None
     tool_call_id: str | None = None
+    signature: str | None = None
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -94,8 +94,9 @@ class _Text(msgspec.Struct, gc=False):
     part: msgspec.Raw = NULL
 
 
-class _Thinking(msgspec.Struct, gc=False):
+class _Thought(msgspec.Struct, gc=False):
     signature: str | None = None
+    part: _Part | None = None
 
 
 class _Result(msgspec.Struct, gc=False):
@@ -105,7 +106,7 @@ class _Result(msgspec.Struct, gc=False):
 _USE: Final = msgspec.json.Decoder(_Use)
 _PART: Final = msgspec.json.Decoder(_Part)
 _TEXT: Final = msgspec.json.Decoder(_Text)
-_SEALED: Final = msgspec.json.Decoder(_Thinking)
+_THOUGHT: Final = msgspec.json.Decoder(_Thought)
 _RESULT: Final = msgspec.json.Decoder(_Result)
 _STRING: Final = msgspec.json.Decoder(str)
 
@@ -126,8 +127,6 @@ class Mender:
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
         self._place, self._number, self._told, self._ids = place, number, [], {}
-        if self._rules.unique == "reply":
-            self._used = set()
         before = blocks_of(content_of(said))
         self._open = self._open if goes_on else []
         pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
@@ -188,7 +187,7 @@ class Mender:
         return with_parts(block, changed)
 
     def _may_use(self, use_id: str) -> bool:
-        is_new = self._rules.unique == "nowhere" or use_id not in self._used
+        is_new = not self._rules.is_unique or use_id not in self._used
         return is_new and bool(self._rules.use_id.fullmatch(use_id))
 
     def _without_item_id(self, at: int, part: Json, known: _Part) -> Json:
@@ -220,21 +219,24 @@ class Mender:
         return block if part == text.part else with_parts(block, {"part": part})
 
     def _thinking(self, at: int, kind: str, block: Json) -> Json | None:
-        if self._rules.needs_signature and kind == "thinking" and not _SEALED.decode(block).signature:
+        thinking = _THOUGHT.decode(block)
+        part = _Part() if thinking.part is None else thinking.part
+        if self._rules.needs_signature and kind == "thinking" and not (thinking.signature or part.signature):
             self._tell(at, "reasoning without a signature is left out")
             return None
-        if not self._rules.item_ids:
-            return block
-        part = parts_of(block).get("part", NULL)
-        known = _Part() if part == NULL else _PART.decode(part)
-        if known.id is None or self._is_new_item(known.id):
+        if not self._rules.item_ids or part.id is None or self._is_new_item(part.id):
             return block
         self._tell(at, "reasoning with the id of another item, or with a long one, is left out")
         return None
 
     def _of_server(self, at: int, kind: str, block: Json) -> Json | None:
         if kind in _SERVER_CALLS:
-            self._open.append(_USE.decode(block).id)
+            use_id = _USE.decode(block).id
+            if not self._may_use(use_id):
+                self._tell(at, "a call of a server's tool under the id of another is left out")
+                return None
+            self._used.add(use_id)
+            self._open.append(use_id)
         elif kind.endswith("_tool_result"):
             call = _RESULT.decode(block).tool_use_id
             if call not in self._open:
@@ -251,17 +253,15 @@ class Mender:
         while self._rules.ends_spoken and kinds and kinds[-1] in _THINKING:
             self._tell(len(kinds) - 1, "reasoning at the end of a reply is left out")
             kinds.pop()
-        if all(kind in _THINKING for kind in kinds):
-            self._tell(length - 1, "a reply without words goes as (no words)")
-            return [*blocks[: len(kinds)], NO_WORDS]
+        if not kinds:
+            self._tell(max(length, 1) - 1, "a reply without words goes as (no words)")
+            return [NO_WORDS]
         return blocks[: len(kinds)]
 
     def _closed(self, after: Iterable[Json]) -> Json:
         """Return the reply without the calls of server tools that have no result."""
         kept = [block for block in after if not self._is_open(block)]
-        if all(kind_of(block) in _SILENT for block in kept):
-            kept.append(NO_WORDS)
-        return message("assistant", as_list(kept))
+        return message("assistant", as_list(self._with_words(kept, len(kept))))
 
     def _is_open(self, block: Json) -> bool:
         return kind_of(block) in _SERVER_CALLS and _USE.decode(block).id in self._open

@@ -116,6 +116,7 @@ class Reader:
         self.read = 0
         self.repairs: list[str] = []
         self.is_changed = False
+        self._rules = InputRules() if rules is None else rules
         self._mender = Mender(rules) if rules is not None else None
         self._closed: Json | None = None  # goes in place of the last message once a user speaks
         self._level = repair.level
@@ -216,7 +217,7 @@ class Reader:
         number = sum(map(len, ids.values()))
         ours = our_id(self._replies, number, theirs)
         ids.setdefault(theirs, deque()).append(ours)
-        return call_of(block, ours)
+        return call_of(block, ours, self._rules.name)
 
     def _medium(self, at: int, kind: str, block: Json) -> Json:
         medium = medium_of(block)

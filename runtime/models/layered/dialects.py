@@ -85,7 +85,7 @@ RESPONSES: Final = Dialect(
     lambda item: False,
     _responses_calls,
     has_files_in_results=True,
-    rules=InputRules(ends_spoken=True, item_ids=True),
+    rules=InputRules(use_id=re.compile("(?s).{1,64}"), ends_spoken=True, item_ids=True),
 )
 GENERATE_CONTENT: Final = Dialect(
     "generate-content",
@@ -95,9 +95,7 @@ GENERATE_CONTENT: Final = Dialect(
     "args",
     has_text_arguments=False,
     filler={"role": "user", "parts": [{"text": ""}]},
-    rules=InputRules(
-        name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}"), name_chars_max=128, texts="a character"
-    ),
+    rules=InputRules(name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"), texts="a character"),
 )
 CONVERSE: Final = Dialect(
     "converse",
@@ -108,7 +106,5 @@ CONVERSE: Final = Dialect(
     has_text_arguments=False,
     stream_type="application/vnd.amazon.eventstream",
     documents_of=_converse_documents,
-    rules=InputRules(
-        use_id=re.compile("[a-zA-Z0-9_.:-]{1,64}"), unique="reply", texts="a word", ends_spoken=True
-    ),
+    rules=InputRules(use_id=re.compile("[a-zA-Z0-9_.:-]{1,64}"), is_unique=True, texts="a word"),
 )

@@ -113,7 +113,9 @@ class LayeredModel:
         self._context = context
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
-        self._translator = Translator(self._can_send, rules=service.dialect.rules)
+        self._translator = Translator(
+            self._can_send, rules=service.dialect.rules._replace(needs_signature=service.is_sealed)
+        )
         self._layer: Layer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -232,7 +234,7 @@ class LayeredModel:
         )
         files = service.dialect.has_files_in_results
         url = made.base_url or ""
-        maker = Maker(service.layer_name, url, service.is_sealed, files, service.file_provider)
+        maker = Maker(service.layer_name, url, files, service.file_provider)
         settings = {"openai_store": False} if service.is_sealed and service.dialect is RESPONSES else {}
         options = Options(
             settings,

@@ -21,10 +21,10 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable, messages_for
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import AgentHarness
-from tests.messages_rules import problem_of
 from tests.several_models import (
     CHAT,
     CLAUDE,

@@ -34,7 +34,6 @@ JsonObject = dict[str, object]
         {"type": "tool_use", "id": "i", "input": {}},
         {"type": "tool_use", "id": "i", "name": 5, "input": {}},
         {"type": "tool_use", "id": "i", "name": "n"},
-        {"type": "tool_use", "id": "i", "name": "n", "input": "{}"},
         {"type": "tool_use", "id": "i", "name": "n", "input": []},
         {"type": "text", "text": None},
         {"type": None},

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import Cache, body_of, headers_of
-from tests.messages_rules import problem_of
 from tests.realdata import episodes, needs_realdata, record
 from tests.runtime.models.anthropic.kit import as_json, request_with
 

@@ -11,11 +11,11 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.translation import messages_for
 from callboard.actors.protocol.usage import ZERO
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.anthropic.request import Cache, body_of
 from tests.messages_api import MessagesApi, json_answer, message
 from tests.messages_api import text as answered
-from tests.messages_rules import problem_of
 from tests.runtime.models.anthropic.kit import ask_at, content_of
 from tests.several_models import (
     CHAT,
