@@ -28,5 +28,7 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _forget_all(state: AgentState) -> Decision:
-    rested = AgentState(state.address, phase="idle", turn=state.turn, labels=state.labels)
+    rested = AgentState(
+        state.address, phase="idle", turn=state.turn, labels=state.labels, repair=state.repair
+    )
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

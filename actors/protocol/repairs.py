@@ -118,6 +118,7 @@ class Mender:
         self._rules = rules
         self._used: set[str] = set()  # ids of calls
         self._items: set[str] = set()  # ids of items
+        self._item: tuple[str, str] | None = None  # of the block before: its kind and its id
         self._open: list[str] = []  # the calls of server tools without a result, of the last reply
         self._told: list[str] = []
         self._ids: dict[str, deque[str]] = {}
@@ -127,6 +128,7 @@ class Mender:
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
         self._place, self._number, self._told, self._ids = place, number, [], {}
+        self._item = None
         before = blocks_of(content_of(said))
         self._open = self._open if goes_on else []
         pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
@@ -168,7 +170,7 @@ class Mender:
             changed["name"] = text_json(name)
             self._tell(at, f"the name {use.name!r:.100} goes as {name!r}")
         part, known = Json(use.part), _PART.decode(use.part) if use.part != NULL else _Part()
-        part = self._without_item_id(at, part, known)
+        part = self._without_item_id(at, "tool_use", part, known)
         wire_id = use.id if known.tool_call_id is None else known.tool_call_id
         if not self._may_use(wire_id):
             if known.tool_call_id is not None:
@@ -190,19 +192,26 @@ class Mender:
         is_new = not self._rules.is_unique or use_id not in self._used
         return is_new and bool(self._rules.use_id.fullmatch(use_id))
 
-    def _without_item_id(self, at: int, part: Json, known: _Part) -> Json:
+    def _without_item_id(self, at: int, kind: str, part: Json, known: _Part) -> Json:
         """Return the part of a block without the id of its item, if the service would refuse that."""
-        if not self._rules.item_ids or known.id is None or self._is_new_item(known.id):
+        if not self._rules.item_ids or self._may_stand(kind, known.id):
             return part
         self._tell(
             at, f"the id of its item, {known.id!r:.100}, is left out: another item has it, or it is long"
         )
         return _without(part, "id")
 
-    def _is_new_item(self, item: str) -> bool:
-        if item in self._items or len(item) > ITEM_ID_CHARS_MAX:
+    def _may_stand(self, kind: str, item: str | None) -> bool:
+        """Return True for the id of a new item, or for a further text or thought of the item right before."""
+        if item is None:
+            self._item = None
+            return True
+        is_same = self._item == (kind, item) and kind != "tool_use"
+        self._item = None
+        if len(item) > ITEM_ID_CHARS_MAX or (item in self._items and not is_same):
             return False
         self._items.add(item)
+        self._item = (kind, item)
         return True
 
     # --- other blocks -----------------------------------------------------------------
@@ -215,7 +224,7 @@ class Mender:
             return None
         if not self._rules.item_ids or text.part == NULL:
             return block
-        part = self._without_item_id(at, Json(text.part), _PART.decode(text.part))
+        part = self._without_item_id(at, "text", Json(text.part), _PART.decode(text.part))
         return block if part == text.part else with_parts(block, {"part": part})
 
     def _thinking(self, at: int, kind: str, block: Json) -> Json | None:
@@ -224,7 +233,7 @@ class Mender:
         if self._rules.needs_signature and kind == "thinking" and not (thinking.signature or part.signature):
             self._tell(at, "reasoning without a signature is left out")
             return None
-        if not self._rules.item_ids or part.id is None or self._is_new_item(part.id):
+        if not self._rules.item_ids or self._may_stand(kind, part.id):
             return block
         self._tell(at, "reasoning with the id of another item, or with a long one, is left out")
         return None

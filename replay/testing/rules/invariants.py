@@ -30,6 +30,7 @@ from callboard.replay.testing.rules import (
     isolation,
     permissions,
     programs,
+    repairs,
     reports,
     reserves,
     shared_state,
@@ -107,6 +108,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.Waits,
     fallbacks.Fallbacks,
     fallbacks.Needs,
+    repairs.RepairLevels,
 )
 """All that a log alone can show."""
 

@@ -92,7 +92,7 @@ def parts(api: str) -> st.SearchStrategy[ModelResponsePart]:
         st.builds(
             lambda sealed, item: ThinkingPart("Hm.", id=item, signature=sealed, provider_name=provider),
             SIGNATURES,
-            st.just("reasoning_content") if api == "chat" else items.filter(bool) if items is ITEMS else items,
+            {"chat": st.just("reasoning_content"), "responses": ITEMS.filter(bool)}.get(api, st.none()),
         ),
         st.builds(
             lambda name, written, call_id, item, more: ToolCallPart(
