@@ -1,4 +1,4 @@
-"""Checks of ends: failed asks, failures below answers, refusals, late reports, refused replies, lost cache."""
+"""Checks of ends: failed asks, failures below answers, refusals, late reports, repairs, lost caches."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final

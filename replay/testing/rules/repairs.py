@@ -5,7 +5,7 @@ from msgspec import Struct
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.failures import is_refused_request
 from callboard.actors.protocol.messages import Begin, Finished, TurnRequested
-from callboard.actors.protocol.port_messages import CUT_OFF, ModelReplied
+from callboard.actors.protocol.port_messages import CUT_OFF, CallTool, ModelReplied
 from callboard.actors.protocol.repair_levels import LEVEL_MAX
 from callboard.replay.testing.rules.base import Invariant
 
@@ -30,8 +30,8 @@ class RepairLevels(Invariant):
 
     name = "repair-levels"
     rule = (
-        "A refused request with replies in it raises its agent's repair level by one, for the rest of its life; "
-        "the first one of a turn is followed by an attempt at that level, which breaks the cache."
+        "A refused request with replies in it raises its agent's repair level by one, for the rest of its "
+        "life; the first one of a turn is followed by an attempt at that level, which breaks the cache."
     )
     _of: dict[str, _Level] = {}
 
@@ -47,10 +47,14 @@ class RepairLevels(Invariant):
             return
         if reply.status == "ok":
             level.has_replies = True
-            level.is_sure |= b'"tool_use"' in bytes(reply.content)
         failure = reply.failure if reply.status == "error" and life.begin.rules >= _RULES else None
         if failure is not None and not failure.is_retryable and level.has_replies:
             level.is_due = level.level < LEVEL_MAX and is_refused_request(failure.code, failure.message)
+
+    def on_CallTool(self, event: Event, body: CallTool) -> None:
+        """Record that a reply is in the conversation: its agent acts on it."""
+        if event.sender in self._of:
+            self._of[event.sender].is_sure = True
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Compare the level of a request with the refusals so far."""
@@ -74,12 +78,9 @@ class RepairLevels(Invariant):
         """Check that an agent does not give up before the one attempt at the next level."""
         who, reply = event.sender, self.facts.replies.get(event.sender)
         level = self._of.get(who)
-        if (
-            level is None
-            or reply is None
-            or not (level.is_due and level.is_sure)
-            or body.kind != "model_error"
-        ):
+        if level is None or reply is None or body.kind != "model_error":
+            return
+        if not level.is_due or not level.is_sure:
             return
         most = self.facts.lives[who].most("max_model_attempts", 1)
         if level.raised != reply.turn and self.facts.attempts(who, reply.attempt) < most:
