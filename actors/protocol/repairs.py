@@ -223,6 +223,7 @@ class Mender:
             self._tell(at, "a text without words is left out")
             return None
         if not self._rules.item_ids or text.part == NULL:
+            self._item = None
             return block
         part = self._without_item_id(at, "text", Json(text.part), _PART.decode(text.part))
         return block if part == text.part else with_parts(block, {"part": part})

@@ -65,6 +65,7 @@ def _check(body: JsonObject) -> None:
     for block in system:
         is_text = block.keys() == {"text"} and bool(block["text"])
         _need(is_text or block == MARK, "system: a text that is not blank")
+    _objects(body.get("messages"), "messages")
     _check_marks(body, system)
     _check_tools(cast(JsonObject, body.get("toolConfig", {"tools": []})))
     _check_messages(_objects(body.get("messages"), "messages"), "toolConfig" in body)
