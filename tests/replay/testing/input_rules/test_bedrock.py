@@ -6,7 +6,9 @@ import pytest
 
 from callboard.replay.testing.input_rules.bedrock import problem_of
 
-TOOLS = {"tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}]}
+TOOLS: dict[str, Any] = {
+    "tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}]
+}
 
 
 def use(use_id: str, **changes: Any) -> dict[str, Any]:

@@ -6,8 +6,11 @@ import pytest
 
 from callboard.replay.testing.input_rules.gemini import problem_of
 
-CALL = {"functionCall": {"id": "c", "name": "look", "args": {}}, "thoughtSignature": "c2VhbA=="}
-ANSWER = {"functionResponse": {"id": "c", "name": "look", "response": {}}}
+CALL: dict[str, Any] = {
+    "functionCall": {"id": "c", "name": "look", "args": {}},
+    "thoughtSignature": "c2VhbA==",
+}
+ANSWER: dict[str, Any] = {"functionResponse": {"id": "c", "name": "look", "response": {}}}
 
 
 def problem(parts: list[Any], answer: list[Any]) -> str:
@@ -29,6 +32,6 @@ def test_a_reply_without_data_is_refused(parts: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", ["1st", "a b", "n" * 65])
 def test_an_odd_name_is_refused(name: str) -> None:
-    call = {**CALL, "functionCall": {**CALL["functionCall"], "name": name}}  # type: ignore[dict-item]
-    answer = {"functionResponse": {**ANSWER["functionResponse"], "name": name}}  # type: ignore[dict-item]
+    call = {**CALL, "functionCall": {**CALL["functionCall"], "name": name}}
+    answer = {"functionResponse": {**ANSWER["functionResponse"], "name": name}}
     assert "functionCall" in problem([call], [answer])
