@@ -9,8 +9,8 @@ Rules
     is one version of these rules so far; another one gets a number.
   - Arguments that are not a JSON object become {"unreadable": "<the text>"}: never an empty object, which
     the model would read as a call that it made so.
-  - A server tool's call without a result goes back while the service is to go on with it. Once a user speaks
-    after it, it is left out.
+  - A server tool's call without a result goes back while the service is to go on with it, after the results
+    of our own tools that it called too. Once a user speaks after it, it is left out.
 """
 
 import re
@@ -127,16 +127,17 @@ class Mender:
 
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
+        has_called = bool(self._ids)  # a server's tool may call one of ours, and goes on with its result
         self._place, self._number, self._told, self._ids = place, number, [], {}
         self._item = None
         before = blocks_of(content_of(said))
-        self._open = self._open if goes_on else []
+        self._open = self._open if goes_on or has_called else []
         pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
         after = self._with_words([one for _, one in pairs if one is not None], len(before))
         is_same = len(after) == len(before) and all(map(_is, before, after))
         mended = said if is_same else message("assistant", as_list(after))
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
-        closed = self._closed(after) if self._open else None
+        closed = self._closed(after) if self._open and not self._ids else None
         return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed)
 
     def _tell(self, at: int, what: str) -> None:

@@ -109,9 +109,12 @@ def _server_tools(body: JsonObject) -> Iterator[str]:
 
     https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons (pause_turn)
     """
-    turns = _turns(body)
-    for at, (role, blocks) in enumerate(turns):
-        waiting: list[object] = []
+    waiting: list[object] = []
+    for at, (role, blocks) in enumerate(_turns(body)):
+        # A tool of the service may call one of ours, and goes on with its result.
+        if role == "user" and waiting and not any(block.get("type") == "tool_result" for block in blocks):
+            yield f"turn {at}: server tool use was found without a corresponding result block"
+            return
         for block in blocks:
             if block.get("type") in _SERVER_CALLS:
                 waiting.append(block.get("id"))
@@ -120,8 +123,6 @@ def _server_tools(body: JsonObject) -> Iterator[str]:
                     yield f"turn {at}: unexpected `tool_use_id` found in server tool results"
                     return
                 waiting.remove(block.get("tool_use_id"))
-        if role == "assistant" and at + 1 < len(turns) and waiting:
-            yield f"turn {at}: server tool use was found without a corresponding result block"
 
 
 def _is_server_result(block: JsonObject) -> bool:

@@ -86,6 +86,16 @@ def test_a_server_tool_without_a_result_stays_until_a_user_speaks() -> None:
     assert found.closed == message("assistant", as_json([text("I search.")]))
 
 
+def test_a_server_tool_that_calls_one_of_ours_stays_and_its_result_too() -> None:
+    # As in recorded traffic: programmatic tool calling.
+    code = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {}}
+    found = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": []}
+    mender = Mender(TAKES)
+    first = mended(TAKES, code, use("c1", caller={"tool_id": "s1"}), mender=mender)
+    assert (first.told, first.closed) == ((), None)
+    assert mended(TAKES, found, text("Warm."), mender=mender, number=2).told == ()
+
+
 def test_a_block_of_a_form_of_its_own_stays_as_it_is() -> None:
     odd = {"type": "text", "text": {"parts": []}}
     assert blocks_of(mended(TAKES, odd)) == [odd]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any, cast
 
 from callboard import Agent, AnthropicModel, OpenAICompatibleModel, Runtime, tool
 from callboard.actors.protocol.messages import TurnRequested
@@ -35,7 +36,7 @@ def test_unreadable_arguments_are_no_end_of_a_session_that_is_resumed(tmp_path: 
             return [first.status, second.status, second.text]
 
         assert asyncio.run(main()) == ["ok", "ok", "Done."]
-        before, after = api.seen[1].body["messages"], api.seen[2].body["messages"]
+        before, after = (cast(list[Any], seen.body["messages"]) for seen in api.seen[1:])
         assert after[: len(before)] == before  # the prompt cache
         calls = before[-3]["tool_calls"]
         assert [json.loads(call["function"]["arguments"]) for call in calls] == [

@@ -6,13 +6,13 @@ import pytest
 
 from callboard.replay.testing.input_rules.bedrock import problem_of
 
-TOOLS: dict[str, Any] = {
-    "tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}]
-}
+SPEC: dict[str, Any] = {"name": "look", "inputSchema": {"json": {"type": "object"}}}
+TOOLS: dict[str, Any] = {"tools": [{"toolSpec": SPEC}]}
 
 
 def use(use_id: str, **changes: Any) -> dict[str, Any]:
-    return {"toolUse": {"toolUseId": use_id, "name": "look", "input": {}, **changes}}
+    call: dict[str, Any] = {"toolUseId": use_id, "name": "look", "input": {}}
+    return {"toolUse": call | changes}
 
 
 def problem(*replies: list[Any]) -> str:

@@ -6,10 +6,8 @@ import pytest
 
 from callboard.replay.testing.input_rules.gemini import problem_of
 
-CALL: dict[str, Any] = {
-    "functionCall": {"id": "c", "name": "look", "args": {}},
-    "thoughtSignature": "c2VhbA==",
-}
+NAMED: dict[str, Any] = {"id": "c", "name": "look", "args": {}}
+CALL: dict[str, Any] = {"functionCall": NAMED, "thoughtSignature": "c2VhbA=="}
 ANSWER: dict[str, Any] = {"functionResponse": {"id": "c", "name": "look", "response": {}}}
 
 

@@ -26,6 +26,7 @@ def problem(*contents: list[Any]) -> str:
 def test_a_conversation_with_reasoning_calls_and_server_tools_is_taken() -> None:
     assert problem([THOUGHT, CALL], [RESULT], [SEARCH, FOUND, TEXT], [TEXT]) == ""
     assert problem([TEXT, SEARCH]) == ""  # paused
+    assert problem([SEARCH, CALL], [RESULT], [FOUND, TEXT], [TEXT]) == ""  # it called a tool of ours
 
 
 @pytest.mark.parametrize(
