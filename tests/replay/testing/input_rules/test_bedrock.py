@@ -19,7 +19,7 @@ def problem(*replies: list[Any]) -> str:
     messages: list[Any] = [{"role": "user", "content": [{"text": "Go."}]}]
     for blocks in replies:
         ids = [block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block]
-        results = [{"toolResult": {"toolUseId": one, "content": [{"text": "ok"}]}} for one in ids]
+        results: list[Any] = [{"toolResult": {"toolUseId": one, "content": [{"text": "ok"}]}} for one in ids]
         messages += [
             {"role": "assistant", "content": blocks},
             {"role": "user", "content": results or [{"text": "x"}]},
