@@ -9,8 +9,8 @@ REPAIRS: Final = (
         "repair-level-not-told",
         "A request at a higher repair level does not say so.",
         "agent.turns",
-        "    if state.repair is not None:\n        request = replace(request, repair=state.repair)\n",
-        "",
+        "    request = TurnRequested(*asked, repair=state.repair)",
+        "    request = TurnRequested(*asked)",
     ),
     Mutant(
         "repair-level-lost-in-the-attempt",

@@ -113,9 +113,7 @@ class LayeredModel:
         self._context = context
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
-        self._translator = Translator(
-            self._can_send, rules=service.dialect.rules._replace(needs_signature=service.is_sealed)
-        )
+        self._translator = Translator(self._can_send, rules=service.rules)
         self._layer: Layer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
