@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tests.bedrock_rules import problem_of
+from callboard.replay.testing.input_rules.bedrock import problem_of
 from tests.messages_api import Canned, JsonObject, Seen, json_answer
 from tests.openai_api import Answer, Call, ProviderApi, Reply, Responder, Thought, Wire, pieces
 

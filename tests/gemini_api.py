@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from tests.gemini_rules import problem_of
+from callboard.replay.testing.input_rules.gemini import problem_of
 from tests.messages_api import Canned, JsonObject, Seen, json_answer
 from tests.openai_api import Answer, Call, ProviderApi, Reply, Responder, Thought, Wire, pieces, streamed
 

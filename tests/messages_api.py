@@ -41,7 +41,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self, cast
 
-from tests.messages_rules import problem_of
+from callboard.replay.testing.input_rules.messages import problem_of
 
 JsonObject = dict[str, object]
 

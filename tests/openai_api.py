@@ -18,8 +18,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+from callboard.replay.testing.input_rules.openai import problem_of
 from tests.messages_api import Canned, JsonObject, MessagesApi, Seen, json_answer
-from tests.openai_rules import problem_of
 
 PATHS = {"/v1/chat/completions": "chat", "/v1/responses": "responses"}
 USAGE: Mapping[str, int] = {"input": 10, "output": 5}

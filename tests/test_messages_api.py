@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from callboard.replay.testing.input_rules.messages import problem_of
 from tests.messages_api import (
     Canned,
     MessagesApi,
@@ -19,7 +20,6 @@ from tests.messages_api import (
     text,
     tool_use,
 )
-from tests.messages_rules import problem_of
 from tests.realdata import needs_realdata, record, records
 
 JsonObject = dict[str, object]
@@ -212,7 +212,7 @@ CALLED: list[JsonObject] = [user(text("x")), assistant(CALL)]
             {
                 "messages": [
                     user(text("x")),
-                    assistant({"type": "thinking", "cache_control": {"type": "ephemeral"}}),
+                    assistant({"type": "thinking", "cache_control": {"type": "ephemeral"}}, text("y")),
                 ]
             },
             "Extra inputs",

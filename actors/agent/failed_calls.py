@@ -1,4 +1,9 @@
-"""Model calls without an answer: ask again, ask another model, or end the agent."""
+"""Model calls without an answer: ask again, ask another model, or end the agent.
+
+A request that its service refuses, with replies in it, raises the agent's repair level for the rest of its
+life. The first such refusal of a turn is followed by an attempt at that level. A second one ends the agent as
+any final failure does, and its next ask begins at the level after.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,16 +16,20 @@ from callboard.actors.agent.fallback import NOT_AGAIN, after_failure
 from callboard.actors.agent.input_bound import at_bytes
 from callboard.actors.agent.program import end
 from callboard.actors.agent.retry import backoff_ms, end_of, final_if_again, spread_ms, wait_ms
-from callboard.actors.agent.state import AgentState, need_of, with_model
+from callboard.actors.agent.state import AgentState, need_of, with_model, with_next_repair
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.failures import FailureKind, kind_of
+from callboard.actors.protocol.failures import FailureKind, is_refused_request, kind_of
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CUT_OFF, ModelReplied
+from callboard.actors.protocol.repair_levels import START
 from callboard.actors.protocol.value_types import ModelFailure, Settled
+
+REPAIRS_SINCE: Final = 2
+"""The rules since which an agent raises its repair level."""
 
 _GARBAGE: Final = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED: Final = ModelFailure("cancelled", "the model call was cancelled")
@@ -43,11 +52,23 @@ def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> De
     failure = final_if_again(failure, state.unreadable, attempts_made(state))
     if failure.digest != state.unreadable:
         state = replace(state, unreadable=failure.digest)
+    if may_be_repaired(state, failure):
+        is_first, state = state.raised != state.turn, with_next_repair(state)
+        if is_first and attempts_made(state) < (state.limits.max_model_attempts or 1):
+            return ask_again(state, settled, 0)
     again = _ask_same_model if kind_of(failure.code) not in kinds_of(state) else ask_next_model
     if (asked := again(state, failure, settled)) is not None:
         return asked
     kind, detail = end_of(failure)
     return end(state, kind, settled, detail)
+
+
+def may_be_repaired(state: AgentState, failure: ModelFailure) -> bool:
+    """Return True if a service may have refused a reply in the conversation, and a repair level is left."""
+    if state.rules < REPAIRS_SINCE or failure.is_retryable or not state.origins.size:
+        return False
+    is_left = (state.repair or START).next is not None
+    return is_left and is_refused_request(failure.code, failure.message)
 
 
 def _failure_of(state: AgentState, reply: ModelReplied) -> ModelFailure:
@@ -101,6 +122,8 @@ def ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
     again = TurnRequested(
         state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
     )
+    if state.repair is not None:
+        again = replace(again, repair=state.repair)
     if state.is_anew:
         state, again = replace(state, is_anew=False), replace(again, breaks_cache=True)
     if (books := state.fallback) is not None and (books.name or books.is_open):

@@ -37,5 +37,6 @@ def _forget_all(state: AgentState) -> Decision:
         labels=state.labels,
         new_labels=untold,
         rules=state.rules,
+        repair=state.repair,
     )
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -20,6 +20,7 @@ from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, without_system
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, bound, bound_of_any
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
@@ -64,6 +65,10 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     new_labels: Labels = ()
 
 
+REPAIRED_CALL_TOKENS: Final = 100
+"""The most that a call and its result grow by at a higher repair level: two ids of ours, and some words."""
+
+_CALL: Final = b'"tool_use"'
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
 
 
@@ -107,6 +112,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     labels: of all that it has read. new_labels: those that no request of it has told.
     rules: of its session, as of its `Begin`.
     unreadable: the digest of the answer of the attempt before, if it could not be read.
+    repair: of its requests, None for `repair_levels.START`. raised: the turn that has raised it, 0 for none.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -158,6 +164,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     empty_turn: int = 0
     rules: int = 1
     unreadable: str = ""
+    repair: Repair | None = None
+    raised: int = 0
 
 
 def initial_agent(address: str) -> AgentState:
@@ -181,6 +189,26 @@ def with_model(state: AgentState, model: ModelSpec) -> AgentState:
     if not state.turn or model.made_by == state.model.made_by:
         return replace(state, model=model)
     return replace(state, model=model, digest=rolled(state.digest, mark(model.made_by)), is_anew=True)
+
+
+def with_next_repair(state: AgentState) -> AgentState:
+    """Return the state of an agent whose requests are repaired at the next level from now on.
+
+    The digest counts the change, and the next request does not begin with the one before. Its bound has room
+    for the longer ids of calls, and for the words in place of them.
+    """
+    repair = (state.repair or START).next
+    assert repair is not None
+    # The one look at the whole conversation: a level is raised at most twice in an agent's life.
+    calls = sum(bytes(said).count(_CALL) for said in state.history.values())
+    return replace(
+        state,
+        repair=repair,
+        raised=state.turn,
+        digest=rolled(state.digest, repair.mark),
+        is_anew=True,
+        context_tokens=state.context_tokens + calls * REPAIRED_CALL_TOKENS,
+    )
 
 
 def turns_left(state: AgentState) -> int:
@@ -242,4 +270,5 @@ def request_of(state: AgentState) -> ModelRequest:
         origins=origins,
         is_lossy=prefix.profile.lossy,
         handed=state.handed,
+        repair=state.repair or START,
     )

@@ -71,7 +71,8 @@ def ask_turn(
             tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
+    asked = (turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
+    request = TurnRequested(*asked, repair=state.repair)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     if state.new_labels:

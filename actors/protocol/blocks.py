@@ -30,6 +30,7 @@ _PRIVATE: Final = frozenset(
 _OF_MEDIA: Final = ("type", "source", "title", "context")
 _SOURCES: Final = frozenset({"base64", "url", "text", "content"})
 _NOT_IN_NAMES: Final = re.compile("[^a-zA-Z0-9_-]")
+_NAME: Final = re.compile(f"[a-zA-Z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 
 
 class _Typed(msgspec.Struct, gc=False):
@@ -50,8 +51,8 @@ class _Use(msgspec.Struct, tag="tool_use", tag_field="type", gc=False):
     input: Json
 
 
-class _Unread(msgspec.Struct, gc=False):
-    arguments: Json
+class _Unreadable(msgspec.Struct, gc=False):
+    unreadable: str
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -64,6 +65,7 @@ _TEXT: Final = msgspec.json.Decoder(_Text)
 _USE: Final = msgspec.json.Decoder(_Use)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STRING: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -107,12 +109,28 @@ def id_of(block: Json) -> str:
     return _USE.decode(block).id
 
 
-def call_of(block: Json, use_id: str) -> Json:
-    """Return a call under another id, with a name and arguments that every service takes."""
+def call_of(block: Json, use_id: str, name: re.Pattern[str]) -> Json:
+    """Return a call under another id, with a name and arguments that every service takes.
+
+    name: the pattern of the one that will read it, which may want more of a name than others do.
+    """
     use = _USE.decode(block)
-    name = _NOT_IN_NAMES.sub("_", use.name)[:NAME_CHARS_MAX]
-    arguments = use.input if starts_with(b"{", use.input) else Json(_encode(_Unread(use.input)))
-    return Json(_encode(_Use(use_id, name, arguments)))
+    arguments = use.input if starts_with(b"{", use.input) else unreadable(use.input)
+    return Json(_encode(_Use(use_id, legal_name(legal_name(use.name), name), arguments)))
+
+
+def legal_name(name: str, pattern: re.Pattern[str] = _NAME, chars_max: int = NAME_CHARS_MAX) -> str:
+    """Return the name of a call as a service takes it: unchanged if it fits the pattern."""
+    if pattern.fullmatch(name):
+        return name
+    legal = _NOT_IN_NAMES.sub("_", name)
+    return legal[:chars_max] if pattern.fullmatch(legal[:chars_max]) else f"_{legal}"[:chars_max]
+
+
+def unreadable(arguments: Json) -> Json:
+    """Return arguments that are not a JSON object as one that says so. Never an empty object."""
+    is_text = starts_with(b'"', arguments)
+    return Json(_encode(_Unreadable(_STRING.decode(arguments) if is_text else bytes(arguments).decode())))
 
 
 def medium_of(block: Json) -> Json | None:

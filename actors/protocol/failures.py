@@ -47,21 +47,33 @@ _KINDS: Final[Mapping[str, FailureKind]] = MappingProxyType(
 )
 
 
+_BAD_REQUESTS: Final = frozenset(
+    {
+        "invalid_request_error",
+        "bad_request",
+        "bad_request_error",
+        "BadRequestError",  # vLLM, LiteLLM
+        "INVALID_ARGUMENT",  # Google
+        "ValidationException",  # AWS
+        "http_400",
+        "http_422",
+    }
+)
+_OTHER_FAULTS: Final = ("nothing was sent", "credit balance", "billing", "api key", "quota")
+"""Words of bad requests that no other conversation would cure: some services answer so without a type."""
+
+
+def is_refused_request(code: str, message: str = "") -> bool:
+    """Return True for a failure that the conversation in the request may have caused."""
+    if code not in _BAD_REQUESTS:
+        return False
+    words = message.lower()
+    return not any(mark in words for mark in _OTHER_FAULTS)
+
+
 def kind_of(code: str) -> FailureKind | None:
     """Return the kind of a failure with this code; None for one of no kind, such as a bad request."""
     kind = _KINDS.get(code)
     if kind is None and code.startswith("http_5"):
         return "server_error"
     return kind
-
-
-_REFUSED: Final = frozenset({"invalid_request_error", "invalid_request", "http_400", "http_422"})
-
-
-def is_refused_request(code: str) -> bool:
-    """Return True for the failure of a request that the service refused as it was written.
-
-    Its history, a tool or a parameter breaks the rules of the service. A full context, a wrong key, an
-    unknown model and an empty account are other failures.
-    """
-    return code in _REFUSED

@@ -56,6 +56,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.repair_levels import Repair
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaProblem, Settled
 
@@ -191,6 +192,7 @@ class TurnRequested(RichMessage, frozen=True):
     model: the name of the model that is asked; empty for the first one of `Begin.model`.
     is_unbounded: need is no upper bound, since nothing is known of the size of an image or a file.
     labels: of the agent, those that are new since its request before.
+    repair: how the replies in the request are repaired; None for `repair_levels.START`.
     """
 
     turn: int
@@ -207,6 +209,7 @@ class TurnRequested(RichMessage, frozen=True):
     model: str = ""
     is_unbounded: bool = False
     labels: Labels = ()
+    repair: Repair | None = None
 
     def __post_init__(self) -> None:
         if self.need is not NOTHING and self.need == NOTHING:

@@ -16,6 +16,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.makers import NO_ORIGINS, Origins
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.repair_levels import START, Repair
 
 StateOf: TypeAlias = Callable[[str], Json]
 """Returns the value of a key of the shared state as JSON. Raises KeyError for a key that is not declared."""
@@ -45,7 +46,8 @@ class ModelRequest:
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
     model allows that. origins: the makers of the assistant messages, in runs. is_lossy: a block that its
     service cannot take is replaced by a text; else the call fails. handed: the messages that the agent was
-    handed, and the blocks of the next one: those are always replaced.
+    handed, and the blocks of the next one: those are always replaced. repair: how the replies in it are
+    repaired for the service that made them.
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
     object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. seq: of the event that granted
@@ -75,6 +77,7 @@ class ModelRequest:
         origins: Origins = NO_ORIGINS,
         is_lossy: bool = False,
         handed: tuple[int, int] = (0, 0),
+        repair: Repair = START,
     ) -> None:
         self.address = address
         self.profile = profile
@@ -88,6 +91,7 @@ class ModelRequest:
         self.origins = origins
         self.is_lossy = is_lossy
         self.handed = handed
+        self.repair = repair
         self._history = history
 
     @cached_property
@@ -116,6 +120,7 @@ class ModelRequest:
         """Return the request as one JSON object, without cache marks. `callboard request` shows it.
 
         With messages of several models it holds `origins`: who made the assistant messages from a place on.
+        Above level 0 it holds `repair`.
         """
         body: dict[str, object] = {
             "model": self.model.name,
@@ -128,4 +133,6 @@ class ModelRequest:
         }
         if [*self.origins.values()] not in ([], [self.model.made_by]):
             body["origins"] = [{"from": at, "origin": maker} for at, maker in self.origins.items()]
+        if self.repair.level:
+            body["repair"] = self.repair
         return Json(msgspec.json.encode(body))

@@ -28,7 +28,8 @@ class _Result(msgspec.Struct, gc=False):
 _USE: Final = msgspec.json.Decoder(_Use)
 _RESULT: Final = msgspec.json.Decoder(_Result)
 _TEXT: Final = msgspec.json.Decoder(str)
-_NO_WORDS: Final = text_block("(no words)")
+NO_WORDS: Final = text_block("(no words)")
+"""Stands for a reply that has none."""
 
 
 def has_calls(messages: Iterable[Json]) -> bool:
@@ -43,36 +44,42 @@ def has_calls(messages: Iterable[Json]) -> bool:
 
 def in_words(messages: Iterable[Json]) -> tuple[Json, ...]:
     """Return messages in which every call and result is a text, and every reply is text alone."""
-    names: dict[str, str] = {}
-    return tuple(
-        _reply(said, names) if is_by("assistant", said) else _heard(said, names) for said in messages
-    )
+    speaker = Speaker()
+    return tuple(map(speaker.said, messages))
 
 
-def _reply(said: Json, names: dict[str, str]) -> Json:
-    found: list[Json] = []
-    for block in blocks_of(content_of(said)):
-        if kind_of(block) == "text":
-            found += texts_of(block)
-        elif kind_of(block) == "tool_use":
-            use = _USE.decode(block)
-            names[use.id] = use.name
-            found.append(text_block(f"[call of {use.name}: {bytes(use.input).decode()}]"))
-    return message("assistant", as_list(found or [_NO_WORDS]))
+class Speaker:
+    """Says one conversation in words, message after message."""
 
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}  # of the tools, by the ids of the calls
 
-def _heard(said: Json, names: dict[str, str]) -> Json:
-    blocks = blocks_of(content_of(said))
-    if not any(kind_of(block) == "tool_result" for block in blocks):
-        return said
-    return message("user", as_list([part for block in blocks for part in _spoken(block, names)]))
+    def said(self, message: Json) -> Json:
+        """Return the next message in words."""
+        return self._reply(message) if is_by("assistant", message) else self._heard(message)
 
+    def _reply(self, said: Json) -> Json:
+        found: list[Json] = []
+        for block in blocks_of(content_of(said)):
+            if kind_of(block) == "text":
+                found += texts_of(block)
+            elif kind_of(block) == "tool_use":
+                use = _USE.decode(block)
+                self._names[use.id] = use.name
+                found.append(text_block(f"[call of {use.name}: {bytes(use.input).decode()}]"))
+        return message("assistant", as_list(found or [NO_WORDS]))
 
-def _spoken(block: Json, names: dict[str, str]) -> list[Json]:
-    """Return a block of a user; for a result its words, and the images and files in it."""
-    if kind_of(block) != "tool_result":
-        return [block]
-    result = _RESULT.decode(block)
-    head = text_block(f"[result of {names.get(result.tool_use_id, 'a call')}:]")
-    inner = blocks_of(Json(result.content))
-    return [head, *(one for one in inner if kind_of(one) != "text" or texts_of(one))]
+    def _heard(self, said: Json) -> Json:
+        blocks = blocks_of(content_of(said))
+        if not any(kind_of(block) == "tool_result" for block in blocks):
+            return said
+        return message("user", as_list([part for block in blocks for part in self._spoken(block)]))
+
+    def _spoken(self, block: Json) -> list[Json]:
+        """Return a block of a user; for a result its words, and the images and files in it."""
+        if kind_of(block) != "tool_result":
+            return [block]
+        result = _RESULT.decode(block)
+        head = text_block(f"[result of {self._names.get(result.tool_use_id, 'a call')}:]")
+        inner = blocks_of(Json(result.content))
+        return [head, *(one for one in inner if kind_of(one) != "text" or texts_of(one))]

@@ -1,6 +1,7 @@
 """The conversation of a request in the form in which one origin reads it. Pure: every replay gives the same.
 
-    message made by that origin      the same object: reasoning, signatures and item ids go back as they came
+    message made by that origin      the same object, with its reasoning, signatures and item ids, but for
+                                     parts that its service is known to refuse (`repairs.py`)
     by another: text                 the text alone, without citations and marks; left out if it is blank
     by another: call                 its name and arguments, under an id of ours; its result gets the same id
     by another: image, document      at the next user message, behind the results, after a sentence about it
@@ -15,6 +16,8 @@ Rules
     at its end, as the conversation does, and a service finds its prompt cache.
   - An id of ours is legal for every service, and differs for calls of different messages although their
     makers gave them the same id.
+  - From repair level 1 on each message of a model is read as another's; at level 2 calls and results are
+    words.
   - Two messages of models in a row, one of them by another, get `GO_ON` between them, and so does a
     conversation that ends with another's message, even one that is left out: services continue their own
     last words only.
@@ -46,7 +49,6 @@ from callboard.actors.protocol.conversation import (
     blocks_of,
     is_by,
     message,
-    rolled,
     text_block,
     text_json,
     user_message,
@@ -54,12 +56,13 @@ from callboard.actors.protocol.conversation import (
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.repair_levels import START, Repair
+from callboard.actors.protocol.repairs import InputRules, Mender, our_id
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.spoken_calls import Speaker
 
 CanSend: TypeAlias = Callable[[str, str], bool]
 """Tells if an adapter can send a block of a user: (its type, the type of its source or "") -> True if so."""
-
-ID_START: Final = "cb_"
 
 _MEDIA: Final = frozenset({"image", "document"})
 _CONTINUE: Final = text_block("Continue.")
@@ -94,7 +97,10 @@ class Reader:
 
     can_send: None for an adapter that sends the blocks of users as they are. is_lossy: a block that cannot
     be sent is replaced by a text. handed: so are those of the messages, and of the blocks of the next one,
-    that the agent was handed by another. After Unsayable a reader is of no more use.
+    that the agent was handed by another. rules: of the service, for its own replies; None if none are known.
+    repair: of the agent. After Unsayable a reader is of no more use.
+
+    repairs: what was changed in replies of the origin, in words. is_changed: a message is not sent as it is.
     """
 
     def __init__(
@@ -104,8 +110,17 @@ class Reader:
         *,
         is_lossy: bool = False,
         handed: tuple[int, int] = (0, 0),
+        rules: InputRules | None = None,
+        repair: Repair = START,
     ) -> None:
         self.read = 0
+        self.repairs: list[str] = []
+        self.is_changed = False
+        self._rules = InputRules() if rules is None else rules
+        self._mender = Mender(rules) if rules is not None else None
+        self._closed: Json | None = None  # goes in place of the last message once a user speaks
+        self._level = repair.level
+        self._speaker = Speaker() if repair.level > 1 else None
         self._sent: list[Json] = []
         self._origin = origin
         self._can_send = can_send
@@ -124,11 +139,13 @@ class Reader:
     def take(self, said: Json, maker: Origin) -> None:
         """Translate the next message. maker: the maker of it, if it is a model's. Raises Unsayable."""
         if is_by("system", said):
-            self._send(said, "heard")
+            self._send(said, said, "heard")
         elif is_by("user", said):
-            self._send(self._heard(said), "heard")
+            if self._closed is not None:
+                self._sent[-1], self._closed, self.is_changed = self._closed, None, True
+            self._send(said, self._heard(said), "heard")
             self._ids, self._media = {}, []
-        elif maker == self._origin:
+        elif maker == self._origin and not self._level:
             self._take_own(said)
         else:
             self._take_other(said)
@@ -136,23 +153,35 @@ class Reader:
 
     def _take_own(self, said: Json) -> None:
         self._replies += 1
+        goes_on = self._last == "own"
         self._part_from(self._last == "other")
-        self._send(said, "own")
-        self._ids = {}
+        if self._mender is None:
+            self._send(said, said, "own")
+            self._ids = {}
+            return
+        mended = self._mender.take(self.read, self._replies, said, goes_on=goes_on)
+        self._send(said, mended.said, "own")
+        self._ids, self._closed = mended.ids, mended.closed
+        self.repairs += mended.told
 
     def _take_other(self, said: Json) -> None:
         self._replies += 1
         reply = self._translated(said)
         if reply.blocks:
             self._part_from(self._last != "heard")
-            self._send(message("assistant", as_list(reply.blocks)), "other")
+            self._send(said, message("assistant", as_list(reply.blocks)), "other")
         elif self._last == "own":
             self._last = "other"  # it left nothing, but the own message before it is no longer the last word
+        self.is_changed = True
         self._ids = reply.ids
         self._media += reply.media
 
-    def _send(self, said: Json, by: Literal["heard", "own", "other"]) -> None:
-        self._sent.append(said)
+    def _send(self, said: Json, sent: Json, by: Literal["heard", "own", "other"]) -> None:
+        """Send a message. said: as the conversation has it."""
+        if self._speaker is not None:
+            sent = self._speaker.said(sent)
+        self.is_changed = self.is_changed or sent is not said
+        self._sent.append(sent)
         self._last = by
 
     def _part_from(self, is_reply: bool) -> None:
@@ -178,22 +207,22 @@ class Reader:
                 elif kind in _MEDIA:
                     reply.media.append(self._medium(at, kind, block))
                 elif not is_private(kind):
-                    reply.blocks.append(self._instead_of(at, kind))
+                    reply.blocks.append(self._instead_of_own(at, kind))
             except msgspec.DecodeError:
-                reply.blocks.append(self._instead_of(at, kind))
+                reply.blocks.append(self._instead_of_own(at, kind))
         return reply
 
     def _call(self, block: Json, ids: dict[str, deque[str]]) -> Json:
         theirs = id_of(block)
         number = sum(map(len, ids.values()))
-        ours = ID_START + rolled(f"{self._replies}.{number}", Json(theirs.encode()))
+        ours = our_id(self._replies, number, theirs)
         ids.setdefault(theirs, deque()).append(ours)
-        return call_of(block, ours)
+        return call_of(block, ours, self._rules.name)
 
     def _medium(self, at: int, kind: str, block: Json) -> Json:
         medium = medium_of(block)
         if medium is None:  # such as one by the id of a file that another service keeps
-            return self._instead_of(at, f"{kind} with source {source_of(block) or UNKNOWN}")
+            return self._instead_of_own(at, f"{kind} with source {source_of(block) or UNKNOWN}")
         return self._sendable(at, medium)
 
     # --- a message of a user ----------------------------------------------------------
@@ -236,19 +265,46 @@ class Reader:
             return block
         return self._instead_of(at, f"{kind} with source {source}" if source else kind)
 
+    def _instead_of_own(self, at: int, kind: str) -> Json:
+        """Return a text in place of a model's block, from repair level 1 on always."""
+        return _left_out(kind) if self._level else self._instead_of(at, kind)
+
     def _instead_of(self, at: int, kind: str) -> Json:
         if self._is_lossy or (self.read, at) < self._handed:
-            return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
+            return _left_out(kind)
         raise Unsayable(self.read, at, kind)
 
 
-def messages_for(request: ModelRequest, can_send: CanSend | None = None) -> tuple[Json, ...]:
+def _left_out(kind: str) -> Json:
+    return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
+
+
+def messages_for(
+    request: ModelRequest, can_send: CanSend | None = None, rules: InputRules | None = None
+) -> tuple[Json, ...]:
     """Return the conversation of a request as its model reads it. Raises Unsayable."""
-    if can_send is None and is_all_own(request):
+    if is_as_said(request, can_send, rules):
         return request.messages
-    reader = Reader(request.model.made_by, can_send, is_lossy=request.is_lossy, handed=request.handed)
+    reader = reader_for(request, can_send, rules)
     read_on(reader, request)
-    return reader.sent
+    return reader.sent if reader.is_changed else request.messages
+
+
+def reader_for(request: ModelRequest, can_send: CanSend | None, rules: InputRules | None) -> Reader:
+    """Return a reader of the conversation of a request, at its beginning."""
+    return Reader(
+        request.model.made_by,
+        can_send,
+        is_lossy=request.is_lossy,
+        handed=request.handed,
+        rules=rules,
+        repair=request.repair,
+    )
+
+
+def is_as_said(request: ModelRequest, can_send: CanSend | None, rules: InputRules | None) -> bool:
+    """Return True if a conversation is sent as it is, whatever it holds."""
+    return can_send is None and rules is None and not request.repair.level and is_all_own(request)
 
 
 def is_all_own(request: ModelRequest) -> bool:

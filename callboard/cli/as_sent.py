@@ -15,15 +15,20 @@ from callboard.cli.loading import load_module
 from callboard.cli.output import emit, emit_json, emit_lines, fields, talk
 from callboard.replay.recording import Recording
 from callboard.replay.sent_requests import SentRequest
-from callboard.runtime.models.protocol import Model, WritesBodies, is_model, model_named
+from callboard.runtime.models.protocol import Model, RepairsReplies, WritesBodies, is_model, model_named
 
 
 class Compared(NamedTuple):
-    """The body that was sent and the one that is made now. now: None if it cannot be made; why: then."""
+    """The body that was sent and the one that is made now. now: None if it cannot be made; why: then.
+
+    level: at which replies are repaired. repairs: the changes in them, in words.
+    """
 
     was: SentRequest
     now: Sent | None
     why: str = ""
+    level: int = 0
+    repairs: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -64,7 +69,8 @@ def _compared(recording: Recording, asked: ModelRequest, model: str) -> Compared
         writer = _model(model or asked.model.name)
         if not isinstance(writer, WritesBodies):
             raise misused(f"the model {asked.model.name!r} does not tell what it sends")
-        return Compared(was, writer.written(asked))
+        repairs = writer.repairs(asked) if isinstance(writer, RepairsReplies) else ()
+        return Compared(was, writer.written(asked), level=asked.repair.level, repairs=repairs)
     except (CallboardError, click.ClickException) as error:
         if not was.body:
             raise
@@ -76,6 +82,8 @@ def _as_json(compared: Compared) -> dict[str, object]:
     found: dict[str, object] = {"result": compared.verdict, "sent": _plain(was.sent)}
     if now is not None:
         found["now"] = _plain(now)
+    if compared.level or compared.repairs:
+        found |= {"repair_level": compared.level, "repaired": compared.repairs}
     if was.body:
         found |= {"body": was.body.decode(), "redacted": compared.is_redacted}
     return found
@@ -88,7 +96,10 @@ def _plain(sent: Sent) -> dict[str, str]:
 def _lines(compared: Compared) -> list[Text]:
     sent, now = compared.was.sent, compared.now
     made = f"{now.digest} by {now.made_by}" if now is not None else compared.why
-    return fields({"result": compared.verdict, "sent": f"{sent.digest} by {sent.made_by}", "now": made})
+    lines = {"result": compared.verdict, "sent": f"{sent.digest} by {sent.made_by}", "now": made}
+    if compared.level or compared.repairs:
+        lines["repaired"] = f"at level {compared.level}"
+    return fields(lines) + [Text(f"  {one}") for one in compared.repairs]
 
 
 def _emit_body(compared: Compared) -> None:

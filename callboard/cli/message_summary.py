@@ -65,9 +65,10 @@ def _names(model: ModelSpec) -> str:
 def _turn_requested(body: m.TurnRequested) -> str:
     wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
     asked = f" of {body.model}" if body.model else ""
+    repaired = f", replies repaired at level {body.repair.level}" if body.repair else ""
     return (
         f"turn {body.turn}, attempt {body.attempt}{asked}, "
-        f"needs at most {tokens(body.need.tokens)} tokens{wait}"
+        f"needs at most {tokens(body.need.tokens)} tokens{wait}{repaired}"
     )
 
 

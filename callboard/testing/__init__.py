@@ -10,6 +10,7 @@
 
     strategies      agents, limits, schemas, policies and whole sessions for Hypothesis
     invariants      the rules of delegation, for any log: check_log(recording.events)
+    request_problem the reason for which a model's service would refuse a request
     SessionMachine  a rule-based state machine for interactive sessions
 
 Strategies and machines need Hypothesis: `pip install callboard[testing]`.
@@ -22,6 +23,7 @@ _HOMES = {
     "replay.testing": ("strategies",),
     "replay.testing.determinism": ("Nondeterminism",),
     "replay.testing.explore": ("Counterexample",),
+    "replay.testing.input_rules.problems": ("request_problem",),
     "replay.testing.machine": ("SessionMachine",),
     "replay.testing.monitors": ("always", "at_rest", "eventually", "sometimes"),
     "replay.testing.program": ("Actor", "Program", "Send"),

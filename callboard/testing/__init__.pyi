@@ -3,6 +3,7 @@
 from callboard.replay.testing import strategies as strategies
 from callboard.replay.testing.determinism import Nondeterminism as Nondeterminism
 from callboard.replay.testing.explore import Counterexample as Counterexample
+from callboard.replay.testing.input_rules.problems import request_problem as request_problem
 from callboard.replay.testing.machine import SessionMachine as SessionMachine
 from callboard.replay.testing.monitors import always as always
 from callboard.replay.testing.monitors import at_rest as at_rest
@@ -61,6 +62,7 @@ __all__ = [
     "explore",
     "faults",
     "invariants",
+    "request_problem",
     "simulate",
     "sometimes",
     "strategies",

@@ -27,7 +27,7 @@ _EVERYWHERE: Final = frozenset(
 )
 _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "TurnRequested": frozenset(
-        {"digest", "new", "after_ms", "told", "ends", "breaks_cache", "model", "is_unbounded"}
+        {"digest", "new", "after_ms", "told", "ends", "breaks_cache", "model", "is_unbounded", "repair"}
     ),
     "CallModel": frozenset({"request"}),
     "RequestCapacity": frozenset({"model"}),

@@ -10,7 +10,14 @@ from typing import Final, get_args
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors
-from callboard.replay.diagnosis.ends import FailedAsks, FailedBelowOk, LateReports, LostCache, Refused
+from callboard.replay.diagnosis.ends import (
+    FailedAsks,
+    FailedBelowOk,
+    LateReports,
+    LostCache,
+    Refused,
+    RefusedReplies,
+)
 from callboard.replay.diagnosis.finding import Check, Finding, FindingKind
 from callboard.replay.diagnosis.needs import AboveNeed
 from callboard.replay.diagnosis.outliers import Outliers
@@ -26,6 +33,7 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     InDoubt,
     RepeatedErrors,
     LateReports,
+    RefusedReplies,
     LostCache,
     AboveNeed,
     UnusedReports,

@@ -1,4 +1,4 @@
-"""Checks of ends: failed asks, failures below answers, refusals, late reports, lost cache prefixes."""
+"""Checks of ends: failed asks, failures below answers, refusals, late reports, repairs, lost caches."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final
@@ -8,9 +8,11 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged, TurnRequested
+from callboard.actors.protocol.repair_levels import START
 from callboard.replay.diagnosis.finding import Finding
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
+_LEVELS: Final = {1: "every reply goes as if another model had made it", 2: "calls and results go as words"}
 
 
 class FailedAsks:
@@ -109,6 +111,33 @@ class LateReports:
 
     def _is_racing(self, event: Event) -> bool:
         return parent_of(event.recipient) in self._racing
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
+class RefusedReplies:
+    """Requests that a service refused with replies in them, so that their agent raised its repair level."""
+
+    kinds: ClassVar = frozenset({"TurnRequested"})
+
+    def __init__(self) -> None:
+        self._levels: dict[str, int] = {}
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in a request."""
+        turn = event.body
+        if not isinstance(turn, TurnRequested) or turn.repair is None:
+            return
+        if turn.repair.level > self._levels.get(event.sender, START.level):
+            self._levels[event.sender] = turn.repair.level
+            says = (
+                f"the service refused the conversation of {event.sender}, which goes on at repair level "
+                f"{turn.repair.level}: {_LEVELS[turn.repair.level]}"
+            )
+            self._found.append(Finding("refused_replies", event.seq, event.sender, says))
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""

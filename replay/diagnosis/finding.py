@@ -13,6 +13,7 @@ FindingKind: TypeAlias = Literal[
     "in_doubt",
     "repeated_error",
     "late_report",
+    "refused_replies",
     "lost_cache",
     "above_need",
     "unused_report",

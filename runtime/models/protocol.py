@@ -87,6 +87,14 @@ class WritesBodies(Protocol):
 
 
 @runtime_checkable
+class RepairsReplies(Protocol):
+    """A model that tells what it changes in its own replies, so that its service takes them back."""
+
+    def repairs(self, request: ModelRequest) -> tuple[str, ...]:
+        """Return the changes in a request that would be sent now, in words. Raises MisuseError."""
+
+
+@runtime_checkable
 class KeepsRuns(Protocol):
     """A model that keeps something for each running agent, as a program keeps its coroutine."""
 

@@ -192,3 +192,15 @@ def test_a_request_that_never_left_was_not_sent(tmp_path: Path) -> None:
     code, shown = run(log, str(answers(log)[0]), "--as-sent")
     assert code != 0
     assert "does not say what was sent" in shown
+
+
+def test_the_repairs_of_a_request_are_shown(tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    record(log)
+    first, second, _ = answers(log)
+    assert "repaired" not in run(log, str(first), "--as-sent")[1]
+    code, shown = run(log, str(second), "--as-sent")
+    told = "message 2, block 3: arguments that are not a JSON object stand under the key `unreadable`"
+    assert (code, "repaired" in shown and told in " ".join(shown.split())) == (0, True)
+    found = json.loads(run(log, str(second), "--as-sent", "--json")[1])
+    assert (found["repair_level"], found["repaired"]) == (0, [told])

@@ -30,7 +30,13 @@ docs, and the bytes of messages by Hypothesis."""
 LIKELY = ("supervisor", "agent", "session")
 """The folders whose tests come first: the first failure is enough."""
 
-OF_ORIGINS = ("agent/test_origins.py", "protocol/test_makers.py", "protocol/test_translation.py")
+OF_ORIGINS = (
+    "agent/test_origins.py",
+    "agent/test_repair_levels.py",
+    "protocol/test_makers.py",
+    "protocol/test_repairs.py",
+    "protocol/test_translation.py",
+)
 """The files of tests/actors about conversations with several models."""
 
 

@@ -21,7 +21,7 @@ from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
-from tests.mutants.seeded_origins import MAKERS, TRANSLATION
+from tests.mutants.seeded_origins import MAKERS, REPAIRS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
@@ -164,7 +164,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     name: one for part in PARTS.values() for name, one in part.mutants.items()
 }
 
-ORIGINS: Final[dict[str, Mutant]] = {one.name: one for one in (*MAKERS, *TRANSLATION)}
+ORIGINS: Final[dict[str, Mutant]] = {one.name: one for one in (*MAKERS, *TRANSLATION, *REPAIRS)}
 """Mutants of conversations with several models, in no part: `tests/mutants/test_origins.py` hunts them with
 unit tests."""
 

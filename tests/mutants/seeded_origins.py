@@ -4,6 +4,52 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+REPAIRS: Final = (
+    Mutant(
+        "repair-level-not-told",
+        "A request at a higher repair level does not say so.",
+        "agent.turns",
+        "    request = TurnRequested(*asked, repair=state.repair)",
+        "    request = TurnRequested(*asked)",
+    ),
+    Mutant(
+        "repair-level-lost-in-the-attempt",
+        "The attempt at the next repair level does not say so.",
+        "agent.failed_calls",
+        "    if state.repair is not None:\n        again = replace(again, repair=state.repair)\n",
+        "",
+    ),
+    Mutant(
+        "repair-keeps-the-cache",
+        "A raised repair level does not break the cache.",
+        "agent.state",
+        "        is_anew=True,\n        context_tokens=state.context_tokens + calls",
+        "        is_anew=state.is_anew,\n        context_tokens=state.context_tokens + calls",
+    ),
+    Mutant(
+        "digest-forgets-the-repair",
+        "The digest of a request does not count a raised repair level.",
+        "agent.state",
+        "digest=rolled(state.digest, repair.mark),",
+        "digest=state.digest,",
+    ),
+    Mutant(
+        "repaired-again-and-again",
+        "A turn has an attempt at each repair level.",
+        "agent.failed_calls",
+        "is_first, state = state.raised != state.turn, with_next_repair(state)",
+        "is_first, state = True, with_next_repair(state)",
+    ),
+    Mutant(
+        "unreadable-is-empty",
+        "Arguments that are not an object go back as an empty one.",
+        "protocol.repairs",
+        'changed["input"] = unreadable(Json(use.input))',
+        'changed["input"] = Json(b"{}")',
+    ),
+)
+"""Mutants of replies that are repaired on their way back."""
+
 MAKERS: Final = (
     Mutant(
         "maker-is-the-model-asked",
@@ -75,14 +121,14 @@ TRANSLATION: Final = (
         "same-adapter-same-origin",
         "The messages of another model behind the same adapter go back as they came.",
         "protocol.translation",
-        "elif maker == self._origin:",
-        "elif maker.adapter == self._origin.adapter:",
+        "elif maker == self._origin and not self._level:",
+        "elif maker.adapter == self._origin.adapter and not self._level:",
     ),
     Mutant(
         "ids-of-the-maker-alone",
         "Calls of different messages with one id get one id again.",
-        "protocol.translation",
-        'rolled(f"{self._replies}.{number}", Json(theirs.encode()))',
+        "protocol.repairs",
+        'rolled(f"{reply}.{number}", Json(theirs.encode()))',
         'rolled("", Json(theirs.encode()))',
     ),
     Mutant(

@@ -139,8 +139,10 @@ class Needs(Invariant):
         known = body.need.tokens - model.max_tokens
         turn, origin, before = self._inputs.get(who, (0, model.made_by, 0))
         self._inputs[who] = body.turn, model.made_by, known
-        # The bytes bound the input of another origin: the last one has counted the tokens in its own way.
-        is_bound = turn != body.turn or known == before or (origin != model.made_by and known > before)
+        # The bytes bound the input of another origin: the last one has counted the tokens in its own way. A
+        # higher repair level needs room for longer ids, and for words.
+        may_grow = origin != model.made_by or (body.repair is not None and body.breaks_cache)
+        is_bound = turn != body.turn or known == before or (may_grow and known > before)
         if body.need != _need(known, model) or not is_bound:
             self.broken(event.seq, f"{who} states a need that is not that of {model.name}")
 

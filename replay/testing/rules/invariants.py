@@ -32,6 +32,7 @@ from callboard.replay.testing.rules import (
     latches,
     permissions,
     programs,
+    repairs,
     reports,
     reserves,
     shared_state,
@@ -112,6 +113,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     empty_answers.EmptyAnswers,
     latches.Latched,
     latches.QuestionLimit,
+    repairs.RepairLevels,
 )
 """All that a log alone can show."""
 

@@ -44,9 +44,6 @@ from callboard.runtime.models.protocol import ModelAnswer
 # Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
 
-# Input of a tool of the service that is not JSON becomes {INVALID_INPUT_KEY: its text}: the service wants an
-# object back.
-INVALID_INPUT_KEY: Final = "INVALID_JSON"
 BLOCKS_MAX: Final = 10_000
 # As the SDK's own accumulation does (anthropic 2.12, lib/streaming/_beta_messages.py).
 _APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
@@ -145,8 +142,9 @@ def _problem(block: object) -> str:
 def _call_problem(call: dict[str, object]) -> str:
     if not all(or_empty(str, call.get(key)) for key in ("id", "name")):
         return "is a tool call without an id or a name"
-    # A text: arguments that a stream did not give as an object.
-    return "" if isinstance(call.get("input"), (dict, str)) else "is a tool call whose input is not an object"
+    if isinstance(call.get("input"), dict | str):  # a text: the words of input that is not an object
+        return ""
+    return "is a tool call whose input is not an object"
 
 
 def _model_of(model: object, content: list[object]) -> str:
@@ -223,11 +221,12 @@ def _input(text: str, start: object) -> object:
     if not text.strip():
         return start
     try:
-        return parsed(text)
+        found = parsed(text)
     except ValueError:
         # The SDK reads unfinished input as far as it goes, which can turn a cut path into a shorter valid
-        # one.
-        return {INVALID_INPUT_KEY: text}
+        # one. The log has the model's own words; `actors/protocol/repairs.py` wraps them on their way back.
+        return text
+    return found if isinstance(found, dict) else text
 
 
 def _index_of(event: dict[str, object]) -> int | None:

@@ -24,7 +24,14 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.anthropic.errors import failure_of
-from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
+from callboard.runtime.models.anthropic.request import (
+    AS_HEADERS,
+    RESERVED,
+    TAKES,
+    Cache,
+    body_of,
+    headers_of,
+)
 from callboard.runtime.models.anthropic.wire import exchange, sent_as
 from callboard.runtime.models.failures import CallFailed, for_log
 from callboard.runtime.models.image_tokens import image_tokens_of
@@ -135,7 +142,9 @@ class AnthropicModel:
         self._force_tools = force_tools
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
-        self._translator = Translator()
+        # Only the service itself is known to refuse reasoning without a signature: its own never lacks one,
+        # unless it was cut.
+        self._translator = Translator(rules=TAKES._replace(needs_signature=base_url is None))
         self._own_client = client
         self._client: AsyncAnthropic | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -189,6 +198,13 @@ class AnthropicModel:
     def _body(self, request: ModelRequest) -> bytes:
         said = self._translator.messages_for(request)
         return body_of(request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
+
+    def repairs(self, request: ModelRequest) -> tuple[str, ...]:
+        """Return what is changed in the model's own replies, in words. Raises MisuseError."""
+        try:
+            return self._translator.repairs(request)
+        except Unsayable as error:
+            raise MisuseError(f"the request cannot be written now: {error}") from error
 
     def secrets(self) -> Mapping[str, str]:
         """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.repairs import InputRules
 from callboard.actors.protocol.request import ModelRequest
 
 Cache: TypeAlias = bool | Literal["1h"]  # True sets cache marks that last five minutes, "1h" an hour
@@ -26,6 +27,17 @@ Cache: TypeAlias = bool | Literal["1h"]  # True sets cache marks that last five 
 RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools", "stream"})
 AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
 MARKS_MAX: Final = 4
+# The rules that `callboard.testing.request_problem` states with their sources. Signatures are left to a
+# higher repair level: servers that speak this API give and take reasoning without one.
+TAKES: Final = InputRules(
+    name=re.compile("[a-zA-Z0-9_-]{1,128}"),
+    name_chars_max=128,
+    use_id=re.compile("[a-zA-Z0-9_-]+"),
+    is_unique=True,
+    texts="a character",  # blank ones of an assistant were taken, in recorded traffic
+    ends_spoken=True,
+    server_tools=True,
+)
 _MARK: Final = b'{"type":"ephemeral"}'
 _NO_THINKING: Final = Json(b'{"type":"disabled"}')
 _MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'
@@ -38,7 +50,6 @@ _FORCES: Final = re.compile(r"claude-(3|(opus|sonnet|haiku)-4)(-|$)")
 # in the arguments of a call matches too; it only costs our own marks.
 _OWN_MARK: Final = re.compile(rb'"cache_control"\s*:\s*+(?!null)')
 # A call with a text as input. Inside a JSON string the quotes would be escaped.
-_TEXT_INPUT: Final = re.compile(rb'"input"\s*:\s*"')
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -67,7 +78,7 @@ def body_of(
     # Nothing is decoded that need not be: a conversation of a megabyte would hold up the event loop each
     # turn.
     params = params_of(request)
-    tools, system, messages = list(request.tools), request.system, [*map(_with_objects, said)]
+    tools, system, messages = list(request.tools), request.system, list(said)
     if cache:
         tools, system, messages = _with_marks(tools, system, messages, cache, params)
     body: dict[str, object] = {"model": request.model.name, "max_tokens": request.model.max_tokens}
@@ -84,28 +95,6 @@ def body_of(
     if stream:
         body["stream"] = True
     return msgspec.json.encode(body)
-
-
-def _with_objects(message: Json) -> Json:
-    """Return a message whose calls all have an object as input, as the service wants it.
-
-    Arguments that are none, or that the model did not write for certain, are text in the log.
-    """
-    if not _TEXT_INPUT.search(message):
-        return message
-    parts = _OBJECT.decode(message)
-    blocks = [_with_object(block) for block in _blocks(parts.get("content", NULL))]
-    return Json(msgspec.json.encode({**parts, "content": _joined(blocks)})) if blocks else message
-
-
-def _with_object(block: Json) -> Json:
-    if _HEAD.decode(block).type != "tool_use":
-        return block
-    parts = _OBJECT.decode(block)
-    parts.pop("refused", None)
-    if bytes(parts.get("input", NULL)).startswith(b'"'):
-        parts["input"] = Json(b'{"unreadable":' + bytes(parts["input"]) + b"}")
-    return Json(msgspec.json.encode(parts))
 
 
 def params_of(request: ModelRequest) -> dict[str, Json]:

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import CHAT, Dialect, JsonObject
 from callboard.runtime.sanitize import check_json
@@ -118,13 +117,7 @@ def _mend(dialect: Dialect, item: JsonObject, left: list[str]) -> None:
 
 def _arguments(dialect: Dialect, written: str) -> object:
     """Return the arguments of a call in the form of the dialect."""
-    if dialect.has_text_arguments:
-        return written
-    try:
-        checked = check_json(written)
-    except InvalidPrompt:
-        return {"arguments": written}
-    return checked if bytes(checked).startswith(b"{") else {"arguments": written}
+    return written if dialect.has_text_arguments else check_json(written)
 
 
 def joined(dialect: Dialect, body: bytes, items: Sequence[bytes], params: Mapping[str, object]) -> bytes:

@@ -10,8 +10,11 @@ A body holds the conversation as a list under one key. The list grows only at it
     converse           messages      an object            binary events
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from callboard.actors.protocol.repairs import InputRules
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object of JSON whose form is known to the reader only."""
@@ -26,7 +29,8 @@ class Dialect(NamedTuple):
     and its form. answer_marks: one of them is in every whole answer.
     filler: the item that the layer puts before a conversation that a model begins. documents_of: returns the
     objects of an item that hold a document with a name, which no other one may have. has_files_in_results:
-    True if the result of a tool may hold images. takes_blanks: a reply may hold blank texts, or nothing.
+    True if the result of a tool may hold images. rules: for the model's own replies, as
+    `callboard.testing.request_problem` states them with their sources.
     """
 
     name: str
@@ -40,7 +44,7 @@ class Dialect(NamedTuple):
     answer_marks: tuple[bytes, ...] = ()
     filler: JsonObject | None = None
     has_files_in_results: bool = False
-    takes_blanks: bool = True
+    rules: InputRules = InputRules()
     documents_of: Callable[[JsonObject], Iterator[JsonObject]] = lambda item: iter(())
 
 
@@ -86,6 +90,7 @@ RESPONSES: Final = Dialect(
     _responses_calls,
     answer_marks=(b'"output"',),
     has_files_in_results=True,
+    rules=InputRules(use_id=re.compile("(?s).{1,64}"), ends_spoken=True, item_ids=True),
 )
 GENERATE_CONTENT: Final = Dialect(
     "generate-content",
@@ -96,6 +101,7 @@ GENERATE_CONTENT: Final = Dialect(
     has_text_arguments=False,
     answer_marks=(b'"candidates"',),
     filler={"role": "user", "parts": [{"text": ""}]},
+    rules=InputRules(name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"), texts="a character"),
 )
 CONVERSE: Final = Dialect(
     "converse",
@@ -107,6 +113,6 @@ CONVERSE: Final = Dialect(
     stream_type="application/vnd.amazon.eventstream",
     stream_form="frames",
     answer_marks=(b'"output"',),
-    takes_blanks=False,
     documents_of=_converse_documents,
+    rules=InputRules(use_id=re.compile("[a-zA-Z0-9_.:-]{1,64}"), is_unique=True, texts="a word"),
 )

@@ -27,8 +27,6 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
-    TextPart,
-    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UploadedFile,
@@ -44,7 +42,6 @@ from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.models.layered.parts import arguments_of, part_of
 
 ERROR: Final = "Error: "
-_NOTHING: Final = "."  # of a service that takes no blank text, in place of a reply without words
 _USUAL_TYPES: Final = {"image": "image/jpeg", "document": "application/pdf"}
 
 
@@ -69,17 +66,14 @@ _BLOCKS: Final = msgspec.json.Decoder(list[_Call])
 class Maker(NamedTuple):
     """The maker of replies that go back.
 
-    name: the layer's own name for the service. is_sealed: it takes sealed reasoning only.
-    has_files_in_results: of the dialect. file_provider: the layer's name for the keeper of linked files, if
-    the service loads them itself. takes_blanks: of the dialect.
+    name: the layer's own name for the service. has_files_in_results: of the dialect. file_provider: the
+    layer's name for the keeper of linked files, if the service loads them itself.
     """
 
     name: str
     url: str
-    is_sealed: bool
     has_files_in_results: bool
     file_provider: Literal["", "google"] = ""
-    takes_blanks: bool = True
 
 
 class Converted(NamedTuple):
@@ -125,9 +119,6 @@ def _reply(
     blocks: list[JsonObject], inputs: Iterator[Json | None], maker: Maker, calls: dict[str, tuple[str, str]]
 ) -> ModelResponse:
     parts = [_part(block, inputs, calls) for block in blocks]
-    parts = [part for part in parts if _goes_back(part, maker)]
-    if not parts and not maker.takes_blanks:
-        parts = [TextPart(_NOTHING)]
     return ModelResponse(parts=parts, provider_name=maker.name, provider_url=maker.url)
 
 
@@ -141,17 +132,6 @@ def _part(
     if isinstance(part, ToolCallPart):
         calls[block["id"]] = (part.tool_call_id, part.tool_name)
     return part
-
-
-def _goes_back(part: ModelResponsePart, maker: Maker) -> bool:
-    """Return whether the service takes a part of a reply back."""
-    if isinstance(part, ThinkingPart):  # of open reasoning the layer would make words of the assistant
-        return bool(part.signature) or not maker.is_sealed
-    return maker.takes_blanks or not _is_blank(part)
-
-
-def _is_blank(part: ModelResponsePart) -> bool:
-    return isinstance(part, TextPart) and not part.content.strip()
 
 
 def _request(blocks: list[JsonObject], maker: Maker, calls: dict[str, tuple[str, str]]) -> ModelRequest:

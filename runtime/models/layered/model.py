@@ -113,7 +113,7 @@ class LayeredModel:
         self._context = context
         self._timeout_s = (timeout_s, connect_timeout_s)
         self._headers = dict(headers or {})
-        self._translator = Translator(self._can_send)
+        self._translator = Translator(self._can_send, rules=service.rules)
         self._layer: Layer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -175,6 +175,13 @@ class LayeredModel:
         except (CallFailed, Unsayable) as error:
             raise MisuseError(f"the request cannot be written now: {error}") from error
 
+    def repairs(self, request: ModelRequest) -> tuple[str, ...]:
+        """Return what is changed in the model's own replies, in words. Raises MisuseError."""
+        try:
+            return self._translator.repairs(request)
+        except Unsayable as error:
+            raise MisuseError(f"the request cannot be written now: {error}") from error
+
     def secrets(self) -> Mapping[str, str]:
         """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""
         found = {"api-key": self._key()}
@@ -225,8 +232,7 @@ class LayeredModel:
         )
         files = service.dialect.has_files_in_results
         url = made.base_url or ""
-        blanks = service.dialect.takes_blanks
-        maker = Maker(service.layer_name, url, service.is_sealed, files, service.file_provider, blanks)
+        maker = Maker(service.layer_name, url, files, service.file_provider)
         settings = {"openai_store": False} if service.is_sealed and service.dialect is RESPONSES else {}
         options = Options(
             settings,

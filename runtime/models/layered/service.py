@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.repairs import InputRules
 from callboard.runtime.models.layered.dialects import (
     CHAT,
     CONVERSE,
@@ -86,6 +87,11 @@ class Service(NamedTuple):
     def prices_as(self) -> str:
         """Return its name in the list of prices."""
         return self.price_list or self.provider
+
+    @property
+    def rules(self) -> InputRules:
+        """Return its rules for replies of its own."""
+        return self.dialect.rules._replace(needs_signature=self.is_sealed)
 
 
 def _chat(opened: Opened, limit: str = "max_completion_tokens") -> "Askable":

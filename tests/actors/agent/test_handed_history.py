@@ -21,10 +21,11 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable, messages_for
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.runtime.models.anthropic.request import TAKES
 from tests.actors.harness import AgentHarness
-from tests.messages_rules import problem_of
 from tests.several_models import (
     CHAT,
     CLAUDE,
@@ -167,7 +168,7 @@ def test_every_history_is_counted_whole_and_legal_for_every_model(
     begin = replace(agent.begin(who=who), history=history.messages, makers=history.makers)
     wish, request = wish_of(agent, begin), request_of(agent.state)
     assert why_broken(request.messages) == ""
-    sent = messages_for(request)
+    sent = messages_for(request, rules=TAKES)
     assert problem_of(body_of(request, sent)) == "" or target != CLAUDE
     assert why_broken(sent) == ""
     size = sum(map(len, (request.system, *request.tools, *request.messages)))

@@ -5,10 +5,11 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, TurnRequested
+from callboard.actors.protocol.repair_levels import Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.diagnosis.diagnose import CHECKS
-from callboard.replay.diagnosis.ends import FailedAsks, LostCache
+from callboard.replay.diagnosis.ends import FailedAsks, LostCache, RefusedReplies
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import Reply, Step, call, calls, fail, say
@@ -56,7 +57,7 @@ def team(*reports: object, answer: str) -> Recording:
 
 
 def test_every_kind_of_finding_has_a_check() -> None:
-    assert len(CHECKS) == len({check.__name__ for check in map(type, (make() for make in CHECKS))}) == 11
+    assert len(CHECKS) == len({check.__name__ for check in map(type, (make() for make in CHECKS))}) == 12
 
 
 def test_three_equal_calls_are_a_loop_and_two_are_not() -> None:
@@ -85,7 +86,7 @@ def test_a_failure_below_an_answer_is_found() -> None:
 def test_an_ask_that_failed_is_the_first_finding_with_its_reason() -> None:
     def policy(request: ModelRequest) -> Step:
         return (
-            fail("invalid_request_error", "no such model", is_retryable=False)
+            fail("not_found_error", "no such model", is_retryable=False)
             if request.turn == 3
             else call("broken", key="A")
         )
@@ -93,9 +94,7 @@ def test_an_ask_that_failed_is_the_first_finding_with_its_reason() -> None:
     recording = record(policy, Agent("host", tools=[broken]), "Look.")
     first, second = recording.diagnose()
     assert (first.kind, first.agent, second.kind) == ("failed_ask", "host", "repeated_error")
-    assert (
-        first.says == "the ask failed (model_error): its model failed: invalid_request_error: no such model"
-    )
+    assert first.says == "the ask failed (model_error): its model failed: not_found_error: no such model"
     assert recording.event(first.seq).kind == "AskEnded"
 
 
@@ -214,3 +213,19 @@ def test_a_change_of_the_model_loses_no_cache() -> None:
     assert requests(("", False), ("second", True), ("second", True)) == [
         "3: host lost the cached prefix of its prompt once"
     ]
+
+
+def test_a_refused_conversation_is_named_with_the_level_at_which_it_goes_on() -> None:
+    check = RefusedReplies()
+    (begin, *_) = (event for event in recorded(golden("everything")).events if event.kind == "Begin")
+    for turn, repair in enumerate((None, Repair(1, 1), Repair(1, 1), Repair(2, 1)), 1):
+        body = TurnRequested(turn, repair=repair)
+        check.take(msgspec.structs.replace(begin, seq=turn, sender="host", body=body))
+    assert [(finding.kind, finding.seq) for finding in check.findings()] == [
+        ("refused_replies", 2),
+        ("refused_replies", 4),
+    ]
+    assert next(check.findings()).says == (
+        "the service refused the conversation of host, which goes on at repair level 1: "
+        "every reply goes as if another model had made it"
+    )

@@ -160,8 +160,9 @@ def test_a_sample_with_a_signed_thought_comes_through() -> None:
 
 def test_a_sample_of_arguments_cut_at_max_tokens_keeps_them_as_text() -> None:
     ((answer, _),) = answers_to([sample("cut_tool_input_sse")])
+    arguments = content_of(answer)[1]["input"]
     assert answer.stop_reason == "max_tokens"
-    assert str(content_of(answer)[1]["input"]).startswith('{"filename": "taxes.txt", "lines_of_text": [')
+    assert str(arguments).startswith('{"filename": "taxes.txt", "lines_of_text": [')
 
 
 def test_a_sample_with_a_betas_own_delta_comes_through() -> None:

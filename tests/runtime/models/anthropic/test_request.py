@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import Cache, body_of, headers_of
-from tests.messages_rules import problem_of
 from tests.realdata import episodes, needs_realdata, record
 from tests.runtime.models.anthropic.kit import as_json, request_with
 
@@ -320,12 +320,3 @@ def test_recorded_conversations_are_sent_as_recorded_and_their_requests_stay_all
             assert sent.get("tools") == (recorded.get("tools") or None)
             assert sent.get("system") == recorded.get("system")
             assert problem_of(body(request)) == ""
-
-
-def test_arguments_that_are_text_in_the_log_go_out_as_an_object_and_other_messages_as_they_are() -> None:
-    cut = {**CALL, "input": '{"a', "refused": "it is lost"}
-    other = b'{"role":"assistant","content":[ {"type":"text","text":"\\"input\\":\\"x\\""} ]}'
-    request = request_with([user({"type": "text", "text": "Hi."}), assistant(CALL, cut), user(RESULT)])
-    sent = cast(list[JsonObject], body(request, cache=False)["messages"])
-    assert sent[1]["content"] == [CALL, {**CALL, "input": {"unreadable": '{"a'}}]
-    assert body_of(request, [Json(other)], stream=True, cache=False, force_tools=None).count(other) == 1

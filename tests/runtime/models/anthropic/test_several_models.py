@@ -11,11 +11,11 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.translation import messages_for
 from callboard.actors.protocol.usage import ZERO
+from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.model import AnthropicModel
-from callboard.runtime.models.anthropic.request import Cache, body_of
+from callboard.runtime.models.anthropic.request import TAKES, Cache, body_of
 from tests.messages_api import MessagesApi, json_answer, message
 from tests.messages_api import text as answered
-from tests.messages_rules import problem_of
 from tests.runtime.models.anthropic.kit import ask_at, content_of
 from tests.several_models import (
     CHAT,
@@ -40,7 +40,7 @@ def body(said: list[Said], *, cache: Cache = False, thinks: bool = False) -> dic
     request = request_to(CLAUDE, said)
     params = THINKING if thinks else NULL
     request.model = ModelSpec("claude-sonnet-4-5", 2_000, params, origin=CLAUDE)
-    made = body_of(request, messages_for(request), stream=False, cache=cache, force_tools=None)
+    made = body_of(request, messages_for(request, rules=TAKES), stream=False, cache=cache, force_tools=None)
     found: dict[str, Any] = json.loads(made)
     return found
 

@@ -215,27 +215,33 @@ def test_arguments_stay_as_they_were_written_and_go_back_as_an_object(service: S
     second, _ = service.ask(asked([HELLO, *said(first)]), BEDROCK)
     assert second.failure is None
     back = [block["toolUse"]["input"] for block in items_of(service.api.seen[-1])[1]["content"]]
-    assert back == [given[0], {"arguments": written[1]}, {"arguments": "[1]"}, {}, {"arguments": written[4]}]
+    assert back == [
+        given[0],
+        {"unreadable": written[1]},
+        {"unreadable": "[1]"},
+        {},
+        {"unreadable": written[4]},
+    ]
     assert b'{"a":1.0,"b":12345678901234567890}' in service.api.seen[-1].raw
 
 
-def test_doubled_ids_are_told_apart_here_and_go_back_as_they_came(service: Service) -> None:
+def test_doubled_ids_are_told_apart_here_and_go_back_so(service: Service) -> None:
     calls = (Call("look", "{}", "same"), Call("look", '{"path": "a"}', "same"))
     service.api.reply(Reply(calls), Reply(("Done.",)))
     first, _ = service.ask(asked(), BEDROCK)
     assert [block["id"] for block in blocks_of(first)] == ["same", "call_1_1"]
     second, _ = service.ask(asked([HELLO, *said(first)]), BEDROCK)
     assert second.failure is None
-    assert ids_of(service.api.seen[-1]) == ["same"] * 4
+    assert ids_of(service.api.seen[-1]) == ["same", "call_1_1"] * 2
 
 
 @pytest.mark.parametrize("parts", [(), (" \n",)])
-def test_a_reply_without_words_goes_back_as_a_full_stop(service: Service, parts: tuple[str, ...]) -> None:
+def test_a_reply_without_words_goes_back_as_a_remark(service: Service, parts: tuple[str, ...]) -> None:
     service.api.reply(Reply(parts), Reply(("Done.",)))
     first, _ = service.ask(asked(), BEDROCK)
     second, _ = service.ask(asked([HELLO, *said(first)]), BEDROCK)
     assert second.failure is None
-    assert items_of(service.api.seen[-1])[1]["content"] == [{"text": "."}]
+    assert items_of(service.api.seen[-1])[1]["content"] == [{"text": "(no words)"}]
 
 
 def test_an_image_by_its_address_is_refused_before_anything_is_sent(service: Service) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from google import genai
 
+from callboard.replay.testing.input_rules.gemini import camel
 from callboard.runtime.models.layered.dialects import GENERATE_CONTENT
 from callboard.runtime.models.layered.gemini_client import QuickClient, named
 from callboard.runtime.models.layered.wire import EXCHANGE, Exchange, client_with
 from tests.gemini_api import GEMINI
-from tests.gemini_rules import camel
 from tests.openai_api import ProviderApi, Reply
 from tests.runtime.models.layered.kit import KEY
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.replay.testing.input_rules.gemini import problem_of
 from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_nova
 from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
-from tests.gemini_rules import problem_of
 from tests.runtime.models.anthropic.kit import as_json
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from callboard import History, WholeHistory
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.origin import Origin
+from callboard.replay.testing.input_rules import bedrock, gemini, openai
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.layered.layer import Layer
 from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import OpenAIModel
-from tests import bedrock_rules, gemini_rules, openai_rules
 from tests.actors.harness import AgentHarness
 from tests.runtime.conversations import view
 from tests.several_models import (
@@ -103,8 +103,8 @@ def _known_to(maker: Origin, kind: str, place: str) -> dict[str, Any]:
 
 def problem_of(api: str, body: dict[str, Any]) -> str:
     if api == "generate-content":
-        return gemini_rules.problem_of(body)
-    return bedrock_rules.problem_of(body) if api == "converse" else openai_rules.problem_of(api, body)
+        return gemini.problem_of(body)
+    return bedrock.problem_of(body) if api == "converse" else openai.problem_of(api, body)
 
 
 @pytest.mark.parametrize("api", MODELS)

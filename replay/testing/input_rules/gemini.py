@@ -1,8 +1,8 @@
-"""The rules of the Gemini API that a request must keep, as far as callboard can break them.
+"""The input rules of the Gemini API: the requests that it refuses.
 
-Made of the published reference of generateContent, and of the guides to function calling, thought signatures
-and JSON Schema. The API takes each name in camelCase and with underscores. `problem_of` returns a sentence
-for the first rule that a request breaks, and "" for a request without a fault.
+Only rules that an agent runtime can break. Made of the published reference of generateContent
+(https://ai.google.dev/api/generate-content), and of the guides to function calling, thought signatures and
+JSON Schema (https://ai.google.dev/gemini-api/docs). The API takes names in camelCase and with underscores.
 """
 
 import base64
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 JsonObject = Mapping[str, object]
-NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")  # https://github.com/kaitranntt/ccs/issues/219
 BODY = {
     "contents",
     "systemInstruction",
@@ -172,6 +172,10 @@ def _check_part(part: JsonObject, role: str, at: int) -> None:
     _only(part, PART, where)
     data = part.keys() & DATA
     _need(len(data) == 1, f"{where}: required oneof field 'data' must have one initialized field: {data}")
+    # An empty text is none: https://github.com/router-for-me/CLIProxyAPI/issues/3485. The service sends some
+    # of its signatures in such parts, and takes those.
+    has_data = part.get("text") != "" or "thoughtSignature" in part
+    _need(has_data, f"{where}: required oneof field 'data' must have one initialized field")
     is_models = bool(part.keys() & {"functionCall", "thought", "thoughtSignature"})
     _need(role == "model" or not is_models, f"{where}: a user has no {sorted(part)}")
     _need(role == "user" or not part.keys() & {"functionResponse", "fileData"}, f"{where}: not by a model")

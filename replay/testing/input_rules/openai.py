@@ -1,7 +1,8 @@
-"""The rules of OpenAI's APIs that a request must keep, as far as callboard can break them.
+"""The input rules of APIs in OpenAI's form: the requests that one of these services refuses.
 
-Made of the published reference of Chat Completions and of Responses. `problem_of` returns a sentence for the
-first rule that a request breaks, as the service would in its 400, and "" for a request without a fault.
+Only rules that an agent runtime can break. Made of the published reference of Chat Completions and Responses
+(https://platform.openai.com/docs/api-reference), and of public reports that are named beside their rules.
+They hold for other servers of these APIs as well, such as vLLM and llama.cpp.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import cast
 
 JsonObject = Mapping[str, object]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ID_CHARS_MAX = 64
 CHAT_KEYS = {
     "model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "tools",
     "tool_choice", "parallel_tool_calls", "temperature", "top_p", "seed", "stop", "reasoning_effort", "store",
@@ -161,10 +163,37 @@ def _calls_of(message: JsonObject, at: int) -> list[str]:
         _only(call, {"id", "type", "function"}, f"messages[{at}].tool_calls")
         function = cast(JsonObject, call.get("function", {}))
         _only(function, {"name", "arguments"}, f"messages[{at}].tool_calls.function")
-        _need(isinstance(function.get("arguments"), str), "arguments must be a string")
+        _check_call(function.get("name"), function.get("arguments"), f"messages[{at}].tool_calls")
         _need(isinstance(call.get("id"), str) and bool(call["id"]), "a tool call needs an id")
         found.append(str(call["id"]))
     return found
+
+
+def _check_call(name: object, arguments: object, where: str) -> None:
+    """Check a call of an earlier turn.
+
+    vLLM and llama.cpp read its arguments as an object, for templates of models:
+    https://github.com/vllm-project/vllm/issues/43995, https://github.com/vllm-project/vllm/pull/48922
+    """
+    _need(isinstance(name, str) and bool(NAME.fullmatch(name)), f"Invalid '{where}.name': {name!r}")
+    _need(isinstance(arguments, str), f"{where}: arguments must be a string")
+    try:
+        value = json.loads(cast(str, arguments), parse_constant=_no_number, object_pairs_hook=_unique)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except ValueError as error:
+        raise _Broken(f"{where}: arguments: {error}") from None
+    _need(isinstance(value, dict), f"{where}: arguments must be a JSON object")
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object whose names differ: readers disagree about any other (RFC 8259, section 4)."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
 
 
 # --- Responses ----------------------------------------------------------------------
@@ -200,13 +229,17 @@ def _check_input(items: Sequence[JsonObject], seals: bool) -> None:
         _check_item(kind, item, calls, at)
     _need(not calls, f"No tool output found for function call {calls}.")
     ids = [item["id"] for item in items if item.get("id")]
+    # https://github.com/can1357/oh-my-pi/issues/284
+    _need(all(len(str(one)) <= ID_CHARS_MAX for one in ids), "Invalid 'input[].id': string too long.")
     _need(len(ids) == len(set(map(str, ids))), f"Duplicate item: {json.dumps(ids)}")
 
 
 def _check_item(kind: str, item: JsonObject, calls: list[str], at: int) -> None:
     if kind == "function_call":
-        _need(isinstance(item.get("arguments"), str), f"input[{at}].arguments")
-        _need(bool(item.get("call_id")), f"input[{at}].call_id is empty")
+        _check_call(item.get("name"), item.get("arguments"), f"input[{at}]")
+        call_id = str(item.get("call_id") or "")
+        # https://github.com/decolua/9router/issues/393
+        _need(0 < len(call_id) <= ID_CHARS_MAX, f"Invalid 'input[{at}].call_id': {call_id!r}")
         calls.append(str(item["call_id"]))
     elif kind == "function_call_output":
         _need(item.get("call_id") in calls, f"No tool call found for {item.get('call_id')!r}")

@@ -1,7 +1,8 @@
-"""The rules of Bedrock's Converse API that a request must keep, as far as callboard can break them.
+"""The input rules of Bedrock's Converse API: the requests that it refuses.
 
-Made of the published reference of Converse and ConverseStream, and of the guide to reasoning. `problem_of`
-returns a sentence for the first rule that a request breaks, and "" for a request without a fault.
+Only rules that an agent runtime can break. Made of the published reference of Converse and ConverseStream
+(https://docs.aws.amazon.com/bedrock/latest/APIReference), of the guide to reasoning, and of public reports
+that are named beside their rules.
 """
 
 import base64
@@ -64,6 +65,7 @@ def _check(body: JsonObject) -> None:
     for block in system:
         is_text = block.keys() == {"text"} and bool(block["text"])
         _need(is_text or block == MARK, "system: a text that is not blank")
+    _objects(body.get("messages"), "messages")
     _check_marks(body, system)
     _check_tools(cast(JsonObject, body.get("toolConfig", {"tools": []})))
     _check_messages(_objects(body.get("messages"), "messages"), "toolConfig" in body)
@@ -90,6 +92,7 @@ def _check_tools(config: JsonObject) -> None:
 def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
     calls: list[str] = []
     names: list[str] = []
+    used: set[str] = set()
     for at, message in enumerate(messages):
         where = f"messages.{at}"
         _only(message, {"role", "content"}, where)
@@ -104,6 +107,10 @@ def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
             _need(block.keys() <= (USERS if is_users else MODELS), f"{where}: {sorted(block)} by this role")
             _CHECKS[next(iter(block))](next(iter(block.values())), where)
         calls = _paired(blocks, calls, where)
+        # "toolUse blocks contain duplicate Ids" in a message: https://github.com/BerriAI/litellm/pull/20049;
+        # over the request, of Claude: https://github.com/musistudio/claude-code-router/issues/599
+        _need(len({*calls}) == len(calls) and not used & {*calls}, f"{where}: duplicate Ids: {calls}")
+        used |= {*calls}
         _need(has_tools or not calls, "The toolConfig field must be defined when using toolUse")
     _need(len(names) == len(set(names)), f"Messages content contains duplicate document file names: {names}")
     _need(not calls, f"Expected toolResult blocks for the following ids: {calls}")

@@ -1,7 +1,8 @@
-"""What the Messages API refuses with a 400, as far as an agent runtime can get it wrong.
+"""The input rules of the Messages API: the requests that it refuses with status 400.
 
-Each rule is one that the service documents or that stands in a recorded refusal; test_messages_api.py checks
-that every recorded request that was answered passes them all.
+Only rules that an agent runtime can break. Each is documented
+(https://platform.claude.com/docs/en/api/messages), or stands in a recorded refusal, or in a public report
+that is named beside it. Recorded requests that were answered keep them all.
 """
 
 import re
@@ -15,6 +16,7 @@ THINKING_TOKENS_MIN = 1_024
 
 _ID = re.compile("[a-zA-Z0-9_-]+")
 _NAME = re.compile("[a-zA-Z0-9_-]{1,128}")
+_SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 _ONLY_BY = {
     "tool_use": "assistant",
     "thinking": "assistant",
@@ -92,6 +94,50 @@ def _blocks_by_role(body: JsonObject) -> Iterator[str]:
                 yield from _call(block, place)
             if kind == "tool_result" and not isinstance(block.get("content", ""), str | list):
                 yield f"{place}.tool_result.content: Input should be a valid list"
+
+
+def _ends(body: JsonObject) -> Iterator[str]:
+    """Check that no reply ends with reasoning: https://github.com/NousResearch/hermes-agent/pull/13010"""
+    for at, message in enumerate(_messages(body)):
+        kinds = [block.get("type") for block in _blocks(message)]
+        if message.get("role") == "assistant" and kinds and kinds[-1] in ("thinking", "redacted_thinking"):
+            yield f"messages.{at}: The final block in an assistant message cannot be `thinking`."
+
+
+def _server_tools(body: JsonObject) -> Iterator[str]:
+    """Check that the service's own tools have their results, but for a turn that it is to go on with.
+
+    https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons (pause_turn)
+    """
+    waiting: list[object] = []
+    for at, (role, blocks) in enumerate(_turns(body)):
+        # A tool of the service may call one of ours, and goes on with its result.
+        if role == "user" and waiting and not any(block.get("type") == "tool_result" for block in blocks):
+            yield f"turn {at}: server tool use was found without a corresponding result block"
+            return
+        for block in blocks:
+            if block.get("type") in _SERVER_CALLS:
+                waiting.append(block.get("id"))
+            elif _is_server_result(block):
+                if block.get("tool_use_id") not in waiting:
+                    yield f"turn {at}: unexpected `tool_use_id` found in server tool results"
+                    return
+                waiting.remove(block.get("tool_use_id"))
+
+
+def _is_server_result(block: JsonObject) -> bool:
+    return str(block.get("type")).endswith("_tool_result")
+
+
+def _unique_ids(body: JsonObject) -> Iterator[str]:
+    """Check the ids of calls over the whole request: https://github.com/anthropics/claude-code/issues/28515"""
+    seen: set[object] = set()
+    for at, message in enumerate(_messages(body)):
+        for block in _blocks(message):
+            if block.get("type") in ("tool_use", *_SERVER_CALLS):
+                if block.get("id") in seen:
+                    yield f"messages.{at}: `tool_use` ids must be unique"
+                seen.add(block.get("id"))
 
 
 def _call(block: JsonObject, place: str) -> Iterator[str]:
@@ -206,6 +252,9 @@ _RULES = (
     _contents,
     _blocks_by_role,
     _tool_results,
+    _unique_ids,
+    _server_tools,
+    _ends,
     _results_first,
     _tools,
     _thinking,

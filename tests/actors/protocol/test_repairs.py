@@ -1,0 +1,113 @@
+"""Single repairs of replies; that no reply is refused is tested for each service with fuzzed ones."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from callboard.actors.protocol.conversation import message
+from callboard.actors.protocol.repairs import InputRules, Mended, Mender
+from callboard.runtime.models.anthropic.request import TAKES
+from callboard.runtime.models.layered.dialects import GENERATE_CONTENT, RESPONSES
+from tests.several_models import as_json, text, use
+
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+
+
+def mended(rules: InputRules, *blocks: object, mender: Mender | None = None, number: int = 1) -> Mended:
+    said = message("assistant", as_json(blocks))
+    return (mender or Mender(rules)).take(2 * number - 1, number, said, goes_on=False)
+
+
+def blocks_of(found: Mended) -> list[Any]:
+    content: list[Any] = msgspec.json.decode(found.said)["content"]
+    return content
+
+
+def test_a_reply_without_a_fault_is_the_same_object() -> None:
+    said = message("assistant", as_json([THOUGHT, text("I look."), use("toolu_1")]))
+    assert Mender(TAKES).take(1, 1, said, goes_on=False) == Mended(said, {})
+
+
+def test_arguments_that_are_no_object_stand_under_a_key_that_says_so() -> None:
+    found = mended(TAKES, {**use("c1"), "input": '{"path": "a'})
+    assert blocks_of(found)[0]["input"] == {"unreadable": '{"path": "a'}
+    assert found.told == (
+        "message 2, block 1: arguments that are not a JSON object stand under the key `unreadable`",
+    )
+
+
+def test_the_reason_not_to_run_a_call_is_our_own_and_does_not_go_back() -> None:
+    (call,) = blocks_of(mended(TAKES, {**use("c1"), "input": '{"path": "a"}', "refused": "it is doubled"}))
+    assert call == {**use("c1"), "input": {"unreadable": '{"path": "a"}'}}
+
+
+def test_arguments_of_a_services_own_tool_stand_under_that_key_too() -> None:
+    call = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": '{"q'}
+    result = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    sent = blocks_of(mended(TAKES, call, result, text("Found.")))
+    assert sent[0]["input"] == {"unreadable": '{"q'}
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "legal"),
+    [
+        (TAKES, "functions.look", "functions_look"),
+        (TAKES, "n" * 130, "n" * 128),
+        (InputRules(), "n" * 130, "n" * 64),
+        (GENERATE_CONTENT.rules, "1st", "_1st"),
+        (GENERATE_CONTENT.rules, "functions.look", "functions.look"),
+    ],
+)
+def test_a_name_becomes_legal_for_its_service(rules: InputRules, name: str, legal: str) -> None:
+    assert blocks_of(mended(rules, use("c1", name)))[0]["name"] == legal
+
+
+def test_a_second_call_under_an_id_gets_one_of_ours_and_so_does_its_result() -> None:
+    mender = Mender(TAKES)
+    assert mended(TAKES, use("c1"), mender=mender).ids == {}
+    found = mended(TAKES, use("c1"), use("c2"), use("c1"), mender=mender, number=2)
+    ids = [block["id"] for block in blocks_of(found)]
+    assert len({*ids, "c1"}) == 4
+    assert {name: list(ours) for name, ours in found.ids.items()} == {"c1": [ids[0], ids[2]], "c2": ["c2"]}
+
+
+def test_reasoning_at_the_end_and_empty_texts_are_left_out_and_something_stays() -> None:
+    assert blocks_of(mended(TAKES, text("a"), text(""), THOUGHT)) == [text("a")]
+    assert blocks_of(mended(TAKES, text(""), THOUGHT)) == [text("(no words)")]
+
+
+def test_reasoning_without_a_signature_goes_back_where_servers_take_it() -> None:
+    unsigned = {"type": "thinking", "thinking": "Hm."}
+    strict = TAKES._replace(needs_signature=True)
+    assert blocks_of(mended(TAKES, unsigned, text("a"))) == [unsigned, text("a")]
+    assert blocks_of(mended(strict, unsigned, text("a"))) == [text("a")]
+
+
+def test_texts_and_thoughts_of_one_item_share_its_id_and_other_items_do_not() -> None:
+    item = {"part": {"part_kind": "text", "id": "msg_1"}}
+    said = [text("a", **item), text("b", **item), text("c"), text("d", **item)]
+    found = blocks_of(mended(RESPONSES.rules, *said))
+    assert [block.get("part", {}).get("id") for block in found] == ["msg_1", "msg_1", None, None]
+
+
+def test_a_server_tool_without_a_result_stays_until_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = mended(TAKES, text("I search."), search)
+    assert found.told == ()
+    assert found.closed == message("assistant", as_json([text("I search.")]))
+
+
+def test_a_server_tool_that_calls_one_of_ours_stays_and_its_result_too() -> None:
+    # As in recorded traffic: programmatic tool calling.
+    code = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {}}
+    found = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": []}
+    mender = Mender(TAKES)
+    first = mended(TAKES, code, use("c1", caller={"tool_id": "s1"}), mender=mender)
+    assert (first.told, first.closed) == ((), None)
+    assert mended(TAKES, found, text("Warm."), mender=mender, number=2).told == ()
+
+
+def test_a_block_of_a_form_of_its_own_stays_as_it_is() -> None:
+    odd = {"type": "text", "text": {"parts": []}}
+    assert blocks_of(mended(TAKES, odd)) == [odd]
