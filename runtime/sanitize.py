@@ -4,6 +4,9 @@ Two ways in
   - `to_json(value)`: a Python value, encoded compactly, with its keys in their order.
   - `check_json(text)`: foreign JSON text, which keeps its own bytes, key order and spacing.
 
+Foreign input is cleaned, then bounded, then encoded or parsed. `clean_text`, `clean_json` and `encoded` are
+the first step for code that hands it to a parser or an encoder of another library.
+
 An accepted value can be logged, and every later reader can read it. Every other value is refused with
 InvalidPrompt, which names its place and the correction. No other exception is raised. Text is cleaned, not
 refused: a lone surrogate, which UTF-8 cannot hold, becomes U+FFFD, and NUL, which databases refuse, becomes
@@ -79,6 +82,35 @@ def clean_text(text: str) -> str:
     if not text.isascii() and _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", "\u2400")
+
+
+def clean_json(data: bytes) -> bytes:
+    """Clean foreign JSON text: bytes that are not UTF-8, and escapes of lone surrogates and of NUL.
+
+    Parsers differ in which of them they refuse, and one that refuses a letter loses the whole text.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode("utf-8", "replace").encode()
+    return _without_escapes(data)
+
+
+def _without_escapes(data: bytes) -> bytes:
+    if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
+        return _ESCAPE.sub(lambda found: _REPLACED.get(found.lastgroup or "", found[0]), data)
+    return data
+
+
+def encoded(value: object, *, what: str = "The value") -> Json:
+    """Encode a value that a stranger's text was parsed to, cleaned; `check_json` bounds it later.
+
+    A `Json` in it keeps its bytes. Raises InvalidPrompt for a value that JSON does not have.
+    """
+    try:
+        return Json(_without_escapes(_encoded(value)))
+    except Exception as error:
+        _refuse(what, error, f"cannot be written ({type(error).__name__}: {clean_text(str(error))[:200]})")
 
 
 def to_json(
@@ -255,12 +287,14 @@ def _encoded(value: object) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        return _ENCODER.encode(_scrubbed(msgspec.to_builtins(value, enc_hook=_plain)))
+        return _ENCODER.encode(_scrubbed(value))
 
 
 def _scrubbed(value: object) -> object:
     if isinstance(value, str):
         return clean_text(value)
+    if value is None or isinstance(value, (int, float, msgspec.Raw)):
+        return value
     if isinstance(value, _LISTS):
         return [_scrubbed(item) for item in value]
     if isinstance(value, dict):
@@ -268,7 +302,7 @@ def _scrubbed(value: object) -> object:
         if len(clean) < len(value):
             raise _Refused("has two keys that are equal once they are cleaned: rename one")
         return clean
-    return value
+    return _scrubbed(msgspec.to_builtins(value, enc_hook=_plain))
 
 
 def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
@@ -278,8 +312,7 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     if len(text) > max_bytes or len(data) > max_bytes:
         raise _Refused(_LARGE)
     data = data.strip(b" \t\r\n")
-    if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
-        data = _ESCAPE.sub(lambda found: _REPLACED.get(found.lastgroup or "", found[0]), data)
+    data = _without_escapes(data)
     objects = data.count(b"{")
     if objects + data.count(b"[") > max_depth and _is_deeper(data, max_depth):
         raise _Refused(f"is nested deeper than {max_depth}, or its brackets do not match")

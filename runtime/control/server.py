@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreF
 from callboard.runtime.control.commands import Controlled, carry_out
 from callboard.runtime.control.place import bound_socket, is_same_user
 from callboard.runtime.control.wire import COMMANDS, LINE_BYTES_MAX, Answered, Command
+from callboard.runtime.sanitize import clean_json
 
 _REQUEST_S: Final = 5.0
 _ANSWER_S: Final = 5.0
@@ -127,6 +128,6 @@ class ControlServer:
 
 def _command(line: bytes) -> Command:
     try:
-        return COMMANDS.decode(line)
+        return COMMANDS.decode(clean_json(line))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MisuseError(f"this is no command: {str(error)[:200]}") from None

@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import HttpError, MisuseError, ToolError, 
 from callboard.runtime.http.connecting import CheckedTransport
 from callboard.runtime.http.places import place_of_url, url_of
 from callboard.runtime.http.settings import Http
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.access import Access
 
 REQUEST_BYTES_MAX: Final = 10_000_000
@@ -134,7 +135,7 @@ class CallHttp:
         if method.upper() not in _METHODS:
             raise HttpError(f"{method[:20]!r} is no method; use {', '.join(_METHODS)}", "bad_url")
         given = _checked_headers(headers)
-        data = content.encode() if isinstance(content, str) else content
+        data = clean_text(content).encode() if isinstance(content, str) else content
         if body is not None:
             data, given = json.dumps(body).encode(), {"content-type": "application/json", **given}
         if len(data) > REQUEST_BYTES_MAX:

@@ -121,20 +121,21 @@ class Redactor:
         data = _bytes(text)
         if not self._is_in(data):
             return text
-        return self._replaced(data, len(data)).decode("utf-8", "surrogatepass")
+        return self._replaced(data, len(data)).decode()
 
     def kept(self, text: str, chars: int) -> str:
         """Return the first characters of the text, with a placeholder for every secret.
 
         A secret that goes beyond the cut is taken out whole.
         """
+        text = clean_text(text)
         if len(text) <= chars:
             return self.text(text)
         data = _bytes(text[: chars + self._reach])
         if not self._is_in(data):
             return text[:chars]
         replaced = self._replaced(data, len(_bytes(text[:chars])))
-        return replaced.decode("utf-8", "surrogatepass")[:chars]
+        return replaced.decode()[:chars]
 
     def cut(self, text: str, chars: int) -> str:
         """Cut a text as `kept` does. A text that needs no cut is not searched: the board does that."""
@@ -280,7 +281,7 @@ def _compiled(pattern: str) -> "re2._Regexp":
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return clean_text(text).encode()  # values are looked for as the log has them
 
 
 def _with_unique_keys(data: bytes) -> bytes:

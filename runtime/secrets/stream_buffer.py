@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
@@ -31,8 +32,11 @@ class StreamBuffer:
     def take(self, piece: str) -> None:
         """Add a piece, and show the text that is safe."""
         text = self._waiting + piece
+        # Half of a surrogate pair waits: its other half may come with the next piece.
+        half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = clean_text(text[: len(text) - len(half)])
         at = len(text) if self._redactor.is_idle else self._safe(text)
-        self._waiting = text[at:]
+        self._waiting = text[at:] + half
         self._show_clean(text[:at])
 
     def end(self) -> None:
@@ -56,11 +60,11 @@ class StreamBuffer:
         at = min([at, *(_start_of(literal, text) for literal in self._redactor.literals)])
         if not self._redactor.finds(text):
             return at
-        data = text.encode("utf-8", "surrogatepass")
-        cut = len(text[:at].encode("utf-8", "surrogatepass"))
+        data = text.encode()
+        cut = len(text[:at].encode())
         for span in self._redactor.spans(data):
             if span.start < cut < span.end:
-                return len(data[: span.start].decode("utf-8", "surrogatepass"))
+                return len(data[: span.start].decode())
         return at
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from pydantic_ai.messages import ModelResponse, ModelResponsePart
 from pydantic_ai.usage import RequestUsage
 
+from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
@@ -29,7 +30,10 @@ def answer_of(response: ModelResponse, turn: int, *, is_stream: bool) -> ModelAn
     end = _ENDS.get(response.finish_reason or "")
     if end is None:
         raise _unended(response, usage, is_stream)
-    content: Json = blocks_of(response.parts, turn)
+    try:
+        content: Json = blocks_of(response.parts, turn)
+    except InvalidPrompt as error:
+        raise garbage_answer(str(error), usage) from None
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
 
 
