@@ -246,7 +246,7 @@ def test_a_parsed_value_is_encoded_without_a_bound_and_refused_where_json_has_no
         deep = [deep]
     assert bytes(encoded(deep)) == b"[" * 101 + b"]" * 101
     assert bytes(encoded([math.nan, "\ud800"])) == '[null,"\ufffd"]'.encode()
-    for wrong in ({"a\ud800": 1, "a\ufffd": 2}, object()):
+    for wrong in (dict.fromkeys(("a\ud800", "a\ufffd")), object()):
         with pytest.raises(InvalidPrompt, match="The reply"):
             encoded([wrong], what="The reply")
 
