@@ -21,7 +21,9 @@ import json
 import math
 import re
 import uuid
+from array import array
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
@@ -62,25 +64,36 @@ _DEEP = "is nested too deeply, or contains itself"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_LONG = 2**16  # bytes of a list that is read item by item
+_LONG = 2**16  # bytes of a list that is read by parts
+_PART = 4_096  # items
 _LISTS = (list, tuple)
 TEXT_LIKE = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-_ESCAPE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|(?P<nul>\\u0000)|\\.",
-    re.DOTALL,
+# Escapes of lone surrogates, where no escaped backslash stands before them.
+_LONE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_REPLACED: Final = {"lone": "\ufffd".encode(), "nul": "\u2400".encode()}
+_REPLACED: Final = "\ufffd".encode()
+_NUL: Final = "\u2400".encode()
+_NO_UTF8: Final = b"\xff"  # a byte that no UTF-8 has
+# msgspec takes 8 us to read such a number, and the json module a quarter of one.
+_EXPONENT = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
+_EXPONENTS_MAX = 1_000
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
+_COLONS = bytes(set(range(256)) - set(b':"'))
+_STEPS = bytes.maketrans(b"[]", b"\x01\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def clean_text(text: str) -> str:
     """Replace lone surrogates by U+FFFD and NUL by U+2400."""
     if not text.isascii() and _SURROGATE.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if _PAIR.search(text):
+            text = json.loads(json.dumps(text))  # which joins pairs, without an error handler for each
+        text = _SURROGATE.sub("\ufffd", text)
     return text.replace("\0", "\u2400")
 
 
@@ -97,9 +110,11 @@ def clean_json(data: bytes) -> bytes:
 
 
 def _without_escapes(data: bytes) -> bytes:
-    if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
-        return _ESCAPE.sub(lambda found: _REPLACED.get(found.lastgroup or "", found[0]), data)
-    return data
+    if data.find(b"\\u") < 0 or not _SUSPECT.search(data) or _NO_UTF8 in data:
+        return data
+    # Two backslashes are one of the text: the letter `u` behind them begins no escape.
+    data = data.replace(b"\\\\", _NO_UTF8).replace(b"\\u0000", _NUL)
+    return _LONE.sub(_REPLACED, data).replace(_NO_UTF8, b"\\\\")
 
 
 def encoded(value: object, *, what: str = "The value") -> Json:
@@ -317,36 +332,55 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     if objects + data.count(b"[") > max_depth and _is_deeper(data, max_depth):
         raise _Refused(f"is nested deeper than {max_depth}, or its brackets do not match")
     if len(data) > _LONG and data.startswith(b"["):
-        # One item after the other, four times as fast: the collector never walks through all their values.
-        for item in _ITEMS.decode(data):
-            _read(bytes(item), objects)
+        # One part after the other, four times as fast: the collector never walks through all their values.
+        items = _ITEMS.decode(data)
+        for at in range(0, len(items), _PART):
+            _read(b"[%b]" % b",".join(items[at : at + _PART]), objects)
         return Json(data)
     return NULL if _read(data, objects) is None else Json(data)
 
 
 def _read(data: bytes, objects: int) -> object:
     """Decode a JSON text, and refuse a key that an object has twice. objects: 0 if the text has none."""
-    value = _DECODER.decode(data)
+    is_slow = len(data) > _EXPONENTS_MAX and len(_EXPONENT.findall(data)) > _EXPONENTS_MAX
+    value = _FINITE.decode(data.decode()) if is_slow else _DECODER.decode(data)
     if objects and not _is_compact(data, value):
-        _DUPLICATES.decode(data.decode())
+        _refuse_twice(data, value)
     return value
 
 
+def _refuse_twice(data: bytes, value: object) -> None:
+    """Refuse a text of JSON that has more keys than its value."""
+    if len(data) <= _LONG:  # the key is named
+        _DUPLICATES.decode(data.decode())
+    elif _keys(data) != _keys(_ENCODER.encode(value)):
+        raise _Refused("has a key twice in one object: keep one")
+
+
+def _keys(data: bytes) -> int:
+    """Return the number of keys in a JSON text, which is that of its colons outside of strings."""
+    return sum(map(len, _outside(data, None, _COLONS)))
+
+
 def _is_deeper(data: bytes, max_depth: int) -> bool:
-    """Return True if brackets are left after the innermost pairs were removed max_depth times."""
-    left = _brackets(data)
-    while left and max_depth:
+    """Return True if lists and objects lie deeper in each other, or brackets do not match."""
+    left = b"".join(_outside(data, _BRACKETS, _NO_BRACKETS))
+    before = 2 * len(left)
+    while left and max_depth and len(left) <= before // 2:  # else a pass costs more than it removes
+        before = len(left)
         left, max_depth = left.replace(b"[]", b""), max_depth - 1
-    return bool(left)
+    if not left or not max_depth:
+        return bool(left)
+    depths = list(accumulate(array("b", left.translate(_STEPS))))
+    return min(depths) < 0 or max(depths) > max_depth or depths[-1] != 0
 
 
-def _brackets(data: bytes) -> bytes:
-    """Return the brackets of a JSON text outside its strings, all of one kind."""
+def _outside(data: bytes, table: bytes | None, without: bytes) -> list[bytes]:
+    """Return the parts of a JSON text outside its strings. without: bytes to leave out, not the quote."""
     # Without escapes, a string is the text between a quote and the next one.
     if data.find(b"\\") >= 0:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    left = data.translate(_BRACKETS, _NO_BRACKETS).replace(b'""', b"")
-    return b"".join(left.split(b'"')[::2])
+    return data.translate(table, without).replace(b'""', b"").split(b'"')[::2]
 
 
 def _is_compact(data: bytes, value: object) -> bool:
@@ -367,4 +401,11 @@ def _unique(pairs: list[tuple[str, object]]) -> None:
         seen.add(key)
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise _Refused(f"has the number {text:.40}, which is out of range")
+    return value
+
+
 _DUPLICATES = json.JSONDecoder(object_pairs_hook=_unique)
+_FINITE = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)

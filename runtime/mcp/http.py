@@ -62,7 +62,9 @@ def _unpacked(packed: httpx2.Response, sending: Sending) -> httpx2.Response:
     """Return an answer whose body is unpacked and cleaned as it is read."""
     headers = [(name, value) for name, value in packed.headers.multi_items() if name not in _OF_PACKING]
     body = _Clean(packed, sending)
-    return httpx2.Response(packed.status_code, headers=headers, stream=body, request=packed.request)
+    clean = httpx2.Response(packed.status_code, headers=headers, stream=body, request=packed.request)
+    clean.encoding = "utf-8"  # a stranger chooses no codec: that of `punycode` is quadratic
+    return clean
 
 
 class _Clean(httpx2.AsyncByteStream):

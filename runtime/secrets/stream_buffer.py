@@ -3,9 +3,13 @@
 The waiting text is short: an end that is the start of a known value, or that looks like a part of a key
 (letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. A
 pattern that is longer than `MAX_CHARS` is not found in live text, but in the log, which gets text whole.
+
+A long waiting text is searched again once it has grown by an eighth, or a run of it has ended: a search for
+each piece would be quadratic.
 """
 
 import re
+import string
 from collections.abc import Callable
 from typing import Final
 
@@ -13,30 +17,40 @@ from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
-_KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_.+/=:~-]*+\Z")
-_LINE_TAIL: Final = re.compile(r"[^\n]*+\Z")
-_OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)[\s\S]*\Z")
+_OF_KEYS: Final = string.ascii_letters + string.digits + "_.+/=:~-"
+_BLOCK_BEGINS: Final = "-----BEGIN "
+_BLOCK_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]++-----")
+_SHORT: Final = 256  # characters that are searched for each piece
 
 
 class StreamBuffer:
     """The buffer of one stream of text. show: gets the safe text. by_line: keep the unfinished line."""
 
-    __slots__ = ("_redactor", "_show", "_tail", "_waiting")  # one for each model call in flight
+    # One for each model call in flight.
+    __slots__ = ("_by_line", "_due", "_redactor", "_run", "_show", "_waiting")
 
     def __init__(self, redactor: Redactor, show: Callable[[str], object], *, by_line: bool = False) -> None:
         self._redactor = redactor
         self._show = show
-        self._tail = _LINE_TAIL if by_line else _KEY_TAIL
+        self._by_line = by_line
         self._waiting = ""
+        self._due = 0  # characters from which the waiting text is searched again
+        self._run = False  # it waits since it may be a part of a key
 
     def take(self, piece: str) -> None:
         """Add a piece, and show the text that is safe."""
         text = self._waiting + piece
         # Half of a surrogate pair waits: its other half may come with the next piece.
         half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        text = clean_text(text[: len(text) - len(half)])
+        text = text[: len(text) - len(half)]
+        if len(text) < self._due and not (self._run and self._tail(piece)):
+            self._waiting = text + half
+            return
+        text = clean_text(text)
         at = len(text) if self._redactor.is_idle else self._safe(text)
         self._waiting = text[at:] + half
+        left = len(text) - at
+        self._due = left + left // 8 if left > _SHORT else 0
         self._show_clean(text[:at])
 
     def end(self) -> None:
@@ -49,12 +63,17 @@ class StreamBuffer:
         if text:
             self._show(self._redactor.text(text))
 
+    def _tail(self, text: str) -> int:
+        """Return the place from which on a text may be a part of a key, or of a line that has not ended."""
+        return text.rfind("\n") + 1 if self._by_line else len(text.rstrip(_OF_KEYS))
+
     def _safe(self, text: str) -> int:
         """Return the place up to which no secret can be incomplete."""
-        at = len(text)
-        for tail in (self._tail, _OPEN_BLOCK):
-            found = tail.search(text, max(0, len(text) - MAX_CHARS))
-            at = min(at, found.start()) if found else at
+        first = max(0, len(text) - MAX_CHARS)
+        at = self._tail(text)
+        self._run = at < len(text)
+        if (begin := _open_block(text, first)) < at:
+            at, self._run = begin, False
         if len(text) - at >= MAX_CHARS:
             at = len(text)
         at = min([at, *(_start_of(literal, text) for literal in self._redactor.literals)])
@@ -66,6 +85,14 @@ class StreamBuffer:
             if span.start < cut < span.end:
                 return len(data[: span.start].decode())
         return at
+
+
+def _open_block(text: str, first: int) -> int:
+    """Return the place of the first block that has begun and not ended, else the text's length."""
+    for end in _BLOCK_ENDS.finditer(text, first):
+        first = end.end()
+    begin = text.find(_BLOCK_BEGINS, first)
+    return begin if begin >= 0 else len(text)
 
 
 def _start_of(literal: str, text: str) -> int:

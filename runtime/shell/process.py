@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal, NamedTuple, TypeAlias
@@ -35,7 +34,7 @@ _GUARD: Final = str(Path(__file__).with_name("guard.py"))
 _READ_BYTES: Final = 65_536
 _DRAIN_S: Final = 1.0  # for output after the end, which a process that escaped may hold open
 _LATE_S: Final = 2.0  # for a guard to end its command, before that is done here
-_STEP_S: Final = 0.01
+_STEP_S, _STEPS_MAX = 0.01, 100  # in which killed processes end
 _REPORT_BYTES_MAX: Final = 1_000
 
 
@@ -289,10 +288,12 @@ def _end_by_force(guard: "subprocess.Popen[bytes]", first: int) -> int:
     _kill_group(first)
     guard.kill()
     guard.wait()
-    until = time.monotonic() + _LATE_S
-    while (left := sum(map(_is_there, killed))) and time.monotonic() < until:
-        time.sleep(_STEP_S)
-    return left
+    pause = threading.Event()
+    for _ in range(_STEPS_MAX):
+        if not any(map(_is_there, killed)):
+            break
+        pause.wait(_STEP_S)
+    return sum(map(_is_there, killed))
 
 
 def _is_there(pid: int) -> bool:

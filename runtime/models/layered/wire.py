@@ -168,6 +168,7 @@ class LayeredClient(httpx2.AsyncClient):
             raise exchange.fail(network_failure(error) or unconnected(error)) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             raise exchange.fail(unconnected(error)) from error
+        response.encoding = "utf-8"  # a stranger chooses no codec: that of `punycode` is quadratic
         exchange.answered(response)
         response.stream = _Watched(response.stream, exchange)  # type: ignore[arg-type]  # of an async client
         return response
