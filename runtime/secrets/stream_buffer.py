@@ -11,15 +11,22 @@ each piece would be quadratic.
 import re
 import string
 from collections.abc import Callable
-from typing import Final
+from typing import AnyStr, Final
 
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
-_OF_KEYS: Final = string.ascii_letters + string.digits + "_.+/=:~-"
+_OF_KEYS: Final = string.ascii_letters + string.digits + "_.+/=:~-%&#;'\\"  # and of their escapes
 _BLOCK_BEGINS: Final = "-----BEGIN "
 _BLOCK_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]++-----")
+# The beginning of an escape at the end of a text.
+_CUT: Final = re.compile(
+    rb"(?:\\+(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?|%[0-9a-fA-F]?|&(?:#?[0-9a-zA-Z]{0,7})|\\+u[dD][89abAB][0-9a-fA-F]{2}"
+    rb"(?:\\+(?:u[0-9a-fA-F]{0,3})?)?)\Z"
+)
+_CUT_BYTES: Final = 40
 _SHORT: Final = 256  # characters that are searched for each piece
 
 
@@ -77,6 +84,7 @@ class StreamBuffer:
         if len(text) - at >= MAX_CHARS:
             at = len(text)
         at = min([at, *(_start_of(literal, text) for literal in self._redactor.literals)])
+        at = min(at, self._escaped(text))
         if not self._redactor.finds(text):
             return at
         data = text.encode()
@@ -85,6 +93,22 @@ class StreamBuffer:
             if span.start < cut < span.end:
                 return len(data[: span.start].decode())
         return at
+
+    def _escaped(self, text: str) -> int:
+        """Return the place of the start of a value that has escapes and may go on, else the text's length."""
+        values = self._redactor.plain_values
+        first = max(0, len(text) - GROWTH_MAX * max(map(len, values), default=0))
+        tail = text[first:].encode()
+        if not values or not has_escapes(tail):
+            return len(text)
+        cut = _CUT.search(tail, max(0, len(tail) - _CUT_BYTES))
+        end = cut.start() if cut else len(tail)
+        plain = Plain(tail[:end])
+        for level, data in enumerate((tail[:end], *plain.levels), -1):  # -1 is the text as it came
+            start = min(_start_of(value, data) for value in values)
+            if start < len(data):
+                end = min(end, plain.came_from(level, start, start + 1)[0])
+        return first + len(tail[:end].decode())
 
 
 def _open_block(text: str, first: int) -> int:
@@ -95,11 +119,12 @@ def _open_block(text: str, first: int) -> int:
     return begin if begin >= 0 else len(text)
 
 
-def _start_of(literal: str, text: str) -> int:
+def _start_of(literal: AnyStr, text: AnyStr) -> int:
     """Return the place where the text's end is the start of the literal, else the text's length."""
-    at = text.find(literal[0], max(0, len(text) - len(literal) + 1))
+    first = literal[:1]
+    at = text.find(first, max(0, len(text) - len(literal) + 1))
     while at >= 0:
         if literal.startswith(text[at:]):
             return at
-        at = text.find(literal[0], at + 1)
+        at = text.find(first, at + 1)
     return len(text)
