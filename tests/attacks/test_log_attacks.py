@@ -4,6 +4,7 @@ Each change is made in the log of a real session. `callboard verify` must find i
 Tests also show the changes that cannot be found without a key or a saved head.
 """
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -308,4 +309,4 @@ def test_a_session_whose_wal_is_cut_ends_before_its_next_outcome_is_acknowledged
                 with pytest.raises(SessionFailed, match="was cut below the open log"):
                     await session.ask(prompt)
 
-    run(main())
+    asyncio.run(main())

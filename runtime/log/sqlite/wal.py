@@ -84,7 +84,7 @@ def is_whole(wal: Path) -> bool:
         sums = _sum(_sum(sums, fixed[:8], order), page, order)
         if sums != struct.unpack(">II", fixed[16:]):
             return False
-    return len(frames) * (FRAME_BYTES + page_bytes) == len(content) - HEADER_BYTES
+    return bool(len(frames) * (FRAME_BYTES + page_bytes) == len(content) - HEADER_BYTES)
 
 
 def find_damage(wal: Path) -> Damage | None:

@@ -351,8 +351,8 @@ def test_all_requests_of_an_http_share_one_tls_context(monkeypatch: pytest.Monke
     made: list[ssl.SSLContext] = []
     real = httpx2.create_ssl_context
 
-    def create_ssl_context(**options: bool) -> ssl.SSLContext:
-        made.append(real(**options))
+    def create_ssl_context(*, trust_env: bool) -> ssl.SSLContext:
+        made.append(real(trust_env=trust_env))
         return made[-1]
 
     monkeypatch.setattr(httpx2, "create_ssl_context", create_ssl_context)
