@@ -21,15 +21,14 @@ import json
 import math
 import re
 import uuid
-from array import array
 from collections.abc import Iterable
-from itertools import accumulate
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.runtime.json_outline import is_deeper, keys_in
 
 MAX_BYTES: Final = 16 * 2**20  # bytes of one value: half of what the Messages API takes in one request
 
@@ -82,10 +81,6 @@ _NO_UTF8: Final = b"\xff"  # a byte that no UTF-8 has
 # msgspec takes 8 us to read such a number, and the json module a quarter of one.
 _EXPONENT = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
 _EXPONENTS_MAX = 1_000
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_COLONS = bytes(set(range(256)) - set(b':"'))
-_STEPS = bytes.maketrans(b"[]", b"\x01\xff")
-_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def clean_text(text: str) -> str:
@@ -329,7 +324,7 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     data = data.strip(b" \t\r\n")
     data = _without_escapes(data)
     objects = data.count(b"{")
-    if objects + data.count(b"[") > max_depth and _is_deeper(data, max_depth):
+    if objects + data.count(b"[") > max_depth and is_deeper(data, max_depth):
         raise _Refused(f"is nested deeper than {max_depth}, or its brackets do not match")
     if len(data) > _LONG and data.startswith(b"["):
         # One part after the other, four times as fast: the collector never walks through all their values.
@@ -353,34 +348,8 @@ def _refuse_twice(data: bytes, value: object) -> None:
     """Refuse a text of JSON that has more keys than its value."""
     if len(data) <= _LONG:  # the key is named
         _DUPLICATES.decode(data.decode())
-    elif _keys(data) != _keys(_ENCODER.encode(value)):
+    elif keys_in(data) != keys_in(_ENCODER.encode(value)):
         raise _Refused("has a key twice in one object: keep one")
-
-
-def _keys(data: bytes) -> int:
-    """Return the number of keys in a JSON text, which is that of its colons outside of strings."""
-    return sum(map(len, _outside(data, None, _COLONS)))
-
-
-def _is_deeper(data: bytes, max_depth: int) -> bool:
-    """Return True if lists and objects lie deeper in each other, or brackets do not match."""
-    left = b"".join(_outside(data, _BRACKETS, _NO_BRACKETS))
-    before = 2 * len(left)
-    while left and max_depth and len(left) <= before // 2:  # else a pass costs more than it removes
-        before = len(left)
-        left, max_depth = left.replace(b"[]", b""), max_depth - 1
-    if not left or not max_depth:
-        return bool(left)
-    depths = list(accumulate(array("b", left.translate(_STEPS))))
-    return min(depths) < 0 or max(depths) > max_depth or depths[-1] != 0
-
-
-def _outside(data: bytes, table: bytes | None, without: bytes) -> list[bytes]:
-    """Return the parts of a JSON text outside its strings. without: bytes to leave out, not the quote."""
-    # Without escapes, a string is the text between a quote and the next one.
-    if data.find(b"\\") >= 0:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return data.translate(table, without).replace(b'""', b"").split(b'"')[::2]
 
 
 def _is_compact(data: bytes, value: object) -> bool:

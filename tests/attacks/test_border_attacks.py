@@ -248,7 +248,7 @@ def test_a_session_of_hostile_texts_is_recorded_exported_and_read_again(hostile:
     async def main() -> str:
         files = Files(tmp_path, write=["."])
         options = {"memory": SQLiteMemory(tmp_path / "m.db"), "files": files, "secrets": [hostile + "secret"]}
-        async with Runtime(log, model=ScriptedModel(policy), **options) as runtime:  # type: ignore[arg-type]
+        async with Runtime(log, model=ScriptedModel(policy), **options) as runtime:  # type: ignore[arg-type]  # of three options
             session = await runtime.open(Agent("host", tools=[keep]), session_id="s", title=hostile)
             outcome = await session.ask(hostile)
             return outcome.text

@@ -42,7 +42,7 @@ from tests.runtime.models.layered.kit import DIALECTS, failure_of, serving
 
 SECRET = "hunter2-is-my-password"
 LOOKING = Secrets([SECRET])
-SMALL, LARGE = 16_384, 65_536
+SMALL, LARGE = 8_192, 32_768
 FACTOR = LARGE // SMALL
 SLACK = 2.5  # of a ratio of CPU times: 4 for linear routines, 16 for quadratic ones
 FLOOR_S = 0.003  # below it a clock tells nothing
