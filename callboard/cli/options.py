@@ -25,9 +25,13 @@ _WORDS: Final = _Words()
 def take_clean_words(command: click.Command) -> None:
     """Let a command clean its text parameters, except names of files: these keep the bytes that they have."""
     for one in command.params:
-        shown = one.metavar or one.name or ""
-        if one.type is click.STRING and not any(word in shown.upper() for word in _OF_FILES):
+        if one.type is click.STRING and not _names_a_file(one):
             one.type = _WORDS
+
+
+def _names_a_file(param: click.Parameter) -> bool:
+    shown = str(param.metavar or param.name).upper()
+    return any(word in shown for word in _OF_FILES)
 
 
 log_option = click.option(
