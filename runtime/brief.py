@@ -4,6 +4,7 @@ Both are pure functions of the parent's view, so they give the same text wheneve
 bounded in tokens: one for four characters of ASCII, and one for any other character.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ LEFT_OUT: Final = "[{:,} earlier messages are left out]"
 """The text in the place of messages that do not fit."""
 
 _PATHS_TOLD: Final = 20
+_NOT_ASCII: Final = re.compile("[^\x00-\x7f]+")
 _MEMORIES_TOLD: Final = 20
 
 
@@ -34,7 +36,7 @@ def tokens_of(text: str) -> int:
     >>> tokens_of("Read it."), tokens_of("长城")
     (2, 2)
     """
-    ascii_chars = len(text.encode("ascii", "ignore"))
+    ascii_chars = len(text) if text.isascii() else len(_NOT_ASCII.sub("", text))
     return (ascii_chars + 3) // 4 + len(text) - ascii_chars
 
 

@@ -17,7 +17,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ContextPlace
 from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime.brief import Brief, Transcript
-from callboard.runtime.sanitize import MAX_DEPTH, to_json
+from callboard.runtime.sanitize import MAX_DEPTH, clean_json, to_json
 from callboard.runtime.schemas.output_types import name_of
 from callboard.runtime.whole_history import HISTORY_BYTES_MAX, WholeHistory
 
@@ -74,15 +74,17 @@ def made_context(value: object, place: ContextPlace = "message", *, is_program: 
             "messages can stand neither in a system prompt nor before a program's prompt; use Transcript()"
         )
     messages = _checked_messages(value.messages)
-    return History(messages, value.makers, content_json(msgspec.json.decode(value.note)))
+    return History(messages, value.makers, content_json(msgspec.json.decode(clean_json(bytes(value.note)))))
 
 
 def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:
-    if why := why_broken(given):
+    # Cleaned first: what reads the messages next refuses half of a surrogate pair.
+    cleaned = tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in given)
+    if why := why_broken(cleaned):
         raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
-    if sum(map(len, given)) > HISTORY_BYTES_MAX:
+    if sum(map(len, cleaned)) > HISTORY_BYTES_MAX:
         raise InvalidPrompt(f"the messages of the context have more than {HISTORY_BYTES_MAX:,} bytes")
-    return tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in given)
+    return cleaned
 
 
 def content_json(value: object, place: ContextPlace = "message") -> Json:

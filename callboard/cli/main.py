@@ -9,6 +9,7 @@ import click
 
 from callboard import __version__
 from callboard.cli.errors import BROKEN_PIPE, INTERRUPTED, Failure, failure_of
+from callboard.cli.options import take_clean_words
 
 # Section -> command -> its function and its line in the help. The module of a command is loaded when it is
 # used, so that `callboard --help` needs no event loop and no model.
@@ -97,6 +98,7 @@ class Commands(click.Group):
         module, _, name = place.partition(":")
         command = getattr(importlib.import_module(f"callboard.cli.{module}"), name)
         assert isinstance(command, click.Command)
+        take_clean_words(command)
         if not any(one.name == "debug" for one in command.params):
             command.params.append(_debug_option())  # so that it may stand anywhere on the line
         return command

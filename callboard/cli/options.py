@@ -1,8 +1,38 @@
 """Options and arguments that several commands share."""
 
 import shlex
+from typing import Final
 
 import click
+
+from callboard.runtime.sanitize import clean_text
+
+_OF_FILES: Final = ("FILE", "FOLDER", "PATH")
+
+
+class _Words(click.ParamType[str]):
+    """Text of a command line, cleaned: a shell passes on bytes that are not UTF-8."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return clean_text(value)
+
+
+_WORDS: Final = _Words()
+
+
+def take_clean_words(command: click.Command) -> None:
+    """Let a command clean its text parameters, except names of files: these keep the bytes that they have."""
+    for one in command.params:
+        if one.type is click.STRING and not _names_a_file(one):
+            one.type = _WORDS
+
+
+def _names_a_file(param: click.Parameter) -> bool:
+    shown = str(param.metavar or param.name).upper()
+    return any(word in shown for word in _OF_FILES)
+
 
 log_option = click.option(
     "--log",

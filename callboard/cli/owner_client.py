@@ -20,6 +20,7 @@ T = TypeVar("T")
 _TIMEOUT_S: Final = 60.0
 """A cancel waits for its outcome, which `cancel_grace_s` bounds."""
 
+_AGAIN_S: Final = 5
 _CHUNK: Final = 1 << 16
 
 
@@ -54,6 +55,8 @@ def _talk(log: str, place: str, line: bytes) -> _Answered:
     try:
         refuse_foreign(Path(place))
         return _asked(place, line)
+    except BlockingIOError:  # more wait already than its socket takes
+        raise StoreFailed(f"the owner of {log} is busy; try again in {_AGAIN_S} s") from None
     except (FileNotFoundError, ConnectionRefusedError):  # it is dead, or has just left
         raise NoOwner from None
     except OSError as error:

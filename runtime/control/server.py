@@ -3,6 +3,8 @@
 Rules
   - A runtime works without it: where no socket can stand, an error is logged and nothing listens.
   - A client gets so many bytes and seconds for its request, and its connection ends after the answer.
+  - Clients that have sent nothing yet give way to new ones, the oldest first; if all commands that may run
+    at a time do, a new one hears so, and when to try again.
   - No client sees a traceback, and none can end the server.
 """
 
@@ -20,10 +22,12 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreF
 from callboard.runtime.control.commands import Controlled, carry_out
 from callboard.runtime.control.place import bound_socket, is_same_user
 from callboard.runtime.control.wire import COMMANDS, LINE_BYTES_MAX, Answered, Command
+from callboard.runtime.sanitize import clean_json
 
 _REQUEST_S: Final = 5.0
 _ANSWER_S: Final = 5.0
 _CLIENTS_MAX: Final = 32
+_AGAIN_S: Final = 5
 
 logger = logging.getLogger("callboard.control")
 
@@ -50,7 +54,7 @@ class ControlServer:
         self._place: Path | None = None
         self._inode = 0
         self._process = 0
-        self._clients: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], bool] = {}  # True for those that have sent a command
 
     async def open(self, log: object) -> None:
         """Listen for a log in a file; do nothing for any other."""
@@ -71,7 +75,7 @@ class ControlServer:
         if server is None or self._process != os.getpid():
             return
         server.close()
-        for task in self._clients:
+        for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
         self._remove()
@@ -85,10 +89,12 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._clients.add(task)
         try:
-            if is_same_user(writer.get_extra_info("socket")) and len(self._clients) <= _CLIENTS_MAX:
-                await self._talk(reader, writer)
+            if not is_same_user(writer.get_extra_info("socket")):
+                return
+            self._make_room()
+            self._clients[task] = False
+            await self._talk(task, reader, writer)
         except (OSError, ValueError, TimeoutError) as error:
             # The client is gone, its line is too long, or it is too slow: only its connection ends.
             logger.debug("a connection to the control socket ended early: %r", error)
@@ -97,19 +103,29 @@ class ControlServer:
             # error in the callback of its server.
             pass
         finally:
-            self._clients.discard(task)
+            self._clients.pop(task, None)
             writer.transport.abort()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _make_room(self) -> None:
+        """End the oldest client that has sent nothing yet, if there are too many of them."""
+        idle = [task for task, has_sent in self._clients.items() if not has_sent]
+        if len(idle) >= _CLIENTS_MAX:
+            self._clients.pop(idle[0])
+            idle[0].cancel()
+
+    async def _talk(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         async with asyncio.timeout(_REQUEST_S):
             line = await reader.readline()
         if not line.endswith(b"\n"):
             return
-        writer.write(msgspec.json.encode(await self._answered(line)) + b"\n")
-        async with asyncio.timeout(_ANSWER_S):
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
+        if sum(self._clients.values()) >= _CLIENTS_MAX:
+            why = f"the process that owns the log is busy with {_CLIENTS_MAX} commands"
+            await _send(writer, Answered(error=f"{why}; try again in {_AGAIN_S} s", kind="StoreFailed"))
+            return
+        self._clients[task] = True
+        await _send(writer, await self._answered(line))
 
     async def _answered(self, line: bytes) -> Answered:
         """Carry out the command of a line. Return its value or its error."""
@@ -125,8 +141,16 @@ class ControlServer:
             return Answered(error=f"the command failed with {type(error).__name__}", kind="CallboardError")
 
 
+async def _send(writer: asyncio.StreamWriter, answer: Answered) -> None:
+    writer.write(msgspec.json.encode(answer) + b"\n")
+    async with asyncio.timeout(_ANSWER_S):
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
 def _command(line: bytes) -> Command:
     try:
-        return COMMANDS.decode(line)
+        return COMMANDS.decode(clean_json(line))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MisuseError(f"this is no command: {str(error)[:200]}") from None

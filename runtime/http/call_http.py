@@ -9,6 +9,7 @@ Rules
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,6 +21,8 @@ from callboard.actors.protocol.errors import HttpError, MisuseError, ToolError, 
 from callboard.runtime.http.connecting import CheckedTransport
 from callboard.runtime.http.places import place_of_url, url_of
 from callboard.runtime.http.settings import Http
+from callboard.runtime.http.web_encodings import decode, encoding_named
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.access import Access
 
 REQUEST_BYTES_MAX: Final = 10_000_000
@@ -30,12 +33,17 @@ _PACKED: Final = ("", "identity", "gzip", "x-gzip", "deflate")
 _OWN: Final = frozenset(
     ("host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "accept-encoding")
 )
+_TYPE_CHARS_MAX: Final = 500  # of a content type that are read for its encoding
+_CHARSET: Final = re.compile(r""";\s*charset\s*=\s*["']?([^\s"';]++)""", re.IGNORECASE)
 _GOES_ALONG: Final = frozenset(("accept", "accept-language", "user-agent", "content-type"))
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An answer of `ctx.http`. url: of the last hop. headers: by names in lower case. content: unpacked."""
+    """An answer of `ctx.http`. url: of the last hop. headers: by names in lower case. content: unpacked.
+
+    encoding: the name of the encoding of the web that the server states, `utf-8` for any other.
+    """
 
     status: int
     url: str
@@ -46,7 +54,7 @@ class HttpAnswer:
     @property
     def text(self) -> str:
         """Return the content as text; other bytes stand as the replacement character."""
-        return self.content.decode(self.encoding, "replace")
+        return decode(self.content, self.encoding)
 
     def json(self) -> Any:
         """Return the JSON that the content is. Raises ToolError for any other content."""
@@ -134,7 +142,7 @@ class CallHttp:
         if method.upper() not in _METHODS:
             raise HttpError(f"{method[:20]!r} is no method; use {', '.join(_METHODS)}", "bad_url")
         given = _checked_headers(headers)
-        data = content.encode() if isinstance(content, str) else content
+        data = clean_text(content).encode() if isinstance(content, str) else content
         if body is not None:
             data, given = json.dumps(body).encode(), {"content-type": "application/json", **given}
         if len(data) > REQUEST_BYTES_MAX:
@@ -183,8 +191,9 @@ class CallHttp:
             finally:
                 await response.aclose()
         found = {name.lower(): value for name, value in response.headers.items()}
-        encoding = response.charset_encoding or "utf-8"
-        return HttpAnswer(response.status_code, str(hop.url), found, content, _known(encoding))
+        stated = _CHARSET.search(found.get("content-type", "")[:_TYPE_CHARS_MAX])
+        encoding = encoding_named(stated[1] if stated else None)
+        return HttpAnswer(response.status_code, str(hop.url), found, content, encoding)
 
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -217,14 +226,6 @@ async def _read(response: httpx2.Response, place: Place, max_bytes: int) -> byte
             raise HttpError(f"{place} answers with more than {max_bytes:,} bytes", "large")
         parts.append(piece)
     return b"".join(parts)
-
-
-def _known(encoding: str) -> str:
-    try:
-        b"x".decode(encoding, "replace")
-    except (LookupError, ValueError):
-        return "utf-8"
-    return encoding
 
 
 def _failed(hop: _Hop, error: Exception) -> ToolError:

@@ -75,7 +75,7 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
 
     def __init__(self, settings: Http) -> None:
         # Not the constructor of the base: its pool has a backend of its own, which no argument replaces.
-        verify = settings.verify or httpx2.create_ssl_context(trust_env=False)
+        verify = settings.tls_context()
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=verify, http1=True, http2=False, retries=0, network_backend=CheckedBackend(settings)
         )

@@ -4,6 +4,8 @@ Rules
   - A host has one reading: a name, an IPv4 address of four decimal numbers, or an IPv6 address in brackets.
     `0177.0.0.1`, `0x7f.1`, `2130706433`, zones and users are refused: programs read them in several ways.
   - An address of the own machine or network is refused, also inside of an IPv6 address that carries one.
+  - The networks are those of the tables below, not those of `ipaddress`, which differ from one Python to the
+    next: 3.11 takes 192.0.0.0/24, 3fff::/20 and fec0::/10 for public in part or as a whole.
 """
 
 import ipaddress
@@ -20,8 +22,51 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 URL_CHARS_MAX: Final = 8_192
 _PORTS: Final = {"http": 80, "https": 443}
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+
+# https://www.iana.org/assignments/iana-ipv4-special-registry: the networks that are not reachable from
+# everywhere, and those of no single machine. 192.0.0.0/24 as a whole: the few public addresses in it
+# (RFC 7723, 8155) serve no pages.
+_PRIVATE4: Final = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # RFC 791: this network
+            "10.0.0.0/8",  # RFC 1918
+            "100.64.0.0/10",  # RFC 6598: shared by carriers
+            "127.0.0.0/8",  # RFC 1122: loopback
+            "169.254.0.0/16",  # RFC 3927: link-local, with the metadata of clouds
+            "172.16.0.0/12",  # RFC 1918
+            "192.0.0.0/24",  # RFC 6890: protocol assignments
+            "192.0.2.0/24",  # RFC 5737: documentation
+            "192.88.99.0/24",  # RFC 7526: relays of 6to4
+            "192.168.0.0/16",  # RFC 1918
+            "198.18.0.0/15",  # RFC 2544: benchmarks
+            "198.51.100.0/24",  # RFC 5737
+            "203.0.113.0/24",  # RFC 5737
+            "224.0.0.0/4",  # RFC 5771: multicast
+            "240.0.0.0/4",  # RFC 1112: reserved, with the broadcast
+        ),
+    )
+)
+# https://www.iana.org/assignments/ipv6-address-space: only 2000::/3 is global unicast. So site-local
+# addresses (fec0::/10), unique local ones (fc00::/7), 64:ff9b:1::/48 (RFC 8215), 100::/64 and ::/96 are not.
+_GLOBAL6: Final = ipaddress.IPv6Network("2000::/3")
+# https://www.iana.org/assignments/iana-ipv6-special-registry, inside of 2000::/3.
+_PRIVATE6: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # RFC 2928: protocol assignments, with Teredo (RFC 4380) and ORCHID (RFC 7343)
+            "2001:db8::/32",  # RFC 3849: documentation
+            "3ffe::/16",  # RFC 3701: the 6bone, given back
+            "3fff::/20",  # RFC 9637: documentation
+        ),
+    )
+)
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
+_MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")  # RFC 4291
+_6TO4: Final = ipaddress.IPv6Network("2002::/16")  # RFC 3056
+_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214: in the upper half of the interface's identifier
 
 
 def place_of_url(url: httpx2.URL) -> Place:
@@ -63,22 +108,26 @@ def url_of(text: object) -> httpx2.URL:
 
 
 def is_public(address: Address) -> bool:
-    """Return True for an address of the public internet that leads to no other address."""
-    carried = _carried(address) if isinstance(address, ipaddress.IPv6Address) else None
-    if carried is not None:
-        return is_public(carried)
-    return address.is_global and not (address.is_multicast or address.is_reserved)
+    """Return True for an address of the public internet that leads to no address of another kind."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _PRIVATE4)
+    carried = _carried(address)
+    if carried is not None and not is_public(carried):
+        return False
+    # These two are mere forms of an address of IPv4.
+    if carried is not None and (address in _NAT64 or address in _MAPPED):
+        return True
+    return address in _GLOBAL6 and not any(address in network for network in _PRIVATE6)
 
 
 def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address that an IPv6 address stands for, None for none."""
-    if _ends_with_ipv4(address):
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-
-
-def _ends_with_ipv4(address: ipaddress.IPv6Address) -> bool:
-    return address in _NAT64 or (address in _COMPATIBLE and int(address) > 1)
+    """Return the IPv4 address that an IPv6 address stands for or leads through, None for none."""
+    number = int(address)
+    if address in _NAT64 or address in _MAPPED or number >> 32 & 0xFFFF_FFFF in _ISATAP:
+        return ipaddress.IPv4Address(number & 0xFFFF_FFFF)
+    if address in _6TO4:
+        return ipaddress.IPv4Address(number >> 80 & 0xFFFF_FFFF)
+    return None
 
 
 def is_allowed(address: Address, private: Sequence[Network]) -> bool:

@@ -22,7 +22,7 @@ from mcp.client import stdio as sdk
 from mcp.shared.message import SessionMessage
 
 from callboard.runtime.mcp.sending import CURRENT
-from callboard.runtime.sanitize import clean_text
+from callboard.runtime.sanitize import clean_json, clean_text
 
 MESSAGE_BYTES_MAX: Final = 32 * 2**20  # bytes of one message: twice what one value of the log may have
 _CHUNK: Final = 2**18
@@ -180,7 +180,7 @@ async def _lines(pipe: asyncio.StreamReader, output: ServerOutput) -> AsyncItera
 
 def _message(line: bytes, output: ServerOutput) -> _Incoming:
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(clean_json(line), by_name=False))
     except ValueError as error:
         output.add_stray(line)
         return error

@@ -27,7 +27,8 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 # The specification asks for the first line only. Some readers also end a line at the marks of the second.
 _SPECIAL: Final = re.compile('[:"\\\\\\[\\]{}\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _ESCAPED: Final = re.compile('[\\\\"\x00-\x1f]')
-_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES: Final = _SHORT | {chr(one): f"\\u{one:04x}" for one in range(32) if chr(one) not in _SHORT}
 _WORDS: Final = frozenset({"true", "false", "null"})
 _LARGEST: Final = 1e21  # from here on a number may have an exponent
 _SMALLEST: Final = 1e-6
@@ -151,12 +152,10 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{_ESCAPED.sub(_escape, text)}"'
-
-
-def _escape(found: re.Match[str]) -> str:
-    mark = found[0]
-    return _ESCAPES.get(mark) or f"\\u{ord(mark):04x}"
+    if _ESCAPED.search(text):
+        for mark, escape in _ESCAPES.items():  # the backslash first
+            text = text.replace(mark, escape)
+    return f'"{text}"'
 
 
 def _number(number: float) -> str:

@@ -74,4 +74,7 @@ def _float(number: float) -> str:
 def _text(text: str) -> str:
     if _BARE.fullmatch(text) and text[-1] != " " and text.lower() not in _WORDS:
         return text
-    return _UNREADABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    written = json.dumps(text, ensure_ascii=False)
+    for mark in sorted(set(_UNREADABLE.findall(written))):
+        written = written.replace(mark, f"\\u{ord(mark):04x}")
+    return written

@@ -3,17 +3,17 @@
 Rules
   - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none.
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
+  - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), where a text has
+    some, and a run of letters and digits of a value.
   - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
   - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
 import base64
-import html
 import json
 import re
 import threading
 import traceback
-import urllib.parse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -26,11 +26,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
+    MIN_CHARS,
     SecretPattern,
     checked_secret_name,
     checked_value,
     may_hold_key,
 )
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes, has_wrapped_lines
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
@@ -40,6 +42,7 @@ _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one searc
 _TOKEN: Final = re.compile(
     rb'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<key>[ \t\r\n]*+:)?|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL
 )
+_RUN: Final = re.compile(rb"[A-Za-z0-9]{4,}")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -64,8 +67,12 @@ class Redactor:
         self._lock = threading.Lock()
         self._patterns = tuple(patterns)
         self._encodings: dict[str, str] = {}
+        self._plain: dict[bytes, str] = {}
+        self._in_plain: re2._Regexp | None = None
+        self._runs: re2._Regexp | None = None
         self._searches: tuple[tuple[str, re2._Regexp], ...] = ()
         self._any: re2._Regexp | None = None
+        self._which: re2.Set | None = None
         self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
         self._build()
@@ -85,10 +92,12 @@ class Redactor:
         checked_value(checked_secret_name(name), value)
         with self._lock:
             new = {form: name for form in encodings_of(value) if form not in self._encodings}
+            for form in plain_forms_of(value):
+                self._plain.setdefault(form, name)
             if new:
                 known = {**self._encodings, **new}
                 self._encodings = dict(sorted(known.items(), key=lambda item: -len(item[0])))
-                self._reach = max(self._reach, *(len(form) for form in new))
+                self._reach = max(self._reach, GROWTH_MAX * len(value), *(len(form) for form in new))
                 self._build()
 
     def _build(self) -> None:
@@ -99,10 +108,13 @@ class Redactor:
             by_name.setdefault(name, []).append(re2.escape(form))
         values = ((name, _compiled("|".join(forms))) for name, forms in by_name.items())
         self._searches = (*values, *((each.name, each.regexp) for each in self._patterns))
+        self._which = _set_of([regexp.pattern for _, regexp in self._searches])
         every = tuple(f"(?:{regexp.pattern})" for _, regexp in self._searches)
         self._are_keys = all(each.regexp.pattern in _KEYS for each in self._patterns) and all(
             may_hold_key(_bytes(form)) for form in self._encodings
         )
+        self._runs = _runs_of(self._plain)
+        self._in_plain = _compiled(b"|".join(map(re2.escape, self._plain)).decode()) if self._plain else None
         self._any = _compiled("|".join(every)) if every else None
 
     # --- text ---------------------------------------------------------------------
@@ -112,29 +124,55 @@ class Redactor:
         return self._is_in(_bytes(text))
 
     def _is_in(self, data: bytes) -> bool:
-        if self._any is None or (self._are_keys and not may_hold_key(data)):
+        if self._any is None:
             return False
-        return self._any.search(data) is not None
+        if not (self._are_keys and not may_hold_key(data)) and self._any.search(data) is not None:
+            return True
+        return any(True for _ in self._found_in_plain(data))
+
+    def _found_in_plain(self, data: bytes) -> Iterator[_Found]:
+        """Yield the secrets in the text without its escapes, by their places in the text as it is."""
+        if self._in_plain is None or not self.may_be_escaped(data):
+            return
+        plain = Plain(data)
+        for level, text in enumerate(plain.levels):
+            for match in self._in_plain.finditer(text):
+                yield _Found(*plain.came_from(level, *match.span()), self._plain[match[0]])
+            for found in self._found_in(text):
+                yield _Found(*plain.came_from(level, found.start, found.end), found.name)
+
+    @property
+    def plain_values(self) -> tuple[bytes, ...]:
+        """Every value as it stands in a text without escapes."""
+        return tuple(self._plain)
+
+    def may_be_escaped(self, data: bytes) -> bool:
+        """Return whether data may hold a value in the form of an encoder."""
+        if self._in_plain is None:
+            return False
+        is_near = has_escapes(data) and (self._runs is None or self._runs.search(data) is not None)
+        return is_near or has_wrapped_lines(data)
 
     def text(self, text: str) -> str:
         """Return the text with a placeholder for every secret."""
         data = _bytes(text)
         if not self._is_in(data):
             return text
-        return self._replaced(data, len(data)).decode("utf-8", "surrogatepass")
+        return self._replaced(data, len(data)).decode()
 
     def kept(self, text: str, chars: int) -> str:
         """Return the first characters of the text, with a placeholder for every secret.
 
         A secret that goes beyond the cut is taken out whole.
         """
+        text = clean_text(text)
         if len(text) <= chars:
             return self.text(text)
         data = _bytes(text[: chars + self._reach])
         if not self._is_in(data):
             return text[:chars]
         replaced = self._replaced(data, len(_bytes(text[:chars])))
-        return replaced.decode("utf-8", "surrogatepass")[:chars]
+        return replaced.decode()[:chars]
 
     def cut(self, text: str, chars: int) -> str:
         """Cut a text as `kept` does. A text that needs no cut is not searched: the board does that."""
@@ -164,7 +202,14 @@ class Redactor:
         return merged
 
     def _found(self, data: bytes) -> Iterator[_Found]:
-        for name, regexp in self._searches:
+        yield from self._found_in(data)
+        yield from self._found_in_plain(data)
+
+    def _found_in(self, data: bytes) -> Iterator[_Found]:
+        searches, which = self._searches, self._which
+        # One pass tells which searches find something: a pass for each of them takes ten times as long.
+        for place in (which.Match(data) or ()) if which else range(len(searches)):
+            name, regexp = searches[place]
             for match in regexp.finditer(data):
                 yield _Found(*_secret_in(match, regexp.groups), name)
 
@@ -176,12 +221,15 @@ class Redactor:
         if not self.may_be_in(data):
             return value
         parts: list[bytes] = []
+        known: dict[bytes, bytes] = {}
         at, changed_keys = 0, False
         tokens = list(_TOKEN.finditer(data))
         texts = [_text_of(token) for token in tokens]
         for token in (tokens[place] for place in self._places_with(texts, 0, len(texts))):
-            clean = _encode(self.text(_text_of(token).decode()))
-            parts += [data[at : token.start()], clean, token["key"] or b""]
+            written = token["string"] or token["number"]
+            if written not in known:
+                known[written] = _encode(self.text(_text_of(token).decode()))
+            parts += [data[at : token.start()], known[written], token["key"] or b""]
             at, changed_keys = token.end(), changed_keys or token["key"] is not None
         if not parts:
             return value
@@ -212,32 +260,22 @@ class Redactor:
 
 
 def encodings_of(value: str) -> tuple[str, ...]:
-    """Return every encoding of the value to search for, longest first.
+    """Return the forms of a value to search for in any text, longest first: itself, and parts of its base64.
 
     >>> encodings_of("a b&c-d")
-    ('a b&amp;c-d', 'a%20b%26c-d', 'YSBiJmMtZ', 'a+b%26c-d', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
+    ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
     """
     found = {value, clean_text(value), value.strip()}
-    found |= {text for each in tuple(found) for text in _written(each)}
     found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
     return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
 
 
-def _written(value: str) -> Iterator[str]:
-    for in_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        yield in_json
-        yield in_json.replace("/", "\\/")
-        yield json.dumps(in_json, ensure_ascii=False)[1:-1]
-    yield repr(value)[1:-1]
-    for quoted in (
-        urllib.parse.quote(value, safe="", errors="replace"),
-        urllib.parse.quote(value, errors="replace"),
-        urllib.parse.quote_plus(value, errors="replace"),
-    ):
-        yield quoted
-        yield re.sub("%..", lambda byte: byte[0].lower(), quoted)
-    yield html.escape(value)
-    yield html.escape(value, quote=False)
+def plain_forms_of(value: str) -> set[bytes]:
+    """Return the forms of a value to search for in text without escapes."""
+    # Forms write a space as a plus.
+    found = {_bytes(form) for form in (value, value.strip(), value.replace(" ", "+"))}
+    # A value may itself hold what looks like an escape.
+    return found | {form for one in found for form in Plain(one).levels if len(form) >= MIN_CHARS}
 
 
 # A value inside base64 text does not begin at a multiple of three bytes. So it is encoded at each of the
@@ -271,16 +309,37 @@ def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:
     return (start, end) if start >= 0 and end > start else (match.start(), match.end())
 
 
-@lru_cache(maxsize=16)  # most runtimes look for the same known keys
-def _compiled(pattern: str) -> "re2._Regexp":
+def _runs_of(values: Iterable[bytes]) -> "re2._Regexp | None":
+    """Return a search for the longest run of letters and digits of each value; None if one has none."""
+    # No encoder escapes these characters. A text without any of the runs needs no second look.
+    runs = [max(_RUN.findall(value), key=len, default=b"") for value in values]
+    return _compiled(b"|".join(runs).decode()) if runs and all(runs) else None
+
+
+def _set_of(patterns: list[str]) -> "re2.Set | None":
+    if not patterns:
+        return None
+    found = re2.Set.SearchSet(_options())
+    for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+def _options() -> "re2.Options":
     options = re2.Options()
     options.never_capture = True
     options.max_mem = _MEMORY
-    return re2.compile(pattern, options)
+    return options
+
+
+@lru_cache(maxsize=16)  # most runtimes look for the same known keys
+def _compiled(pattern: str) -> "re2._Regexp":
+    return re2.compile(pattern, _options())
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return clean_text(text).encode()  # values are looked for as the log has them
 
 
 def _with_unique_keys(data: bytes) -> bytes:

@@ -3,36 +3,61 @@
 The waiting text is short: an end that is the start of a known value, or that looks like a part of a key
 (letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. A
 pattern that is longer than `MAX_CHARS` is not found in live text, but in the log, which gets text whole.
+
+A long waiting text is searched again once it has grown by an eighth, or a run of it has ended: a search for
+each piece would be quadratic.
 """
 
 import re
+import string
 from collections.abc import Callable
-from typing import Final
+from typing import AnyStr, Final
 
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
-_KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_.+/=:~-]*+\Z")
-_LINE_TAIL: Final = re.compile(r"[^\n]*+\Z")
-_OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)[\s\S]*\Z")
+_OF_KEYS: Final = string.ascii_letters + string.digits + "_.+/=:~-%&#;'\\"  # and of their escapes
+_BLOCK_BEGINS: Final = "-----BEGIN "
+_BLOCK_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]++-----")
+# The beginning of an escape at the end of a text.
+_CUT: Final = re.compile(
+    rb"(?:\\+(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?|%[0-9a-fA-F]?|&(?:#?[0-9a-zA-Z]{0,7})|\\+u[dD][89abAB][0-9a-fA-F]{2}"
+    rb"(?:\\+(?:u[0-9a-fA-F]{0,3})?)?)\Z"
+)
+_CUT_BYTES: Final = 40
+_SHORT: Final = 256  # characters that are searched for each piece
 
 
 class StreamBuffer:
     """The buffer of one stream of text. show: gets the safe text. by_line: keep the unfinished line."""
 
-    __slots__ = ("_redactor", "_show", "_tail", "_waiting")  # one for each model call in flight
+    # One for each model call in flight.
+    __slots__ = ("_by_line", "_due", "_redactor", "_run", "_show", "_waiting")
 
     def __init__(self, redactor: Redactor, show: Callable[[str], object], *, by_line: bool = False) -> None:
         self._redactor = redactor
         self._show = show
-        self._tail = _LINE_TAIL if by_line else _KEY_TAIL
+        self._by_line = by_line
         self._waiting = ""
+        self._due = 0  # characters from which the waiting text is searched again
+        self._run = False  # it waits since it may be a part of a key
 
     def take(self, piece: str) -> None:
         """Add a piece, and show the text that is safe."""
         text = self._waiting + piece
+        # Half of a surrogate pair waits: its other half may come with the next piece.
+        half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = text[: len(text) - len(half)]
+        if len(text) < self._due and not (self._run and self._tail(piece)):
+            self._waiting = text + half
+            return
+        text = clean_text(text)
         at = len(text) if self._redactor.is_idle else self._safe(text)
-        self._waiting = text[at:]
+        self._waiting = text[at:] + half
+        left = len(text) - at
+        self._due = left + left // 8 if left > _SHORT else 0
         self._show_clean(text[:at])
 
     def end(self) -> None:
@@ -45,30 +70,61 @@ class StreamBuffer:
         if text:
             self._show(self._redactor.text(text))
 
+    def _tail(self, text: str) -> int:
+        """Return the place from which on a text may be a part of a key, or of a line that has not ended."""
+        return text.rfind("\n") + 1 if self._by_line else len(text.rstrip(_OF_KEYS))
+
     def _safe(self, text: str) -> int:
         """Return the place up to which no secret can be incomplete."""
-        at = len(text)
-        for tail in (self._tail, _OPEN_BLOCK):
-            found = tail.search(text, max(0, len(text) - MAX_CHARS))
-            at = min(at, found.start()) if found else at
+        first = max(0, len(text) - MAX_CHARS)
+        at = self._tail(text)
+        self._run = at < len(text)
+        if (begin := _open_block(text, first)) < at:
+            at, self._run = begin, False
         if len(text) - at >= MAX_CHARS:
             at = len(text)
         at = min([at, *(_start_of(literal, text) for literal in self._redactor.literals)])
+        at = min(at, self._escaped(text))
         if not self._redactor.finds(text):
             return at
-        data = text.encode("utf-8", "surrogatepass")
-        cut = len(text[:at].encode("utf-8", "surrogatepass"))
+        data = text.encode()
+        cut = len(text[:at].encode())
         for span in self._redactor.spans(data):
             if span.start < cut < span.end:
-                return len(data[: span.start].decode("utf-8", "surrogatepass"))
+                return len(data[: span.start].decode())
         return at
 
+    def _escaped(self, text: str) -> int:
+        """Return the place of the start of a value that has escapes and may go on, else the text's length."""
+        values = self._redactor.plain_values
+        first = max(0, len(text) - GROWTH_MAX * max(map(len, values), default=0))
+        tail = text[first:].encode()
+        if not values or not has_escapes(tail):
+            return len(text)
+        cut = _CUT.search(tail, max(0, len(tail) - _CUT_BYTES))
+        end = cut.start() if cut else len(tail)
+        plain = Plain(tail[:end])
+        for level, data in enumerate((tail[:end], *plain.levels), -1):  # -1 is the text as it came
+            start = min(_start_of(value, data) for value in values)
+            if start < len(data):
+                end = min(end, plain.came_from(level, start, start + 1)[0])
+        return first + len(tail[:end].decode())
 
-def _start_of(literal: str, text: str) -> int:
+
+def _open_block(text: str, first: int) -> int:
+    """Return the place of the first block that has begun and not ended, else the text's length."""
+    for end in _BLOCK_ENDS.finditer(text, first):
+        first = end.end()
+    begin = text.find(_BLOCK_BEGINS, first)
+    return begin if begin >= 0 else len(text)
+
+
+def _start_of(literal: AnyStr, text: AnyStr) -> int:
     """Return the place where the text's end is the start of the literal, else the text's length."""
-    at = text.find(literal[0], max(0, len(text) - len(literal) + 1))
+    first = literal[:1]
+    at = text.find(first, max(0, len(text) - len(literal) + 1))
     while at >= 0:
         if literal.startswith(text[at:]):
             return at
-        at = text.find(literal[0], at + 1)
+        at = text.find(first, at + 1)
     return len(text)

@@ -2,15 +2,20 @@
 
     python -I -S guard.py PLAN
 
-It imports nothing of callboard, so that it starts in a few milliseconds. PLAN is a JSON object: `command`,
-`env`, `folder` (a descriptor), `report` (a descriptor), `timeout_s`, `processes_max`, `grace_s`.
+It imports nothing of callboard, so that it starts in a few milliseconds. PLAN is the descriptor of a file
+with a JSON object: `command`, `env`, `folder` (a descriptor), `report` (a descriptor), `timeout_s`,
+`processes_max`, `grace_s`. A command line would show the values of `env` to every user of the machine.
 
 The command runs in a session of its own. It ends when its first process ends, when `timeout_s` is over, when
 there are too many processes, or when standard input ends: the caller closes it, or has ended. Linux makes the
 guard the parent of processes whose own parent has ended, also of those in another session, so it finds them
 all. Elsewhere only the process group is ended.
 
-The report has two lines: the id of the first process, and a JSON object with `ended`, `code` and `left`.
+The command has the rights of the guard, so it can stop it by SIGSTOP, and write into its report. The caller
+has a limit of its own for that reason, and Linux continues the guard when the caller ends.
+
+The report has two lines: the id of the first process, written before that runs the command, and a JSON object
+with `ended`, `code` and `left`.
 """
 
 import contextlib
@@ -33,15 +38,16 @@ _PASSES_MAX = 1_000
 
 def main() -> None:
     """Run the command of the plan, end it, and report."""
-    plan: Mapping[str, Any] = json.loads(sys.argv[1])
+    with open(int(sys.argv[1]), "rb") as file:  # noqa: PTH123  # closed before the command could read it
+        plan: Mapping[str, Any] = json.loads(file.read())
     os.set_inheritable(plan["report"], False)
     os.set_inheritable(plan["folder"], False)
     _prctl(_SUBREAPER, 1)
-    _prctl(_DEATH_SIGNAL, signal.SIGTERM)
+    _prctl(_DEATH_SIGNAL, signal.SIGCONT)  # SIGTERM would wait for a guard that is stopped
     stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        signal.signal(number, lambda *_: stopped.append(1))
     first = _started(plan)
-    _tell(plan["report"], b"%d\n" % first)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)  # so that the output ends with the command
     watch = _Watch(first, plan, stopped)
@@ -50,7 +56,7 @@ def main() -> None:
         ended = watch.wait()
     finally:  # also after a fault of the guard itself
         _end(first, ended, plan["grace_s"], watch)
-    said = {"ended": ended, "code": watch.code, "left": len(_below(os.getpid()))}
+    said = {"ended": ended, "code": watch.code, "left": len(below(os.getpid()))}
     _tell(plan["report"], json.dumps(said).encode())
 
 
@@ -66,10 +72,17 @@ def _prctl(option: int, value: int) -> None:
 
 def _started(plan: Mapping[str, Any]) -> int:
     guard = os.getpid()
+    waits, go = os.pipe()
     first = os.fork()
     if first:
+        # The command runs after that, so that no report of its own comes first.
+        _tell(plan["report"], b"%d\n" % first)
+        os.close(waits)
+        os.close(go)
         return first
     try:
+        os.close(go)
+        os.read(waits, 1)
         os.setsid()
         _prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != guard:  # it ended before the line above
@@ -78,7 +91,7 @@ def _started(plan: Mapping[str, Any]) -> int:
         os.fchdir(plan["folder"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(1, 2)
-        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(plan["command"][0], plan["command"], plan["env"])
     except OSError as error:
@@ -113,7 +126,7 @@ class _Watch:
             return "stopped"
         if time.monotonic() > self._ends_at:
             return "timeout"
-        return "processes" if len(_below(os.getpid())) > self._processes_max else ""
+        return "processes" if len(below(os.getpid())) > self._processes_max else ""
 
     def reap(self) -> bool:
         """Take in the processes that have ended. Return True if there are no others."""
@@ -134,7 +147,7 @@ def _end(first: int, ended: str, grace_s: float, watch: _Watch) -> None:
     _signal_group(first, signal.SIGKILL)
     until = time.monotonic() + _KILL_S
     while not watch.reap() and time.monotonic() < until:
-        _kill_all()
+        kill_below(os.getpid())
         time.sleep(_STEP_S / 10)
 
 
@@ -155,11 +168,12 @@ def _signal_group(first: int, number: int) -> None:
         os.killpg(first, number)
 
 
-def _kill_all() -> None:
-    """Hold all processes before one is killed: those that fork faster than they die would go on."""
+def kill_below(parent: int) -> set[int]:
+    """Kill all processes below this one. Return them."""
+    # All are held before one is killed: those that fork faster than they die would go on.
     held: set[int] = set()
     for _ in range(_PASSES_MAX):
-        new = _below(os.getpid()) - held
+        new = below(parent) - held
         if not new:
             break
         for pid in new:
@@ -167,6 +181,7 @@ def _kill_all() -> None:
         held |= new
     for pid in held:
         _signal(pid, signal.SIGKILL)
+    return held
 
 
 def _signal(pid: int, number: int) -> None:
@@ -174,7 +189,7 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _below(pid: int) -> set[int]:
+def below(pid: int) -> set[int]:
     """Return the processes below this one; none where the system does not tell."""
     found: set[int] = set()
     ahead = [pid]

@@ -1,4 +1,8 @@
-"""One command, run by its guard: its output up to a limit, and how it ended."""
+"""One command, run by its guard: its output up to a limit, and how it ended.
+
+The command can stop or kill its guard, and write into the guard's report. So a guard that is late is killed
+with all processes below it, and its report is read as foreign input.
+"""
 
 import asyncio
 import contextlib
@@ -7,10 +11,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, BinaryIO, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.runtime.shell.guard import kill_below
 
 End: TypeAlias = Literal["exited", "timeout", "processes", "output", "stopped", "lost"]
 """The end of a command: by itself, by a limit of time, processes or output, by its caller, or unwatched."""
@@ -24,6 +33,17 @@ FLOOD: Final = 100
 _GUARD: Final = str(Path(__file__).with_name("guard.py"))
 _READ_BYTES: Final = 65_536
 _DRAIN_S: Final = 1.0  # for output after the end, which a process that escaped may hold open
+_LATE_S: Final = 2.0  # for a guard to end its command, before that is done here
+_STEP_S, _STEPS_MAX = 0.01, 100  # in which killed processes end
+_REPORT_BYTES_MAX: Final = 1_000
+
+
+class _Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The second line of a guard's report."""
+
+    ended: Literal["exited", "timeout", "processes", "stopped"]
+    code: Annotated[int, msgspec.Meta(ge=-255, le=255)] | None
+    left: Annotated[int, msgspec.Meta(ge=0, le=2**22)]  # Linux has at most 2**22 processes
 
 
 class Finished(NamedTuple):
@@ -73,6 +93,9 @@ class _Running:
         self._is_reported: asyncio.Future[None] = self._loop.create_future()
         self._is_drained: asyncio.Future[None] = self._loop.create_future()
         self._is_flooded = False
+        self._ends_at = self._loop.time() + command.timeout_s + _LATE_S
+        self._late: End = "timeout"
+        self._is_stopped: asyncio.Future[None] = self._loop.create_future()
         self._reads, writes = os.pipe()
         try:
             self._guard = _guard(command, writes)
@@ -90,20 +113,51 @@ class _Running:
     def stop(self) -> None:
         """End the command. It is over when `finished` returns."""
         assert self._guard.stdin is not None
+        self._late = "output" if self._is_flooded else "stopped"
+        self._ends_at = min(self._ends_at, self._loop.time() + _LATE_S)
+        _set(self._is_stopped)
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
 
     async def finished(self) -> Finished:
-        """Wait for the end."""
-        await asyncio.shield(self._is_reported)
+        """Wait for the end, no longer than the command may take."""
+        if not await self._is_over():
+            left = await asyncio.shield(asyncio.to_thread(_end_by_force, self._guard, self._first))
+            await asyncio.wait([self._is_drained], timeout=_DRAIN_S)
+            return Finished(*self._kept.parts(), self._late, None, left)
+        # Of a guard that was killed the report may be whole, but by the command.
+        code = await asyncio.shield(asyncio.to_thread(_code_of, self._guard))
+        found = self._read_report() if code == 0 else None
+        if found is None:
+            _kill_group(self._first)
         await asyncio.wait([self._is_drained], timeout=_DRAIN_S)
-        first, _, said = self._report.partition(b"\n")
-        if not said:
-            _kill_group(first)
+        if found is None:
             return Finished(*self._kept.parts(), "lost")
-        found = json.loads(said)
-        ended: End = "output" if self._is_flooded and found["ended"] == "stopped" else found["ended"]
-        return Finished(*self._kept.parts(), ended, found["code"], found["left"])
+        ended: End = "output" if self._is_flooded and found.ended == "stopped" else found.ended
+        return Finished(*self._kept.parts(), ended, found.code, found.left)
+
+    async def _is_over(self) -> bool:
+        """Return True once the report has ended, False when the guard is late."""
+        for awaited in (
+            [self._is_reported, self._is_stopped],
+            [self._is_reported],
+        ):  # a stop leaves less time
+            left = max(0.0, self._ends_at - self._loop.time())
+            await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return self._is_reported.done()
+
+    @property
+    def _first(self) -> int:
+        """Return the id of the first process, 0 if there is none yet."""
+        # This line is the guard's own: the command starts after it was written.
+        line, ends, _ = self._report.partition(b"\n")
+        return int(line) if ends and line.isdigit() else 0
+
+    def _read_report(self) -> _Report | None:
+        try:
+            return msgspec.json.decode(self._report.partition(b"\n")[2], type=_Report)
+        except msgspec.MsgspecError:
+            return None
 
     def close(self) -> None:
         """Let go of the guard, which ends what is left."""
@@ -114,7 +168,7 @@ class _Running:
         assert self._guard.stdout is not None
         self._guard.stdout.close()
         if self._guard.poll() is None:  # it is about to end
-            threading.Thread(target=self._guard.wait, daemon=True).start()
+            threading.Thread(target=_end_late, args=(self._guard, self._first), daemon=True).start()
 
     def _take_output(self) -> None:
         data = _read(self._output)
@@ -133,7 +187,7 @@ class _Running:
             self._loop.remove_reader(self._reads)
             _set(self._is_reported)
         elif data:
-            self._report += data
+            self._report += data[: _REPORT_BYTES_MAX - len(self._report)]
 
 
 class _Kept:
@@ -171,15 +225,25 @@ def _guard(command: Command, report: int) -> "subprocess.Popen[bytes]":
         "processes_max": command.processes_max,
         "grace_s": GRACE_S,
     }
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", _GUARD, json.dumps(plan)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={},
-        pass_fds=(report, command.folder),
-        start_new_session=True,
-    )
+    with _unnamed_file() as file:
+        file.write(json.dumps(plan).encode())
+        file.seek(0)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", _GUARD, str(file.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            pass_fds=(report, command.folder, file.fileno()),
+            start_new_session=True,
+        )
+
+
+def _unnamed_file() -> BinaryIO:
+    """Open a file for a plan, which no other process finds by a name. It is in memory on Linux."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("callboard"), "w+b", buffering=0)  # noqa: PTH123  # a descriptor
+    return tempfile.TemporaryFile("w+b", buffering=0)  # returned
 
 
 def _read(file: int) -> bytes | None:
@@ -197,8 +261,45 @@ def _set(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _kill_group(first: bytes) -> None:
-    """End the group of a command whose guard was killed."""
-    if first.isdigit():
+def _kill_group(first: int) -> None:
+    """End the group of a command. first: its first process, 0 for none."""
+    if first > 1:
         with contextlib.suppress(OSError):
-            os.killpg(int(first), signal.SIGKILL)
+            os.killpg(first, signal.SIGKILL)
+
+
+def _end_late(guard: "subprocess.Popen[bytes]", first: int) -> None:
+    """Wait for a guard that is about to end, and end it by force if it does not; blocks."""
+    if _code_of(guard) is None:
+        _end_by_force(guard, first)
+
+
+def _code_of(guard: "subprocess.Popen[bytes]") -> int | None:
+    """Return the code of a guard that is about to end, None if it does not; blocks."""
+    try:
+        return guard.wait(_LATE_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _end_by_force(guard: "subprocess.Popen[bytes]", first: int) -> int:
+    """Kill a guard, the group of its command and all processes below it. Return how many are left; blocks."""
+    killed = kill_below(guard.pid)
+    _kill_group(first)
+    guard.kill()
+    guard.wait()
+    pause = threading.Event()
+    for _ in range(_STEPS_MAX):
+        if not any(map(_is_there, killed)):
+            break
+        pause.wait(_STEP_S)
+    return sum(map(_is_there, killed))
+
+
+def _is_there(pid: int) -> bool:
+    """Return True for a process that has not ended. A zombie has."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])

@@ -4,6 +4,8 @@ Each change is made in the log of a real session. `callboard verify` must find i
 Tests also show the changes that cannot be found without a key or a saved head.
 """
 
+import asyncio
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from callboard import Agent, Runtime, ScriptedModel, say
+from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
 from callboard.runtime.log.hash_chain import HashChain
@@ -291,3 +295,18 @@ def test_l12_a_log_with_a_key_cannot_be_rewritten_without_it(recorded: Path, tmp
     done = CliRunner().invoke(cli, ["verify", SURVEY, "--log", str(path), "--key-file", str(key)])
     assert done.exit_code == 2  # the log denies that there ever was a key
     assert "the log was rewritten" in done.stderr
+
+
+def test_a_session_whose_wal_is_cut_ends_before_its_next_outcome_is_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def main() -> None:
+        async with Runtime(path, model=ScriptedModel(lambda request: say("done"))) as runtime:
+            session = await runtime.open(Agent("host"), session_id="s")
+            assert (await session.ask("one")).text == "done"
+            os.truncate(f"{path}-wal", 40)
+            for prompt in ("two", "three"):
+                with pytest.raises(SessionFailed, match="was cut below the open log"):
+                    await session.ask(prompt)
+
+    asyncio.run(main())

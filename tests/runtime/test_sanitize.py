@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.runtime import sanitize as boundary
-from callboard.runtime.sanitize import check_json, clean_text, to_json
+from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 SCALARS = (
@@ -229,7 +229,26 @@ def test_lone_surrogates_and_nul_are_cleaned_anywhere_in_a_value() -> None:
 def test_a_json_inside_of_a_value_is_cleaned_with_it() -> None:
     inner = Json(rb'["\u0000", "\udc00", 1.50]')
     assert bytes(to_json(["a", inner])) == '["a",["␀", "\ufffd", 1.50]]'.encode()
-    assert bytes(to_json(["\ud800", inner])) == '["\ufffd",["␀","\ufffd",1.5]]'.encode()
+    assert bytes(to_json(["\ud800", inner])) == '["\ufffd",["␀", "\ufffd", 1.50]]'.encode()
+
+
+def test_json_text_of_another_program_is_cleaned_and_keeps_all_its_other_bytes() -> None:
+    kept = rb'{"a" : "\\ud800 \ud83d\ude00", "n": 1.50}'
+    assert clean_json(kept) == kept
+    assert clean_json(rb'["\ud800\u0000", "\ude00\ud83d"]') == '["\ufffd␀", "\ufffd\ufffd"]'.encode()
+    assert clean_json(b'["\xff"]') == '["\ufffd"]'.encode()
+    assert clean_json(b"no JSON \xc3") == "no JSON \ufffd".encode()
+
+
+def test_a_parsed_value_is_encoded_without_a_bound_and_refused_where_json_has_no_form() -> None:
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    assert bytes(encoded(deep)) == b"[" * 101 + b"]" * 101
+    assert bytes(encoded([math.nan, "\ud800"])) == '[null,"\ufffd"]'.encode()
+    for wrong in (dict.fromkeys(("a\ud800", "a\ufffd")), object()):
+        with pytest.raises(InvalidPrompt, match="The reply"):
+            encoded([wrong], what="The reply")
 
 
 def test_a_json_by_itself_is_checked_and_keeps_its_bytes() -> None:

@@ -39,6 +39,7 @@ from callboard.runtime.log.sqlite.meta import (
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
+from callboard.runtime.log.sqlite.wal import WalWatch
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 _NEW_SESSION: Final = (
@@ -81,6 +82,7 @@ class SQLiteStore:
         self._cast = TEXT if cipher is None else BLOB
         self._pages = 0
         self._is_overwritten = False
+        self._wal = WalWatch(path)
         make_batch_view(connection, self._cast)
 
     def leave(self) -> None:
@@ -109,7 +111,7 @@ class SQLiteStore:
 
     def _append_at_once(self, batch: Sequence[Append]) -> BatchPlan | None:
         """Write the batch in one statement. Return None if that is impossible and nothing was written."""
-        with self._reported("append"):
+        with self._reported("append"), self._watched():
             plan = self._plan(batch, self._blobs)
             chunk = plan.rows.only_chunk()
             if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
@@ -247,6 +249,7 @@ class SQLiteStore:
             left = pragma(self._connection, "freelist_count")
             if not left:
                 write_back(self._connection, self._owner)
+            self._wal.note()
             return left
 
     def _overwrite(self) -> bool:
@@ -258,6 +261,7 @@ class SQLiteStore:
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
             write_back(self._connection, self._owner)
             self._is_overwritten = not is_read
+        self._wal.note()
         return self._is_overwritten
 
     # --- reading ----------------------------------------------------------------
@@ -296,7 +300,7 @@ class SQLiteStore:
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:
-        with self._reported(doing):
+        with self._reported(doing), self._watched():
             self._connection.execute("BEGIN IMMEDIATE")
             version = pragma(self._connection, "data_version")
             if version != self._version:
@@ -306,6 +310,18 @@ class SQLiteStore:
                 self._version = version
             yield
             self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Let no commit pass that a WAL cut or replaced by another program has lost."""
+        if lost := self._wal.before():
+            self._fail(lost)
+        if self._end is None:
+            yield
+            if lost := self._wal.after():
+                self._fail(lost)
+        if self._end is not None:
+            raise self._end
 
     @contextmanager
     def _unsynced(self) -> Iterator[None]:

@@ -41,6 +41,7 @@ from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
+    import httpx2
     from anthropic import AsyncAnthropic
 
 INLINE_TOOLS: Final = "inline-tools-2026-09-15"
@@ -243,7 +244,7 @@ class AnthropicModel:
         return self._client
 
     def _open(self) -> "AsyncAnthropic":
-        from anthropic import AsyncAnthropic, Timeout
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
         timeout_s, connect_timeout_s = self._timeout_s
         is_token = not self._api_key and not os.environ.get(_KEY_VARIABLES[0])
@@ -254,7 +255,13 @@ class AnthropicModel:
             max_retries=0,
             timeout=Timeout(timeout_s, connect=connect_timeout_s),
             default_headers=self._headers,
+            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [_read_as_utf8]}),
         )
+
+
+async def _read_as_utf8(response: "httpx2.Response") -> None:
+    # A stranger chooses no codec: that of `punycode` is quadratic, and the SDK reads errors as text.
+    response.encoding = "utf-8"
 
 
 def _origin(name: str, base_url: str | None) -> Origin | None:

@@ -66,7 +66,7 @@ class Events:
         if headers[":message-type"] != "event":
             self._failed = _error_of(headers, message.payload)
             return ""
-        kind, value = headers[":event-type"], msgspec.json.decode(message.payload)
+        kind, value = headers[":event-type"], _parsed(message.payload)
         if kind == "contentBlockDelta":
             delta = value["delta"]
             return self._block(value, _kind_of(delta)).add(delta)
@@ -184,12 +184,20 @@ def _reasoning(pieces: dict[str, list[Any]]) -> JsonObject:
     return {"reasoningText": told}
 
 
+def _parsed(payload: bytes) -> Any:
+    try:
+        return msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        # With half of a surrogate pair, whose other half may come with the next event: cleaned once joined.
+        return json.loads(payload.decode("utf-8", "replace"))
+
+
 def _garbage(error: Exception) -> CallFailed:
     return garbage_answer(f"the stream is not in the form of converse: {error}")
 
 
 def _error_of(headers: JsonObject, payload: bytes) -> EventStreamError:
-    told = msgspec.json.decode(payload or b"{}")
+    told = _parsed(payload or b"{}")
     code = headers.get(":exception-type") or headers.get(":error-code", "")
     words = told.get("message") or headers.get(":error-message", "")
     return EventStreamError({"Error": {"Code": code, "Message": words}}, _OPERATION)

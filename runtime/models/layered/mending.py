@@ -46,13 +46,15 @@ def mended(asked: Asked, response: httpx2.Response) -> httpx2.Response:
     else:
         return response
     stream = _Mended(response.stream, asked, mender)  # type: ignore[arg-type]  # of an async client
-    return httpx2.Response(
+    joined = httpx2.Response(
         response.status_code,
         headers=response.headers,
         stream=stream,
         request=response.request,
         extensions=response.extensions,
     )
+    joined.encoding = "utf-8"
+    return joined
 
 
 class _Mended(httpx2.AsyncByteStream):

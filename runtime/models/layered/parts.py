@@ -36,7 +36,7 @@ from pydantic_ai.messages import (
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import JsonObject
-from callboard.runtime.sanitize import check_json
+from callboard.runtime.sanitize import check_json, clean_text, encoded
 
 _PARTS: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 _OWN_ID: Final = "pyd_ai_"  # the beginning of an id that the layer made for a call that came without one
@@ -46,12 +46,12 @@ _EMPTY: Final = Json(b"{}")
 def blocks_of(parts: Sequence[ModelResponsePart], turn: int, refused: Sequence[str] = ()) -> Json:
     """Return the content blocks of a reply, a JSON list.
 
-    turn: of the reply. refused: for each call the reason not to run it, "" to run it.
+    turn: of the reply. refused: for each call the reason not to run it, "" to run it. Raises InvalidPrompt.
     """
     ids = _ids(parts, turn)
     reasons = dict(zip(ids, refused, strict=False))
     blocks = [_block(part, ids.get(at, ""), reasons.get(at, "")) for at, part in enumerate(parts)]
-    return Json(msgspec.json.encode(blocks))
+    return encoded(blocks, what="The reply")
 
 
 def _ids(parts: Sequence[ModelResponsePart], turn: int) -> dict[int, str]:
@@ -59,7 +59,7 @@ def _ids(parts: Sequence[ModelResponsePart], turn: int) -> dict[int, str]:
     found: dict[int, str] = {}
     for at, part in enumerate(parts):
         if isinstance(part, ToolCallPart):
-            came = part.tool_call_id
+            came = clean_text(part.tool_call_id)  # two ids may be one once they are cleaned
             is_usable = not _is_ours(came) and came not in found.values()
             found[at] = came if is_usable else f"call_{turn}_{len(found)}"
     return found

@@ -6,6 +6,7 @@ from typing import Final
 from pydantic_ai.messages import ModelResponse, ModelResponsePart
 from pydantic_ai.usage import RequestUsage
 
+from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
@@ -47,7 +48,10 @@ def answer_of(response: ModelResponse, turn: int, exchange: Exchange) -> ModelAn
         if not told:
             raise _unended(exchange, usage)
         end = "end_turn"
-    content: Json = blocks_of(response.parts, turn, exchange.refused)
+    try:
+        content: Json = blocks_of(response.parts, turn, exchange.refused)
+    except InvalidPrompt as error:
+        raise _broken(str(error), exchange, usage, code="garbage") from None
     return ModelAnswer(content, _end(end, response.parts), usage, model=response.model_name or "")
 
 

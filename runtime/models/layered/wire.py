@@ -191,7 +191,9 @@ class LayeredClient(httpx2.AsyncClient):
             raise exchange.fail(network_failure(error) or unconnected(error)) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             raise exchange.fail(unconnected(error)) from error
-        return exchange.answered(response)
+        response = exchange.answered(response)
+        response.encoding = "utf-8"  # a stranger chooses no codec: that of `punycode` is quadratic
+        return response
 
 
 async def _in_form(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> httpx2.Response:

@@ -18,6 +18,7 @@ from callboard.runtime.control import server
 from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.sessions.session import Session
 from tests.runtime.ports.test_approval_port import NAME, PAY, Till, plan
+from tests.waiting import until
 
 
 async def said(path: str, line: bytes) -> dict[str, Any]:
@@ -131,14 +132,38 @@ def test_a_client_that_sends_nothing_is_cut_off(tmp_path: Path, monkeypatch: pyt
     served(tmp_path / "a.db", talk)
 
 
-def test_more_clients_than_allowed_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_CLIENTS_MAX", 2)
-
+def test_idle_clients_give_way_to_commands(tmp_path: Path) -> None:
     async def talk(session: Session, path: str) -> None:
-        silent = [await asyncio.open_unix_connection(path) for _ in range(2)]
-        assert await said(path, command(command="approvals")) == {}
+        silent = [await asyncio.open_unix_connection(path) for _ in range(331)]
+        assert len((await said(path, command(command="approvals")))["value"]) == 1
+        assert await silent[0][0].read() == b"", "the oldest one was ended"
         for _, writer in silent:
             writer.close()
+
+    served(tmp_path / "a.db", talk)
+
+
+def test_a_command_beyond_those_that_run_hears_when_to_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_CLIENTS_MAX", 2)
+    free = asyncio.Event()
+    running: list[object] = []
+
+    async def carry_out(runtime: object, asked: object) -> object:
+        running.append(asked)
+        await free.wait()
+        return 0
+
+    async def talk(session: Session, path: str) -> None:
+        monkeypatch.setattr(server, "carry_out", carry_out)
+        slow = [asyncio.create_task(said(path, command(command="vacuum"))) for _ in range(2)]
+        await until(lambda: len(running) == 2)
+        answer = await said(path, command(command="approvals"))
+        assert "busy with 2 commands; try again in 5 s" in answer["error"]
+        free.set()
+        assert [one["value"] for one in await asyncio.gather(*slow)] == [0, 0]
+        monkeypatch.undo()
 
     served(tmp_path / "a.db", talk)
 

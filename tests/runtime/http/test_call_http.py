@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Coroutine
 from typing import TypeAlias
 
+import httpx2
 import pytest
 
 from callboard.actors.protocol.bundles import Allowed, LabelRule, Rights
@@ -344,3 +345,39 @@ def test_a_redirect_from_https_to_http_is_refused(contexts: Contexts) -> None:
             assert last.heads == []
 
     asyncio.run(run())
+
+
+def test_all_requests_of_an_http_share_one_tls_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ssl.SSLContext] = []
+    real = httpx2.create_ssl_context
+
+    def create_ssl_context(*, trust_env: bool) -> ssl.SSLContext:
+        made.append(real(trust_env=trust_env))
+        return made[-1]
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", create_ssl_context)
+    settings = at_loopback()
+
+    async def main() -> None:
+        async with server(answer(b"hello")) as at:
+            for _ in range(3):
+                await CallHttp(settings, Access()).send("GET", at.url())
+
+    asyncio.run(main())
+    assert len(made) == 1
+    assert settings.tls_context() is made[0]
+
+
+@on_loop
+async def test_a_page_is_read_in_an_encoding_of_the_web_only() -> None:
+    for stated, sent, text in (
+        ("Windows-1252", b"caf\xe9", "café"),
+        ('"shift_jis"', "日本".encode("cp932"), "日本"),
+        ("punycode", b"caf-dma", "caf-dma"),
+        ("unicode_escape", b"\\x41", "\\x41"),
+        ("utf-7", b"+AGEAYg-", "+AGEAYg-"),
+        ("utf-8; charset=latin1", "é".encode(), "é"),
+    ):
+        async with server(answer(sent, content_type=f"text/html; charset={stated}")) as at:
+            found = await CallHttp(at_loopback(), Access()).send("GET", at.url())
+        assert found.text == text, stated

@@ -145,7 +145,7 @@ def test_a_traceback_is_returned_without_the_secret() -> None:
 
 
 def test_text_with_half_a_surrogate_pair_is_searched_too() -> None:
-    assert looking(DOOR="open-sesame").text("\ud800 open-sesame") == "\ud800 [secret:DOOR]"
+    assert looking(DOOR="open-sesame").text("\ud800 open-sesame") == "\ufffd [secret:DOOR]"
 
 
 def test_json_that_is_searched_stays_json() -> None:

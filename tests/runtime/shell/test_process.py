@@ -116,16 +116,17 @@ def test_a_loop_that_ends_takes_the_command_with_it(folder: int, tmp_path: Path)
 SLEEPER = """
 import asyncio, os, sys
 from callboard.runtime.shell.process import Command, run
-text = f"setsid sleep {sys.argv[1]} & sleep {sys.argv[1]}"
+text = f"setsid sleep {sys.argv[1]} & {sys.argv[2]}; sleep {sys.argv[1]}"
 asyncio.run(run(Command(["/bin/sh", "-c", text], os.open("/", 0), {"PATH": os.environ["PATH"]}, 60, 1000, 9)))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("first", ["true", "kill -STOP $PPID"])
+def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int, first: str) -> None:
     mark = unique_seconds(tmp_path)
-    with running([sys.executable, "-c", SLEEPER, mark]) as owner:
+    with running([sys.executable, "-c", SLEEPER, mark, first]) as owner:
         block_until(lambda: is_running(f"sleep\0{mark}"))
         owner.send_signal(number)
         assert owner.wait() == -number
@@ -137,6 +138,95 @@ def test_without_its_guard_a_command_is_ended(folder: int, tmp_path: Path) -> No
     mark = unique_seconds(tmp_path)
     assert done(f"kill -9 $PPID; sleep {mark}", folder).ended == "lost"
     block_until(lambda: not is_running(mark))
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give guards little time to be late."""
+    monkeypatch.setattr(process, "_LATE_S", 0.05)
+
+
+@pytest.mark.parametrize("text", ["kill -STOP $PPID", "(while :; do kill -STOP $PPID; done) & true"])
+def test_a_command_that_stops_its_guard_ends_after_its_time(
+    folder: int, tmp_path: Path, hurry: None, text: str
+) -> None:
+    mark = unique_seconds(tmp_path)
+    found = done(f"echo begun; {text}; setsid sleep {mark} & sleep {mark}", folder, timeout_s=0.1)
+    assert (found.ended, found.output[0], found.survivors) == ("timeout", b"begun\n", 0)
+    assert not is_running(mark)
+
+
+def test_a_caller_that_is_cancelled_ends_a_command_that_stopped_its_guard(
+    folder: int, tmp_path: Path, hurry: None
+) -> None:
+    mark = unique_seconds(tmp_path)
+
+    async def main() -> None:
+        task = asyncio.create_task(run(command(f"kill -STOP $PPID; sleep {mark}", folder)))
+        await until(lambda: is_running(mark))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert not is_running(mark)
+
+
+def test_a_flood_of_a_command_that_stopped_its_guard_ends(folder: int, hurry: None) -> None:
+    assert done("kill -STOP $PPID; yes", folder).ended == "output"
+
+
+FORGED = {
+    "no JSON": "true",
+    "an unknown end": '{"ended":"fine","code":0,"left":0}',
+    "a code that is text": '{"ended":"exited","code":"0","left":0}',
+    "a number of a million digits": '{"ended":"exited","code":' + "9" * 4_000 + ',"left":0}',
+    "deep lists": "[" * 5_000,
+    "another process": "1\n",
+    "a good end": '{"ended":"exited","code":0,"left":0}',
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=list(FORGED))
+def test_a_report_that_the_command_has_changed_is_foreign_input(
+    folder: int, tmp_path: Path, hurry: None, monkeypatch: pytest.MonkeyPatch, forged: str
+) -> None:
+    ended: list[int] = []
+    real = os.killpg
+
+    def killpg(group: int, number: int) -> None:
+        ended.append(group)
+        real(group, number)
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    (tmp_path / "forged").write_text(forged)
+    mark = unique_seconds(tmp_path)
+    write = (
+        "for f in /proc/$PPID/fd/*; do case $(readlink $f) in pipe*) timeout 0.1 cp forged $f;; esac; done"
+    )
+    found = done(f"{write} 2>/dev/null; kill -9 $PPID; sleep {mark}", folder, timeout_s=0.9)
+    assert found.ended in ("lost", "timeout")
+    assert 1 not in ended, "the first line is the guard's own"
+    assert os.getpgid(0) not in ended
+    block_until(lambda: not is_running(mark))
+
+
+def test_a_value_of_the_environment_is_on_no_command_line_and_in_no_file_of_the_guard(folder: int) -> None:
+    value = f"canary-{os.getpid()}"
+
+    async def main() -> Finished:
+        asked = command("read x < /proc/$PPID/fd/5; ls -l /proc/$PPID/fd; sleep 0.2", folder)
+        task = asyncio.create_task(run(asked._replace(env={**asked.env, "TOKEN": value})))
+        seen: list[bool] = []
+        while not task.done():
+            seen.append(is_running(value))
+            await asyncio.wait([task], timeout=0.01)
+        assert len(seen) > 3
+        assert not any(seen)
+        return task.result()
+
+    found = asyncio.run(main())
+    assert b"memfd" not in found.output[0] + found.output[1]
 
 
 def test_nothing_stays_open(folder: int) -> None:

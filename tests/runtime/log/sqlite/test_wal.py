@@ -2,11 +2,13 @@
 
 import random
 import shutil
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, StoreError
 from callboard.runtime.log.sqlite import wal as sqlite_wal
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -137,3 +139,61 @@ def test_a_reader_reports_the_damage_and_the_next_step(wal: Path) -> None:
     flip(wal, 3)
     with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="all commits"):
         reader.check_wal()
+
+
+# --- a WAL that is cut below an open log -------------------------------------------
+
+
+def shorten(wal: Path, left: int) -> None:
+    with wal.open("r+b") as file:
+        file.truncate(left)
+
+
+def replace_by_copy(wal: Path, left: int) -> None:
+    copy = wal.with_name("copy")
+    shutil.copy(wal, copy)
+    copy.replace(wal)
+
+
+def remove(wal: Path, left: int) -> None:
+    wal.unlink()
+
+
+@pytest.mark.parametrize("harm", [shorten, replace_by_copy, remove])
+@pytest.mark.parametrize("left", [0, 17, HEADER_BYTES, HEADER_BYTES + STEP, HEADER_BYTES + 3 * STEP - 5])
+def test_a_wal_that_is_cut_below_an_open_log_ends_it_before_a_commit_is_acknowledged(
+    tmp_path: Path, harm: Callable[[Path, int], None], left: int
+) -> None:
+    async def work() -> None:
+        log = SQLiteLog(tmp_path / "log.db", "process")
+        await log.open()
+        await log.create("s", 1, "")
+        for seq in range(1, 9):
+            await added(log, "s", 1, events(seq, seq))
+        harm(tmp_path / "log.db-wal", left)
+        for _ in range(2):  # closed for good: the second append is refused by the first one's error
+            with pytest.raises(StoreError):
+                await added(log, "s", 1, events(9, 9))
+        await log.close()
+
+    run(work)
+
+
+def test_a_wal_that_another_program_has_written_back_and_emptied_is_no_cut(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.create("s", 1, "")
+        for seq in range(1, 9):
+            await added(log, "s", 1, events(seq, seq))
+            other = sqlite3.connect(path)
+            assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+            other.close()
+            assert path.with_name("log.db-wal").stat().st_size == 0
+        await log.close()
+
+    run(work)
+    with SQLiteReader(path) as reader:
+        assert [row.head for row in reader.sessions()] == [8]

@@ -1,0 +1,121 @@
+r"""Text without the escapes that encoders write, and the way back to the places in the text as it came.
+
+Encoders differ in the characters that they escape, and in how: Go writes `\u003c`, .NET `\u002B`, browsers
+`%2B`, forms `+`, templates `&#34;` or `&quot;`. So the searched text loses its escapes, instead of the value
+being written in all forms. JSON inside of JSON loses them in two rounds; a value is looked for after each.
+Base64 in lines loses its line breaks.
+"""
+
+import re
+from bisect import bisect_right
+from typing import Final
+
+from callboard.runtime.sanitize import clean_text
+
+ROUNDS_MAX: Final = 3  # escapes inside of escapes: a URL in JSON in a page
+GROWTH_MAX: Final = 16  # bytes that an escape has for each byte that it stands for
+
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|u(?P<unit>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<mark>[nrtbf\"'/\\]))"
+    rb"|(?P<percents>%[0-7][0-9a-fA-F]|%[cCdD][0-9a-fA-F]%[89abAB][0-9a-fA-F]"
+    rb"|%[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}|%[fF][0-7](?:%[89abAB][0-9a-fA-F]){3})"
+    rb"|&(?:#[xX](?P<hex>[0-9a-fA-F]{1,6})|#(?P<decimal>[0-9]{1,7})|(?P<name>quot|amp|lt|gt|apos));"
+)
+_MARKS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
+_NAMES: Final = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
+# Behind a line of base64: encoders write at least 60 characters on it.
+_BREAK: Final = re.compile(
+    rb"(?:\r\n(?<=[A-Za-z0-9+/_-]{60}\r\n)|\n(?<=[A-Za-z0-9+/_-]{60}\n))[ \t]*+(?=[A-Za-z0-9+/_=-])"
+)
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_LINES: Final = bytes(97 if byte in _BASE64 else 110 if byte in b"\r\n\\" else 32 for byte in range(256))
+_LINE: Final = b"a" * 60 + b"n"
+_NUL: Final = clean_text("\0").encode()  # as the log has it
+_SIGNS: Final = (b"\\", b"%", b"&")
+
+
+class Plain:
+    """A text without escapes. levels: its bytes after each round, none for a text that has no escapes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.levels: list[bytes] = []
+        self._rounds: list[_Round] = []
+        for _ in range(ROUNDS_MAX):
+            data = self._without(data, _ESCAPE)
+        if has_wrapped_lines(data):
+            self._without(data, _BREAK)
+
+    def _without(self, data: bytes, pattern: "re.Pattern[bytes]") -> bytes:
+        """Return data without what a pattern finds; a level of its own if that is something."""
+        done = _Round(data, pattern)
+        if done.starts:
+            self._rounds.append(done)
+            self.levels.append(done.data)
+        return done.data
+
+    def came_from(self, level: int, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the text as it came. start, end: of one byte or more of a level."""
+        for done in reversed(self._rounds[: level + 1]):
+            start, end = done.came_from(start)[0], done.came_from(end - 1)[1]
+        return start, end
+
+
+class _Round:
+    """One replacement. starts: of the replaced escapes in the new data."""
+
+    def __init__(self, old: bytes, pattern: "re.Pattern[bytes]") -> None:
+        self.starts: list[int] = []
+        self._olds: list[tuple[int, int, int]] = []  # of an escape: start and end in the old data, new bytes
+        parts: list[bytes] = []
+        at = size = 0
+        for found in pattern.finditer(old):
+            new = _meant(found) if pattern is _ESCAPE else b""
+            parts += (old[at : found.start()], new)
+            size += found.start() - at
+            self.starts.append(size)
+            self._olds.append((found.start(), found.end(), len(new)))
+            size, at = size + len(new), found.end()
+        self.data = b"".join((*parts, old[at:])) if parts else old
+
+    def came_from(self, place: int) -> tuple[int, int]:
+        """Return start and end of the byte, or of the escape, at a place."""
+        number = bisect_right(self.starts, place) - 1
+        if number < 0:
+            return place, place + 1
+        start, end, size = self._olds[number]
+        inside = place - self.starts[number]
+        return (start, end) if inside < size else (end + inside - size, end + inside - size + 1)
+
+
+def _meant(found: "re.Match[bytes]") -> bytes:
+    """Return the bytes that an escape stands for, as UTF-8."""
+    kind, text = found.lastgroup, found[found.lastgroup or 0]
+    if kind == "mark":
+        return _MARKS.get(text, text)
+    if kind == "percents":
+        return (
+            bytes.fromhex(text.replace(b"%", b"").decode())
+            .decode("utf-8", "replace")
+            .encode()
+            .replace(b"\0", _NUL)
+        )
+    if kind == "name":
+        return _NAMES[text]
+    if kind == "low":
+        return _utf8(0x10000 + ((int(found["high"], 16) & 0x3FF) << 10) + (int(text, 16) & 0x3FF))
+    return _utf8(int(text, 10 if kind == "decimal" else 16))
+
+
+def _utf8(code: int) -> bytes:
+    return clean_text(chr(code)).encode() if code < 0x110000 else b"?"
+
+
+def has_escapes(data: bytes) -> bool:
+    """Return False for data that certainly has no escapes."""
+    return any(data.find(sign) >= 0 for sign in _SIGNS)
+
+
+def has_wrapped_lines(data: bytes) -> bool:
+    """Return True for data with base64 in lines."""
+    return data.translate(_LINES).find(_LINE) >= 0
