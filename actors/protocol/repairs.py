@@ -10,12 +10,15 @@ Rules
   - Arguments that are not a JSON object become {"unreadable": "<the text>"}: never an empty object, which
     the model would read as a call that it made so.
   - A server tool's call without a result goes back while the service is to go on with it, after the results
-    of our own tools that it called too. Once a user speaks after it, it is left out.
+    of our own tools that it called too. Once a user speaks after it, it is left out; beside calls of ours
+    that it did not make, at once.
 """
 
 import re
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -49,6 +52,7 @@ class InputRules(NamedTuple):
     conversation have the same. texts: the least that a text must hold. needs_signature: of reasoning.
     ends_spoken: reasoning may not end a reply. item_ids: items have ids of their own, of which each may stand
     only once. server_tools: the service has tools of its own, whose results stand behind their calls.
+    signs_next: the signature of reasoning goes back with the block behind it, so that one may be empty.
     """
 
     name: re.Pattern[str] = re.compile("[a-zA-Z0-9_-]{1,64}")
@@ -60,6 +64,7 @@ class InputRules(NamedTuple):
     ends_spoken: bool = False
     item_ids: bool = False
     server_tools: bool = False
+    signs_next: bool = False
 
 
 class Mended(NamedTuple):
@@ -67,13 +72,14 @@ class Mended(NamedTuple):
 
     said: the same object if nothing was changed. ids: of its calls, in order, by those of the log; empty if
     they are the same. told: what was changed, in words. closed: goes in its place once a user speaks after
-    it; None for the same.
+    it; None for the same. is_open: a server tool's call, of this reply or of one before, has no result yet.
     """
 
     said: Json
     ids: dict[str, deque[str]]
     told: tuple[str, ...] = ()
     closed: Json | None = None
+    is_open: bool = False
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -82,6 +88,11 @@ class _Use(msgspec.Struct, gc=False):
     input: msgspec.Raw = NULL
     part: msgspec.Raw = NULL
     refused: str = ""
+    caller: msgspec.Raw = NULL
+
+
+class _Caller(msgspec.Struct, gc=False):
+    tool_id: str = ""
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -109,6 +120,7 @@ _PART: Final = msgspec.json.Decoder(_Part)
 _TEXT: Final = msgspec.json.Decoder(_Text)
 _THOUGHT: Final = msgspec.json.Decoder(_Thought)
 _RESULT: Final = msgspec.json.Decoder(_Result)
+_CALLER: Final = msgspec.json.Decoder(_Caller)
 _STRING: Final = msgspec.json.Decoder(str)
 
 
@@ -123,6 +135,8 @@ class Mender:
         self._open: list[str] = []  # the calls of server tools without a result, of the last reply
         self._told: list[str] = []
         self._ids: dict[str, deque[str]] = {}
+        self._callers: set[str] = set()  # the server tools that call ours in the reply
+        self._is_signed = False  # the block before is reasoning with a signature
         self._number = 0
         self._place = 0
 
@@ -130,16 +144,17 @@ class Mender:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
         has_called = bool(self._ids)  # a server's tool may call one of ours, and goes on with its result
         self._place, self._number, self._told, self._ids = place, number, [], {}
-        self._item = None
+        self._item, self._callers, self._is_signed = None, set(), False
         before = blocks_of(content_of(said))
         self._open = self._open if goes_on or has_called else []
         pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
-        after = self._with_words([one for _, one in pairs if one is not None], len(before))
+        kept = [one for _, one in pairs if one is not None]
+        after = self._with_words(self._without_lost(kept) if self._ids else kept, len(before))
         is_same = len(after) == len(before) and all(map(_is, before, after))
         mended = said if is_same else message("assistant", as_list(after))
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
-        closed = self._closed(after) if self._open and not self._ids else None
-        return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed)
+        closed = self._closed(after) if any(map(self._is_open, after)) else None
+        return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed, bool(self._open))
 
     def _tell(self, at: int, what: str) -> None:
         self._told.append(f"message {self._place + 1}, block {at + 1}: {what}")
@@ -147,11 +162,12 @@ class Mender:
     def _repaired(self, at: int, block: Json) -> Json | None:
         """Return a block as it goes back; None if it is left out."""
         kind = kind_of(block)
+        is_signed, self._is_signed = self._is_signed, False
         try:
             if kind == "tool_use":
                 return self._call(at, block)
             if kind == "text":
-                return self._text(at, block)
+                return self._text(at, block, is_signed=is_signed)
             if kind in _THINKING:
                 return self._thinking(at, kind, block)
             if self._rules.server_tools:
@@ -183,6 +199,8 @@ class Mender:
             if ours != use.id:
                 changed["id"] = text_json(ours)
         self._used.add(wire_id)
+        with suppress(msgspec.DecodeError):
+            self._callers.add(_CALLER.decode(use.caller).tool_id)
         self._ids.setdefault(use.id, deque()).append(
             _STRING.decode(changed["id"]) if "id" in changed else use.id
         )
@@ -225,10 +243,11 @@ class Mender:
 
     # --- other blocks -----------------------------------------------------------------
 
-    def _text(self, at: int, block: Json) -> Json | None:
+    def _text(self, at: int, block: Json, *, is_signed: bool) -> Json | None:
         text = _TEXT.decode(block)
         held = text.text.strip() if self._rules.texts == "a word" else text.text
-        if not held and self._rules.texts != "nothing" and _SIGNED not in bytes(text.part):
+        is_held = bool(held) or is_signed or _SIGNED in bytes(text.part)
+        if not is_held and self._rules.texts != "nothing":
             self._tell(at, "a text without words is left out")
             return None
         if not self._rules.item_ids or text.part == NULL:
@@ -243,6 +262,7 @@ class Mender:
         if self._rules.needs_signature and kind == "thinking" and not (thinking.signature or part.signature):
             self._tell(at, "reasoning without a signature is left out")
             return None
+        self._is_signed = self._rules.signs_next and bool(thinking.signature or part.signature)
         if not self._rules.item_ids or self._may_stand(kind, part.id):
             return block
         self._tell(at, "reasoning with the id of another item, or with a long one, is left out")
@@ -278,6 +298,14 @@ class Mender:
             self._tell(max(length, 1) - 1, "a reply without words goes as (no words)")
             return [NO_WORDS]
         return blocks[: len(kinds)]
+
+    def _without_lost(self, blocks: list[Json]) -> list[Json]:
+        """Return a reply with calls of ours without those of server tools that will not go on."""
+        lost = [one for one in blocks if self._is_open(one) and _USE.decode(one).id not in self._callers]
+        for one in lost:
+            self._tell(blocks.index(one), "a call of a server's tool that has no result is left out")
+            self._open.remove(_USE.decode(one).id)
+        return [one for one in blocks if not any(map(partial(_is, one), lost))]
 
     def _closed(self, after: Iterable[Json]) -> Json:
         """Return the reply without the calls of server tools that have no result."""

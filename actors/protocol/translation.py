@@ -118,7 +118,8 @@ class Reader:
         self.is_changed = False
         self._rules = InputRules() if rules is None else rules
         self._mender = Mender(rules) if rules is not None else None
-        self._closed: Json | None = None  # goes in place of the last message once a user speaks
+        # The place of a message, and the message that goes there once a user speaks.
+        self._closed: tuple[int, Json] | None = None
         self._level = repair.level
         self._speaker = Speaker() if repair.level > 1 else None
         self._sent: list[Json] = []
@@ -141,8 +142,9 @@ class Reader:
         if is_by("system", said):
             self._send(said, said, "heard")
         elif is_by("user", said):
-            if self._closed is not None:
-                self._sent[-1], self._closed, self.is_changed = self._closed, None, True
+            if self._closed is not None and not _has_result(said):
+                place, closed = self._closed
+                self._sent[place], self._closed, self.is_changed = closed, None, True
             self._send(said, self._heard(said), "heard")
             self._ids, self._media = {}, []
         elif maker == self._origin and not self._level:
@@ -161,7 +163,11 @@ class Reader:
             return
         mended = self._mender.take(self.read, self._replies, said, goes_on=goes_on)
         self._send(said, mended.said, "own")
-        self._ids, self._closed = mended.ids, mended.closed
+        self._ids = mended.ids
+        if mended.closed is not None:
+            self._closed = (len(self._sent) - 1, mended.closed)
+        elif not mended.is_open:
+            self._closed = None
         self.repairs += mended.told
 
     def _take_other(self, said: Json) -> None:
@@ -277,6 +283,10 @@ class Reader:
 
 def _left_out(kind: str) -> Json:
     return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
+
+
+def _has_result(said: Json) -> bool:
+    return any(kind_of(block) == "tool_result" for block in blocks_of(content_of(said)))
 
 
 def messages_for(

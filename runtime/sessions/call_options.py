@@ -52,6 +52,6 @@ def split(options: RunOptions) -> tuple[OpenOptions, AskOptions]:
 def limits_of_ask(limits: Limits | None) -> Limits | None:
     """Return the limits of the one ask of a session that was opened for it; None for none of its own."""
     # Only this limit makes a difference: it bounds the questions of a program if its own ask states it.
-    if limits is None or limits.max_iterations is None:
-        return None
+    if not isinstance(limits, Limits) or limits.max_iterations is None:
+        return None  # an object of another type is refused where the session is opened
     return Limits(max_iterations=limits.max_iterations)

@@ -62,7 +62,7 @@ def test_no_event_is_acknowledged_that_is_missing_at_the_path(
             lambda: log.create("t", 1, ""),
             lambda: log.take_over("s"),
         ):
-            with pytest.raises(StoreFailed, match="was removed, replaced or moved"):
+            with pytest.raises(StoreFailed, match=r"removed|replaced|moved"):
                 await ask()
         await log.close()
 
@@ -77,7 +77,7 @@ def test_a_session_dies_with_its_file(path: Path, change: Callable[[Path], None]
             session = await runtime.open(Agent("host"))
             assert (await session.ask("First.")).text == "One."
             change(path)
-            with pytest.raises(CallboardError, match="was removed, replaced or moved") as caught:
+            with pytest.raises(CallboardError, match=r"removed|replaced|moved") as caught:
                 await session.ask("Second.")
             assert isinstance(caught.value, StoreFailed | SessionFailed)
             with pytest.raises(CallboardError):

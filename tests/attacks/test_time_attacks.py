@@ -29,8 +29,8 @@ from callboard.runtime.memory.access import MemoryAccess
 from callboard.runtime.memory.protocol import QUERY_CHARS_MAX, TEXT_CHARS_MAX, Memory
 from callboard.runtime.memory.words import words_of
 from callboard.runtime.models.anthropic.answer import parsed
-from callboard.runtime.models.failures import retry_after_ms as retry_after
 from callboard.runtime.models.protocol import ModelAnswer
+from callboard.runtime.models.waits import wait_of
 from callboard.runtime.outputs.toon import toon
 from callboard.runtime.outputs.yaml import yaml
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
@@ -200,7 +200,11 @@ def memories() -> MemoryAccess:
 
 @pytest.mark.parametrize("unit", ["1 ", "Mon, ", "(", "+", ":", "9", "Jan "])
 def test_a_wait_in_a_header_is_read_in_linear_time(unit: str) -> None:
-    assert_linear(lambda text: retry_after({"retry-after": text, "date": text}), of(unit))
+    def wait(text: str) -> None:
+        headers = {"retry-after": text, "date": text, "x-ratelimit-reset-requests": text}
+        wait_of(headers, {"retryDelay": text}, text, 0, is_limit=True)
+
+    assert_linear(wait, of(unit))
 
 
 TRAP = rb"a \x41 b \u0042"

@@ -101,7 +101,7 @@ GENERATE_CONTENT: Final = Dialect(
     has_text_arguments=False,
     answer_marks=(b'"candidates"',),
     filler={"role": "user", "parts": [{"text": ""}]},
-    rules=InputRules(name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"), texts="a character"),
+    rules=InputRules(name=re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"), texts="a character", signs_next=True),
 )
 CONVERSE: Final = Dialect(
     "converse",

@@ -49,6 +49,28 @@ def test_arguments_of_a_services_own_tool_stand_under_that_key_too() -> None:
     assert sent[0]["input"] == {"unreadable": '{"q'}
 
 
+def test_a_server_tool_that_called_one_of_ours_is_left_out_once_a_user_speaks_without_its_result() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {}}
+    ours = use("c1", caller={"tool_id": "s1"})
+    mender = Mender(TAKES)
+    first = mended(TAKES, ours, search, mender=mender)
+    assert first.closed == message("assistant", as_json([ours]))
+    second = mended(TAKES, text("Yes."), mender=mender, number=2)
+    assert (second.closed, second.is_open) == (None, True), "the first is still to be closed"
+
+
+def test_a_server_tool_beside_a_call_that_it_did_not_make_is_left_out_at_once() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": "x"}}
+    found = mended(TAKES, use("c1"), search)
+    assert blocks_of(found) == [use("c1")]
+    assert not found.is_open
+
+
+def test_an_empty_text_with_the_signature_of_the_reasoning_before_goes_back() -> None:
+    assert len(blocks_of(mended(GENERATE_CONTENT.rules, THOUGHT, text("")))) == 2
+    assert len(blocks_of(mended(GENERATE_CONTENT.rules, text("Hm."), text("")))) == 1
+
+
 @pytest.mark.parametrize(
     ("rules", "name", "legal"),
     [
@@ -104,7 +126,7 @@ def test_a_server_tool_that_calls_one_of_ours_stays_and_its_result_too() -> None
     found = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": []}
     mender = Mender(TAKES)
     first = mended(TAKES, code, use("c1", caller={"tool_id": "s1"}), mender=mender)
-    assert (first.told, first.closed) == ((), None)
+    assert first.told == ()
     assert mended(TAKES, found, text("Warm."), mender=mender, number=2).told == ()
 
 
