@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import mcp.types as types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
@@ -22,8 +22,10 @@ from callboard.runtime.mcp.credentials import Credentials
 from callboard.runtime.mcp.eliciting import refuse_request
 from callboard.runtime.mcp.http import http_server
 from callboard.runtime.mcp.options import ServerOptions
-from callboard.runtime.mcp.sending import CURRENT, Sending
+from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
 from callboard.runtime.mcp.stdio import ServerOutput, child_process
+from callboard.runtime.mcp.tool_lists import ToolLists
+from callboard.runtime.mcp.wire import Wire
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe
 
@@ -57,6 +59,7 @@ class Connection:
         self._on_change = on_change
         self.credentials = credentials
         self._output = ServerOutput()
+        self._wire = Wire(ToolLists(server.label))
         self._start = Sending()  # of the requests that no call makes
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
@@ -112,8 +115,8 @@ class Connection:
 
     async def call(
         self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        """Send one call and return its answer. Raises MCPError and what else the SDK raises."""
+    ) -> Answer:
+        """Send one call and return the server's answer. Raises what the SDK raises if none came."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             of = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
@@ -123,12 +126,24 @@ class Connection:
         self.in_flight += 1
         token = CURRENT.set(sending)
         try:
-            sending.has_left = self._is_in_process
-            return await session.send_request(
-                types.CallToolRequest(params=params), _RESULT, progress_callback=on_progress
-            )
+            sending.has_left, sending.answer = self._is_in_process, None
+            request = types.CallToolRequest(params=params)
+            result = await session.send_request(request, _RESULT, progress_callback=on_progress)
+        except Exception as error:
+            if sending.answer is not None:
+                return sending.answer
+            if self._is_in_process and not self.is_over:  # nothing gets lost on the way
+                return _answer_of(error)
+            raise
+        else:
+            if sending.answer is not None:
+                return sending.answer
+            if not self._is_in_process:  # the SDK took the answer to another request for this one's
+                raise ValueError("its answer came for another request")
+            return Answer("result", result.model_dump(mode="json", by_alias=True, exclude_none=True))
         finally:
             CURRENT.reset(token)
+            self._wire.forget(sending)
             self.in_flight -= 1
             if self._is_unwanted:
                 self.close()
@@ -191,9 +206,9 @@ class Connection:
         server = self._server
         match server.server:
             case str(url):
-                return http_server(url, self.credentials.headers, server.auth)
+                return http_server(url, self.credentials.headers, self._wire, server.auth)
             case tuple(command):
-                child = child_process(command, self.credentials.env, server.cwd, self._output)
+                child = child_process(command, self.credentials.env, server.cwd, self._output, self._wire)
                 return self._until_its_end(child)
             case in_process:
                 return in_process
@@ -252,6 +267,13 @@ def _refuse_endless(found: list[types.Tool], seen: set[str | None], cursor: str)
     if len(found) > TOOLS_LISTED_MAX or len(seen) >= PAGES_MAX:
         most = f"{TOOLS_LISTED_MAX:,} tools or {PAGES_MAX:,} pages"
         raise ValueError(f"its list of tools does not end: it has more than {most}")
+
+
+def _answer_of(error: Exception) -> Answer:
+    """Return the answer of a server in this process that the SDK raised."""
+    if isinstance(error, MCPError):
+        return Answer("error", error.error.model_dump(exclude_none=True))
+    return Answer("unreadable", describe(error))
 
 
 def _by_name(tools: list[types.Tool]) -> dict[str, types.Tool]:

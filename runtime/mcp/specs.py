@@ -14,6 +14,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.runtime.mcp.naming import legal_name
 from callboard.runtime.mcp.options import ServerOptions, chosen
+from callboard.runtime.mcp.tool_schemas import usable
 from callboard.runtime.sanitize import clean_text, to_json
 
 TOOLS_MAX: Final = 2_000  # of one server and agent: a model's request holds every description
@@ -94,12 +95,7 @@ def _spec(server: ServerOptions, tool: Listed) -> ToolSpec:
 def listed(tool: types.Tool) -> Listed | None:
     """Return a listed tool; None, with a warning, for one that no model can call."""
     try:
-        schema = dict(tool.input_schema)
-        kind = schema.setdefault("type", "object")
-        if kind != "object":  # arguments are always an object
-            if not (isinstance(kind, list) and "object" in kind):
-                raise ValueError("its schema is not that of an object")
-            schema["type"] = "object"
+        schema, _ = usable(tool.input_schema)
         tool.name.encode()  # a lone surrogate could not be recorded
         text = clean_text(tool.description or tool.title or "")[:_DESCRIPTION_CHARS]
         return Listed(tool.name, text, to_json(schema), _hinted(tool.annotations))
@@ -136,9 +132,14 @@ def _some(names: Sequence[str]) -> str:
 
 
 def same_schema(one: Json, other: Json) -> bool:
-    """Return whether two schemas are the same value; the order of keys does not matter."""
+    """Return whether two schemas are the same value when mended; the order of keys does not matter."""
     return bytes(one) == bytes(other) or _sorted(one) == _sorted(other)
 
 
 def _sorted(schema: Json) -> str:
-    return json.dumps(msgspec.json.decode(schema), sort_keys=True)
+    value = msgspec.json.decode(schema)
+    try:
+        value, _ = usable(value)  # a recorded one may be of a version that mended less
+    except ValueError:
+        pass
+    return json.dumps(value, sort_keys=True)

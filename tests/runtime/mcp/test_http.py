@@ -162,7 +162,7 @@ def test_a_failure_of_the_server_may_come_after_the_effect(how: str) -> None:
 
 def test_an_answer_above_the_limit_is_cut_off() -> None:
     _, ((status, text),) = through(("note", {"text": "a"}), breaks="big")
-    assert status == "interrupted"
+    assert status == "interrupted"  # blanks are no answer
     assert "its answer is above 33,554,432 bytes" in text
 
 
