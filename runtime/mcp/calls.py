@@ -201,7 +201,9 @@ class Caller:
     def _lost(self, connection: Connection, sending: Sending, error: Exception) -> Lost:
         if 300 <= sending.status < 500 and sending.status not in _LOOKED_AT:
             sending.has_left = False  # refused before it was looked at
-            return Lost(sending.failure or f"it answered with HTTP status {sending.status}: {describe(error)}")
+            return Lost(
+                sending.failure or f"it answered with HTTP status {sending.status}: {describe(error)}"
+            )
         return Lost(f"{sending.failure or describe(error)}{connection.told()}")
 
     def _give_up(self, sending: Sending, error: Lost, tries_left: int) -> None:

@@ -113,9 +113,7 @@ class Connection:
 
     # --- calls --------------------------------------------------------------------
 
-    async def call(
-        self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending
-    ) -> Answer:
+    async def call(self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending) -> Answer:
         """Send one call and return the server's answer. Raises what the SDK raises if none came."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:

@@ -109,12 +109,12 @@ def _shown(block: object) -> str:
     return shown(block, _BLOCK_CHARS)
 
 
-def _kind(more: Mapping[str, object]) -> str:
+def _kind(more: Mapping[object, object]) -> str:
     kind = more.get("mimeType")
     return kind.partition(";")[0].strip().lower() if isinstance(kind, str) else ""
 
 
-def _name(more: Mapping[str, object]) -> str:
+def _name(more: Mapping[object, object]) -> str:
     uri = more.get("uri")
     return clean_text(uri) if isinstance(uri, str) else ""
 

@@ -7,7 +7,7 @@ The body of each answer is read here first, and handed to the SDK as a stream of
 
 JSON or events, whatever its type says    the messages in it; one without an id, or with another, answers the
                                           request whose body it is
-whole, and neither                        JSON of a server that cannot be read; else no answer: a page of a proxy
+whole, and neither                        begins as JSON: an answer that cannot be read; else none
 cut off                                   no answer
 status 400 and above                      an answer if it has the id of the request, else a status
 """
@@ -107,8 +107,10 @@ class _Client(httpx2.AsyncClient):
         is_read = body.answers if request.method == "POST" else _type_of(response) == _EVENTS
         if not response.is_success or not is_read:
             return response
-        kept = {_SESSION: value for value in [response.headers.get(_SESSION)] if value}
-        return httpx2.Response(200, headers={"content-type": _EVENTS, **kept}, stream=body, request=request)
+        headers = {"content-type": _EVENTS}
+        if session := response.headers.get(_SESSION):
+            headers[_SESSION] = session
+        return httpx2.Response(200, headers=headers, stream=body, request=request)
 
 
 class _Body(httpx2.AsyncByteStream):

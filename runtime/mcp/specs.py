@@ -1,5 +1,6 @@
 """The tools that a server lists, as specs: legal names, effects and approvals that the program chose."""
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,10 +114,12 @@ def _hinted(hints: types.ToolAnnotations | None) -> Effect:
 def _refuse_misfits(server: ServerOptions, names: Sequence[str]) -> None:
     """Refuse a choice for a name that the server does not list: a slip would leave a tool unguarded."""
     choices: dict[str, Iterable[str]] = {
-        "approval": server.approval,
+        # An approval that is not needed leaves nothing unguarded, and files keep such names for long.
+        "approval": [name for name, word in server.approval.items() if word != "never"],
         "effects": server.effects,
         "capabilities": server.capabilities,
         "tools": server.tools or (),
+        "exclude": server.exclude,
     }
     for what, keys in choices.items():
         for key in keys:
@@ -138,8 +141,6 @@ def same_schema(one: Json, other: Json) -> bool:
 
 def _sorted(schema: Json) -> str:
     value = msgspec.json.decode(schema)
-    try:
+    with contextlib.suppress(ValueError):
         value, _ = usable(value)  # a recorded one may be of a version that mended less
-    except ValueError:
-        pass
     return json.dumps(value, sort_keys=True)

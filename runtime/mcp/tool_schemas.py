@@ -1,4 +1,4 @@
-"""The schema of a tool's arguments, mended where one service or another would refuse the whole request for it.
+"""The schema of a tool's arguments, mended where a service would refuse the whole request for it.
 
 A service refuses a request for one schema that it does not take, and with it all the other tools. So a schema
 is made wider, never narrower, until services take it; the server still checks the arguments.
@@ -122,7 +122,9 @@ def _flat(schema: Schema, root: Schema) -> Schema:
         found["properties"] = fields
     if required:
         found["required"] = list(dict.fromkeys(required))
-    found["description"] = f"{found.get('description', '')} The arguments must fit: {shown(words, _WORDS_CHARS)}".strip()
+    found["description"] = (
+        f"{found.get('description', '')} The arguments must fit: {shown(words, _WORDS_CHARS)}".strip()
+    )
     return found
 
 

@@ -2,8 +2,8 @@
 
 A message that answers a request of ours is an answer in whatever shape it comes, so it is noted in the
 `Sending` of its call here. The SDK refuses results that do not fit its models, and drops answers that are not
-JSON-RPC to the letter, which leaves a call waiting. So it gets a stand-in for each answer to a call, and a list
-of tools that it can read.
+JSON-RPC to the letter, which leaves a call waiting. So it gets a stand-in for each answer to a call, and a
+list of tools that it can read.
 
 a line or body that is no JSON        ValueError; the answer to the request that it names, if it names one
 JSON without "jsonrpc", with an id
@@ -63,7 +63,7 @@ class Wire:
         return [message for one in batch if (message := self._read(one, request)) is not None]
 
     def broken(self, data: bytes, why: str, request: object = None) -> list[Message]:
-        """Return the messages for data that cannot be read: for the request that it answers, if it says so."""
+        """Return the messages for data that cannot be read, if it names the request that it answers."""
         named = [request] if request is not None else _ids(data)
         keys = [key for key in map(_key, named) if key in self._waiting]
         begin = clean_text(data[:_BEGIN_BYTES].decode(errors="replace")).strip()
@@ -112,7 +112,9 @@ def error_of(value: object) -> types.ErrorData:
         code = int(code)
     return types.ErrorData(
         code=code if isinstance(code, int) and not isinstance(code, bool) else _NO_CODE,
-        message=clean_text(message if isinstance(message, str) else "" if message is None else shown(message)),
+        message=clean_text(
+            message if isinstance(message, str) else "" if message is None else shown(message)
+        ),
         data=fields.get("data"),
     )
 
