@@ -5,10 +5,10 @@ its schema is not the recorded one   error, "... changed: look again"; nothing w
 the request may have left, and no
   answer came                        write: interrupted; read and idempotent: sent once more
 it answers an error                  error with its text
-it answers anything else             error that says what is wrong with the answer
+it answers anything else             error that names the fault of the answer
 it asks a person for input           input_required, if the program allows it; else an error
 
-An answer that came is never one that was lost, whatever it says: its call is not sent again. An error of a
+An answer was not lost, even if it cannot be read: its call is not sent again. An error of a
 timeout or a lost connection behind the server leaves the effect of a write unknown, and says so.
 """
 

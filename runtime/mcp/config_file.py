@@ -18,7 +18,7 @@ timeout                                    of a call: seconds up to 3,600, as Cl
 `//` and `/* */`, commas before } and ]    allowed, as editors allow them
 
 ${NAME}, ${NAME:-default}, ${env:NAME}     a variable of the environment; its value is a secret
-${input:ID}                                a value of `inputs`, which is a secret; nobody is asked
+${input:ID}                                a value of `inputs`, which is a secret; no person is asked
 ${workspaceFolder}, ${userHome}            the folder of the project, and that of the user
 
 Paths are relative to the folder of the project: the file's own, or the one above a folder such as `.vscode`.
@@ -54,11 +54,11 @@ _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 _ONLY_KEYS: Final = ("allowedTools", "includeTools", "enabledTools")
 _WITHOUT_KEYS: Final = ("excludeTools", "disabledTools")
 _APPROVED_KEYS: Final = ("autoApprove", "alwaysAllow")
-# They would change what a server sees or whom it believes, so they are not passed over.
+# They change the variables and headers of a server, so they are not passed over.
 _UNSUPPORTED: Final = {
     "envFile": "write the variables into env, as ${NAME}",
     "bearerTokenEnvVar": 'write "headers": {"Authorization": "Bearer ${NAME}"}',
-    "headersHelper": 'write "headers", with ${NAME} for what is secret',
+    "headersHelper": 'write "headers", with ${NAME} for a secret',
 }
 _KNOWN: Final = frozenset(
     (
@@ -217,7 +217,7 @@ class _Values:
     def _input(self, where: str, name: str) -> str:
         if name not in self._inputs:
             raise InvalidAgent(
-                f"{where} asks for the input {name!r:.100}, and callboard asks nobody; write "
+                f"{where} asks for the input {name!r:.100}, which callboard does not ask for; write "
                 f"${{env:NAME}} there, or give it: MCPServer.from_file(..., inputs={{{name!r:.100}: ...}})"
             )
         return self._inputs[name]
@@ -278,8 +278,8 @@ class _Server:
             raise InvalidAgent(f"{self._where}: it needs a command or a url, and not both")
         if word == "sse":
             raise InvalidAgent(
-                f"{self._where}: type 'sse' is a transport that MCP left in 2025, and callboard does not speak "
-                "it; give the server's streamable HTTP address, which often ends in /mcp"
+                f"{self._where}: callboard does not speak type 'sse', which MCP left in 2025; give the "
+                "server's streamable HTTP address, which often ends in /mcp"
             )
         if word is not None and word not in (_HTTP if address else _STDIO):
             words = ", ".join(sorted(_HTTP if address else _STDIO))

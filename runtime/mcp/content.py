@@ -1,4 +1,4 @@
-"""The result of a server's tool, as a model reads it, whatever the server made of it.
+"""The result of a server's tool, as a model reads it.
 
 text                        text
 image                       an image block, if models take its type and size; its bytes say its type
@@ -8,7 +8,7 @@ audio, links, other         a text that names it
 a block that is unknown or
   lacks its parts           a text with its JSON
 structured data alone       its JSON, as text
-neither content nor data    Unreadable, which says what came instead
+neither content nor data    Unreadable, which shows the result
 """
 
 import base64
@@ -37,7 +37,7 @@ Block = dict[str, object]
 
 
 class Unreadable(Exception):
-    """A result that is none; its text says why."""
+    """An answer that is not a result; its text says why."""
 
 
 class Result(NamedTuple):

@@ -5,7 +5,7 @@ all. An answer has a limit, since it is held in memory.
 
 The body of each answer is read here first, and handed to the SDK as a stream of events that it can read:
 
-JSON or events, whatever its type says    the messages in it; one without an id, or with another, answers the
+JSON or events, of any content type       the messages in it; one without an id, or with another, answers the
                                           request whose body it is
 whole, and neither                        begins as JSON: an answer that cannot be read; else none
 cut off                                   no answer

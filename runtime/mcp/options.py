@@ -62,7 +62,7 @@ class ServerOptions(ToolSource):
         optional: bool = False,
     ) -> None:
         self.server: Server = server if isinstance(server, str) else _words(server)
-        own_label = _label(self.server)  # refuses an address that is none, whatever the name
+        own_label = _label(self.server)  # refuses a wrong address, also with a name
         self.label = name or prefix or own_label
         self.tools = None if tools is None else tuple(_texts("tools", tools))
         self.exclude = tuple(_texts("exclude", exclude))

@@ -26,7 +26,7 @@ from callboard.runtime.sanitize import to_json
 
 Schema = dict[str, Any]
 
-_ROUNDS: Final = 10  # of mending: what is left out may uncover another fault
+_ROUNDS: Final = 10  # a value that is left out may uncover another fault
 _WORDS_CHARS: Final = 1_000
 _CHOICES: Final = ("anyOf", "oneOf")
 _AT_TOP: Final = (*_CHOICES, "allOf", "not", "if", "then", "else", "enum", "const")
@@ -35,7 +35,7 @@ _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 
 
 def usable(given: object) -> tuple[Schema, list[str]]:
-    """Return the schema that services take, and what was mended. Raises ValueError if there is none.
+    """Return the schema that services take, and the changes. Raises ValueError if services take none.
 
     >>> usable({"anyOf": [{"properties": {"id": {"type": "integer"}}}, {"type": "null"}]})[0]["properties"]
     {'id': {'type': 'integer'}}
@@ -163,7 +163,7 @@ def _either(one: object, other: object) -> object:
 def _drop_lost_references(schema: Schema) -> list[str]:
     """Leave out references inside the schema that lead nowhere."""
     parts = list(_parts(schema))
-    if any("$id" in part for part in parts):  # it says anew where references begin
+    if any("$id" in part for part in parts):  # it says where references begin
         return []
     anchors = {part.get(word) for part in parts for word in ("$anchor", "$dynamicAnchor")}
     lost = []
@@ -186,7 +186,7 @@ def _parts(value: object) -> Iterator[Schema]:
 
 
 def _held(root: Schema, reference: str) -> object:
-    """Return the part of a schema that a reference leads to; None if there is none."""
+    """Return the part of a schema that a reference leads to; None without one."""
     if reference == "#":
         return root
     if not reference.startswith("#/"):

@@ -1,6 +1,6 @@
 """The messages of a server as they come in, read leniently, before the SDK reads them.
 
-A message that answers a request of ours is an answer in whatever shape it comes, so it is noted in the
+A message that answers a request of ours is an answer in any shape, so it is noted in the
 `Sending` of its call here. The SDK refuses results that do not fit its models, and drops answers that are not
 JSON-RPC to the letter, which leaves a call waiting. So it gets a stand-in for each answer to a call, and a
 list of tools that it can read.
@@ -56,7 +56,7 @@ class Wire:
         """Return the messages of a line, an event or a body, as the SDK takes them.
 
         request: the id of the request that the data answers, where the transport knows it. Raises ValueError
-        for data that is no JSON-RPC message, and for an answer that nobody waits for.
+        for data that is no JSON-RPC message, and drops an answer without a waiting call.
         """
         value = parsed(data)
         batch = value if isinstance(value, list) else [value]
