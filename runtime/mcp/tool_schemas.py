@@ -13,9 +13,11 @@ a reference inside that leads nowhere left out
 of anything but an object, `false`    refused
 """
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote
 
 import jsonschema_rs
@@ -26,12 +28,19 @@ from callboard.runtime.sanitize import to_json
 
 Schema = dict[str, Any]
 
-_ROUNDS: Final = 10  # a value that is left out may uncover another fault
+_BYTES_MAX: Final = 2**19  # of a schema: 0.5 MB of the worst hold the loop for 50 ms
+_FAULTS_MAX: Final = 100
+_MENDED_BYTES_MAX: Final = 2**16  # of a schema with faults
 _WORDS_CHARS: Final = 1_000
 _CHOICES: Final = ("anyOf", "oneOf")
 _AT_TOP: Final = (*_CHOICES, "allOf", "not", "if", "then", "else", "enum", "const")
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMAS: Final = frozenset(
+    {"additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+)
+_WORDS: Final = frozenset({"required", "type"})  # lists of different words
 
 
 def usable(given: object) -> tuple[Schema, list[str]]:
@@ -46,8 +55,9 @@ def usable(given: object) -> tuple[Schema, list[str]]:
         given = {}
     if not isinstance(given, dict):
         raise ValueError(f"its schema is no object: {shown(given, 100)}")
-    schema: Schema = msgspec.json.decode(bytes(to_json(given, what="its schema")))
-    mended = _drop_faults(schema)
+    data = bytes(to_json(given, max_bytes=_BYTES_MAX, what="its schema"))
+    schema: Schema = msgspec.json.decode(data)
+    mended = [] if _meta().is_valid(schema) else _drop_faults(schema, len(data))
     _narrow(schema)
     if at_top := [word for word in _AT_TOP if word in schema]:
         schema = _flat(schema, schema)
@@ -62,36 +72,70 @@ def _meta() -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator({"$ref": address}, offline=True)
 
 
-def _drop_faults(schema: Schema) -> list[str]:
+def _drop_faults(schema: Schema, size: int) -> list[str]:
     """Leave out the values that JSON Schema does not allow. Return their places. Raises ValueError."""
+    if size > _MENDED_BYTES_MAX:
+        raise ValueError("it is no JSON Schema, and too large to be read in parts")
     dropped: list[str] = []
-    for _ in range(_ROUNDS):
-        if _meta().is_valid(schema):
-            return dropped
-        paths = {tuple(error.instance_path) for error in _meta().iter_errors(schema)}
-        for path in sorted(paths, reverse=True):  # the later items of a list first
-            if path and _drop(schema, path):
-                dropped.append(f"the value of {'.'.join(map(str, path))}")
-    raise ValueError("it is no JSON Schema")
+    left: list[tuple[str, Schema]] = [("", schema)]
+    while left and len(dropped) <= _FAULTS_MAX:
+        where, part = left.pop()
+        dropped += (f"the value of {where}{key}" for key in _drop_own(part))
+        left += ((f"{where}{key}.", inner) for key, inner in _inner(part))
+    if left or not _meta().is_valid(schema):
+        raise ValueError(f"its schema has more than {_FAULTS_MAX} faults, or one that cannot be left out")
+    return dropped
 
 
-def _drop(schema: Schema, path: tuple[str | int, ...]) -> bool:
-    *steps, last = path
-    held: Any = schema
-    for step in steps:
-        try:
-            held = held[step]
-        except (KeyError, IndexError, TypeError):
-            return False  # it went with something around it
-    is_place = len(path) > 1 and path[-2] in (_NAMED if isinstance(held, dict) else _LISTS)
-    try:
-        if is_place:  # the field stays, of any type
-            held[last] = {}
-        else:
-            del held[last]
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
+def _drop_own(part: Schema) -> list[str]:
+    """Leave out the faults of one part, without the schemas in it. Return their keys.
+
+    The validator lists every error before it returns one, so the long lists and objects are looked at first.
+    """
+    dropped: list[str] = []
+    for key, value in list(part.items()):
+        if key in _NAMED | _LISTS and isinstance(value, dict | list):
+            odd = [at for at, one in _items(value) if not isinstance(one, dict | bool)]
+            for at in odd:
+                value[at] = {}  # type: ignore[index]  # the field stays, of any type
+            dropped += (f"{key}.{at}" for at in odd)
+        elif key in _WORDS and isinstance(value, list):
+            part[key] = _words(value)
+            dropped += [key] * (part[key] != value)
+        elif key == "dependentRequired" and isinstance(value, dict):
+            part[key] = {name: _words(one) for name, one in value.items() if isinstance(one, list)}
+            dropped += [key] * (part[key] != value)
+    shallow = {key: _shallow(key, value) for key, value in part.items()}
+    for key in {error.instance_path[0] for error in _meta().iter_errors(shallow) if error.instance_path}:
+        del part[key]
+        dropped.append(str(key))
+    return dropped
+
+
+def _shallow(key: str, value: object) -> object:
+    """Return a value with `true` for each schema in it, and of other values the beginning."""
+    if key in _NAMED and isinstance(value, dict):
+        return dict.fromkeys(value, True)
+    if key in _LISTS and isinstance(value, list):
+        return [True] * min(len(value), 1)
+    return True if key in _SCHEMAS and isinstance(value, dict) else value
+
+
+def _inner(part: Schema) -> Iterator[tuple[str, Schema]]:
+    """Yield the schemas in one part, with their keys."""
+    for key, value in part.items():
+        if key in _NAMED | _LISTS and isinstance(value, dict | list):
+            yield from ((f"{key}.{at}", one) for at, one in _items(value) if isinstance(one, dict))
+        elif key in _SCHEMAS and isinstance(value, dict):
+            yield key, value
+
+
+def _words(value: list[object]) -> list[object]:
+    return list(dict.fromkeys(one for one in value if isinstance(one, str)))
+
+
+def _items(value: dict[str, object] | list[object]) -> list[tuple[Any, object]]:
+    return list(value.items() if isinstance(value, dict) else enumerate(value))
 
 
 def _narrow(schema: Schema) -> None:
@@ -106,30 +150,36 @@ def _flat(schema: Schema, root: Schema) -> Schema:
     """Return a schema of an object whose fields stand at its top."""
     found = {key: value for key, value in schema.items() if key not in _AT_TOP}
     words = {key: schema[key] for key in _AT_TOP if key in schema}
-    fields: Schema = dict(found.get("properties", {}))
     required = list(found.get("required", ()))
+    fields: dict[str, dict[str, object]] = {}  # by name, the forms of a field by their JSON
+    _add(fields, found)
     for word in ("allOf", *_CHOICES):
-        if word not in schema:
-            continue
-        branches = list(_branches(schema[word], root))
-        if not branches and word in _CHOICES:
+        branches = list(_branches(schema.get(word, ()), root))
+        if not branches and word in _CHOICES and word in schema:
             raise ValueError(f"no branch of its {word} is that of an object")
         for branch in branches:
-            for name, field in branch.get("properties", {}).items():
-                fields[name] = _either(fields[name], field) if name in fields else field
-        required += _needed(branches, is_choice=word in _CHOICES)
+            _add(fields, branch)
+        required += _needed(branches) if word in _CHOICES else _wanted(branches)
     if fields:
-        found["properties"] = fields
+        found["properties"] = {name: _either(list(forms.values())) for name, forms in fields.items()}
     if required:
         found["required"] = list(dict.fromkeys(required))
-    found["description"] = (
-        f"{found.get('description', '')} The arguments must fit: {shown(words, _WORDS_CHARS)}".strip()
-    )
+    told = f"The arguments must fit: {shown(words, _WORDS_CHARS)}"
+    found["description"] = f"{found.get('description', '')} {told}".strip()
     return found
 
 
-def _branches(given: object, root: Schema) -> Iterator[Schema]:
-    for one in cast(list[object], given):
+def _add(fields: dict[str, dict[str, object]], schema: Schema) -> None:
+    for name, field in schema.get("properties", {}).items():
+        fields.setdefault(name, {})[json.dumps(field, sort_keys=True)] = field
+
+
+def _either(forms: list[object]) -> object:
+    return forms[0] if len(forms) == 1 else {"anyOf": forms}
+
+
+def _branches(given: Iterable[object], root: Schema) -> Iterator[Schema]:
+    for one in given:
         branch = one
         if isinstance(one, dict) and isinstance(one.get("$ref"), str):
             held = _held(root, one["$ref"])
@@ -145,19 +195,14 @@ def _is_of_objects(branch: Schema) -> bool:
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
-def _needed(branches: list[Schema], *, is_choice: bool) -> list[str]:
-    """Return the fields that all branches need, or that any of them needs."""
-    needed = [branch.get("required", []) for branch in branches]
-    if not is_choice:
-        return [name for names in needed for name in names]
-    return [name for name in needed[0] if all(name in names for names in needed)]
+def _needed(branches: list[Schema]) -> list[str]:
+    """Return the fields that every branch needs."""
+    counted = Counter(name for branch in branches for name in set(branch.get("required", ())))
+    return sorted(name for name, count in counted.items() if count == len(branches))
 
 
-def _either(one: object, other: object) -> object:
-    if one == other:
-        return one
-    parts = one["anyOf"] if isinstance(one, dict) and one.keys() == {"anyOf"} else [one]
-    return {"anyOf": parts if other in parts else [*parts, other]}
+def _wanted(branches: list[Schema]) -> list[str]:
+    return [name for branch in branches for name in branch.get("required", ())]
 
 
 def _drop_lost_references(schema: Schema) -> list[str]:
