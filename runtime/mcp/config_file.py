@@ -47,7 +47,7 @@ _VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
 _NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 _PLACES: Final = ("mcpServers", "servers", "mcp_servers")
-_HTTP: Final = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
+_HTTP: Final = frozenset({"http", "sse", "streamable-http", "streamable_http", "streamablehttp"})
 _STDIO: Final = frozenset({"stdio", "local"})
 _COMMAND_KEYS: Final = ("command", "args", "env", "cwd")
 _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
@@ -269,21 +269,18 @@ class _Server:
             options["secrets"] = self._secrets
         return Entry(name, server, options)
 
+    def _kind(self) -> object:
+        kind = self._fields.get("type", self._fields.get("transport"))
+        return kind.lower() if isinstance(kind, str) else kind
+
     def _is_http(self) -> bool:
-        fields = self._fields
+        fields, word = self._fields, self._kind()
         address = [key for key in _URL_KEYS if fields.get(key)]
-        kind = fields.get("type", fields.get("transport"))
-        word = kind.lower() if isinstance(kind, str) else kind
         if len(address) + bool(fields.get("command")) != 1:
             raise InvalidAgent(f"{self._where}: it needs a command or a url, and not both")
-        if word == "sse":
-            raise InvalidAgent(
-                f"{self._where}: callboard does not speak type 'sse', which MCP left in 2025; give the "
-                "server's streamable HTTP address, which often ends in /mcp"
-            )
         if word is not None and word not in (_HTTP if address else _STDIO):
             words = ", ".join(sorted(_HTTP if address else _STDIO))
-            raise InvalidAgent(f"{self._where}: its type is one of {words}, not {kind!r:.100}")
+            raise InvalidAgent(f"{self._where}: its type is one of {words}, not {word!r:.100}")
         return bool(address)
 
     def _address(self) -> tuple[str, dict[str, Any]]:
@@ -291,7 +288,8 @@ class _Server:
         url = self._text(key, self._fields[key])
         headers = self._texts_by_name("headers")
         self._refuse("a url", _COMMAND_KEYS[1:])
-        return url, {"headers": headers} if headers else {}
+        options: dict[str, Any] = {"headers": headers} if headers else {}
+        return url, options | ({"transport": "sse"} if self._kind() == "sse" else {})
 
     def _command(self) -> tuple[list[str], dict[str, Any]]:
         given = self._fields["command"]

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from callboard.runtime.mcp.credentials import Credentials
 from callboard.runtime.mcp.eliciting import refuse_request
-from callboard.runtime.mcp.http import http_server
+from callboard.runtime.mcp.http import http_server, sse_server
 from callboard.runtime.mcp.options import ServerOptions
 from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
 from callboard.runtime.mcp.stdio import ServerOutput, child_process
@@ -203,6 +203,9 @@ class Connection:
     def _transport(self) -> Any:
         server = self._server
         match server.server:
+            case str(url) if server.transport == "sse":
+                headers = self.credentials.headers
+                return sse_server(url, headers, self._wire, server.auth, self._closing.set)
             case str(url):
                 return http_server(url, self.credentials.headers, self._wire, server.auth)
             case tuple(command):

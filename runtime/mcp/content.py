@@ -30,6 +30,7 @@ _MARKS: Final = {
     b"GIF8": "image/gif",
     b"%PDF": _PDF,
 }
+_BLOCKS_MAX: Final = 1_000
 _BLOCK_CHARS: Final = 4_000  # of a block that is shown as its JSON
 _TRUE: Final = (True, "true", "True", 1)
 
@@ -74,7 +75,9 @@ def read_result(given: object) -> Result:
         return read_result(held if is_result else {**given, "structuredContent": held})
     if content is None and data is None:
         raise Unreadable(f"its result has neither content nor structuredContent: {shown(given)}")
-    blocks = [_block(block) for block in content or ()]
+    blocks = [_block(block) for block in (content or ())[:_BLOCKS_MAX]]
+    if content and len(content) > _BLOCKS_MAX:
+        blocks.append(_text(f"[cut: these are the first {_BLOCKS_MAX:,} of {len(content):,} blocks]"))
     if not blocks and data is not None:
         try:
             blocks = [_text(json.dumps(data, ensure_ascii=False))]

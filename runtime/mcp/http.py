@@ -14,10 +14,11 @@ status 400 and above                      an answer if it has the id of the requ
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
@@ -43,9 +44,18 @@ _NOT_SENT: Final = (
 )
 
 
-def http_client(headers: Mapping[str, str], wire: Wire, auth: "Auth | None" = None) -> httpx2.AsyncClient:
-    """Return a client for one server. The time of an answer is bounded by the call, not here."""
-    return _Client(wire, headers=dict(headers), auth=auth, timeout=httpx2.Timeout(_CONNECT_S, read=None))
+def http_client(
+    headers: Mapping[str, str],
+    wire: Wire,
+    auth: "Auth | None" = None,
+    on_failure: Callable[[], object] | None = None,
+) -> httpx2.AsyncClient:
+    """Return a client for one server. The time of an answer is bounded by the call, not here.
+
+    on_failure: called when a request was not taken, where its answer comes by another one (SSE).
+    """
+    timeout = httpx2.Timeout(_CONNECT_S, read=None)
+    return _Client(wire, on_failure, headers=dict(headers), auth=auth, timeout=timeout)
 
 
 @contextlib.asynccontextmanager
@@ -57,6 +67,26 @@ async def http_server(
         http_client(headers, wire, auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as (read, write),
     ):
+        yield read, _Noting(write, wire)
+
+
+@contextlib.asynccontextmanager
+async def sse_server(
+    url: str,
+    headers: Mapping[str, str],
+    wire: Wire,
+    auth: "Auth | None",
+    on_failure: Callable[[], object],
+) -> AsyncIterator[Any]:
+    """Yield the streams of the messages of a server of the old transport, whose answers come by one stream.
+
+    on_failure: called when a request was not taken, since then the stream is of a session that is gone.
+    """
+
+    def client(**options: object) -> httpx2.AsyncClient:
+        return http_client(headers, wire, auth, on_failure)
+
+    async with sse_client(url, httpx_client_factory=client) as (read, write):
         yield read, _Noting(write, wire)
 
 
@@ -83,9 +113,10 @@ class _Noting:
 
 
 class _Client(httpx2.AsyncClient):
-    def __init__(self, wire: Wire, **options: Any) -> None:
+    def __init__(self, wire: Wire, on_failure: Callable[[], object] | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._wire = wire
+        self._on_failure = on_failure
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request, and note in its `Sending` whether it may have left and how it failed."""
@@ -96,13 +127,14 @@ class _Client(httpx2.AsyncClient):
         except httpx2.TransportError as error:
             sending.has_left = not isinstance(error, _NOT_SENT)
             sending.failure = f"{type(error).__name__}: {error}"
-            return httpx2.Response(503, request=request)
+            return self._taken(request) or httpx2.Response(503, request=request)
         sending.status = response.status_code
         if response.is_stream_consumed:
             return response
         body = _Body(response, sending, self._wire, _asked(request))
         if response.status_code >= 400:
-            return await body.failed(request)
+            failed = await body.failed(request)
+            return self._taken(request) or failed
         # The SDK takes 202 as the absence of an answer, and so does it an empty stream.
         is_read = body.answers if request.method == "POST" else _type_of(response) == _EVENTS
         if not response.is_success or not is_read:
@@ -111,6 +143,13 @@ class _Client(httpx2.AsyncClient):
         if session := response.headers.get(_SESSION):
             headers[_SESSION] = session
         return httpx2.Response(200, headers=headers, stream=body, request=request)
+
+    def _taken(self, request: httpx2.Request) -> httpx2.Response | None:
+        """Return a response for a request that failed, whose answer would come by another one."""
+        if self._on_failure is None or request.method != "POST":
+            return None
+        self._on_failure()
+        return httpx2.Response(202, request=request)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -153,6 +192,8 @@ class _Body(httpx2.AsyncByteStream):
         """Return an event for the SDK: its fields, and its messages as the wire reads them."""
         fields = f"id: {event.id}\n" if event.id else ""
         fields += f"retry: {event.retry}\n" if event.retry is not None else ""
+        if event.event == "endpoint":
+            return [f"event: endpoint\ndata: {event.data}\n\n".encode()]
         if event.event != "message" or not event.data:
             return [f"{fields}data: \n\n".encode()] if fields else []
         data = event.data.encode(errors="replace")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Share: TypeAlias = Literal["runtime", "session", "agent"]
 """The users of one connection: all sessions of a runtime, one session, or one agent of a session."""
 
+Transport: TypeAlias = Literal["http", "sse"]
+"""The way to a URL: streamable HTTP, or the two streams that MCP had before 2025-03-26."""
+
 Capabilities: TypeAlias = Mapping[str, Collection[str]] | Collection[str]
 """The capabilities that tools need: of all of them, or by name or glob."""
 
@@ -50,6 +53,7 @@ class ServerOptions(ToolSource):
         prefix: str = "",
         headers: ValuesOf | None = None,
         auth: "Auth | None" = None,
+        transport: Transport = "http",
         env: ValuesOf | None = None,
         secrets: Mapping[str, str] | None = None,
         cwd: str | None = None,
@@ -72,6 +76,7 @@ class ServerOptions(ToolSource):
         self.prefix = _prefix(prefix)
         self.headers = copied("headers", headers)
         self.auth = auth
+        self.transport: Transport = transport
         self.env = copied("env", env)
         self._secrets = copied("secrets", secrets)
         self.cwd = cwd
@@ -108,6 +113,8 @@ class ServerOptions(ToolSource):
                 "headers and auth are for a URL; a command takes env=",
             ),
             (is_command or not (self.env or self.cwd), "env and cwd are for a command"),
+            (self.transport in get_args(Transport), f"transport is one of {', '.join(get_args(Transport))}"),
+            (is_url or self.transport == "http", "transport is for a URL"),
             (_is_auth(self.auth), "auth is an httpx2.Auth, or a user name and a password"),
             (
                 self.share != "runtime" or not self.is_of_deps,

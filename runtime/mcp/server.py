@@ -30,6 +30,7 @@ class MCPServer(ServerOptions):
     secrets: other values that are never written, by name, such as a key in an address.
     auth: of each HTTP request, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`, or a user name and a
         password.
+    transport: "sse" for the address of a server that speaks the transport of before 2025 only.
     cwd: folder of a command.
     share: the users of one connection; by default "session" for a command and for a URL with headers or auth,
         else "runtime".

@@ -148,6 +148,50 @@ def over_http(peer: Peer, reply: Callable[[bytes], Reply]) -> Iterator[str]:
         yield "http://127.0.0.1:9/mcp"
 
 
+class _Stream(httpx2.AsyncByteStream):
+    """The stream of answers of a server of the old transport. It ends at False, and is cut at True."""
+
+    def __init__(self, pieces: "asyncio.Queue[bytes | bool]") -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"event: endpoint\ndata: /messages?id=1\n\n"
+        while not isinstance(piece := await self._pieces.get(), bool):
+            yield piece
+        if piece:
+            raise httpx2.ReadError("cut")
+
+
+@contextlib.contextmanager
+def over_sse(peer: Peer, status: int = 202, *, is_cut: bool = False) -> Iterator[str]:
+    """Let an address of the old transport be this peer. status: of the request of a call."""
+    streams: list[asyncio.Queue[bytes | bool]] = []
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            streams.append(asyncio.Queue())
+            kind = {"content-type": "text/event-stream"}
+            return httpx2.Response(200, headers=kind, stream=_Stream(streams[-1]))
+        message = json.loads(request.content)
+        if message["method"] == "tools/call" and status >= 300:
+            peer.calls += 1
+            return httpx2.Response(status, stream=_Body(Reply(b"no")))
+        said = peer.says(message)
+        ends = peer.ends and message["method"] == "tools/call"
+        if said:
+            streams[-1].put_nowait(b"data: " + (said if ends else said.strip() + b"\n\n"))
+        if ends:
+            streams[-1].put_nowait(is_cut)
+        return httpx2.Response(202)
+
+    def client(headers: Any, wire: Any, auth: Any, on_failure: Any) -> httpx2.AsyncClient:
+        return http._Client(wire, on_failure, transport=httpx2.MockTransport(handle))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http, "http_client", client)
+        yield "http://127.0.0.1:9/sse"
+
+
 def came_to(server: Any, effect: str = "write", **options: Any) -> tuple[str, str]:
     """Return what a call of `find` came to: ok, error or interrupted, and its text."""
 

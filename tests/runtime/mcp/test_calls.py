@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import effort
-from tests.runtime.mcp.fakes import Peer, Reply, came_to, line, over_http, over_stdio
+from tests.runtime.mcp.fakes import Peer, Reply, came_to, line, over_http, over_sse, over_stdio
 
 OK = {"content": [{"type": "text", "text": "found"}]}
 EFFECTS = ("read", "write")
@@ -161,6 +161,42 @@ def test_an_answer_that_is_cut_at_any_byte_is_lost_and_a_whole_one_is_not(effect
 
 def cut_event(size: int, is_cut: bool, data: bytes) -> Reply:
     return Reply((b"data: " + data.strip())[:size], "text/event-stream", is_cut=is_cut)
+
+
+@settings(max_examples=effort(60, 5_000), deadline=None)
+@given(bodies, jsonrpc, st.sampled_from([int, str, float]), st.sampled_from(SPOILT), st.sampled_from(EFFECTS))
+def test_no_answer_of_the_old_transport_makes_a_second_call_or_an_interrupted_one(
+    body: dict[str, Any], version: object, form: type, how: str, effect: str
+) -> None:
+    peer = Peer(lambda request: spoilt(written(body, form(request), version), how))
+    with over_sse(peer) as server:
+        status, text = came_to(server, effect, transport="sse")
+    assert peer.calls == 1
+    assert status in ("ok", "error")
+    assert text
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_stream_that_is_cut_at_any_byte_loses_the_answer_unless_it_is_whole(
+    effect: str, is_cut: bool
+) -> None:
+    whole = cut_answer(1_000, 4)
+    for size in sizes(whole, 9):
+        peer = Peer(partial(cut_answer, size), ends=True)
+        with over_sse(peer, is_cut=is_cut) as server:
+            status, _ = came_to(server, effect, transport="sse")
+        is_whole = size == len(whole)
+        assert status == ("ok" if is_whole else "error" if effect == "read" else "interrupted"), size
+        assert peer.calls == (2 if effect == "read" and not is_whole else 1), size
+
+
+def test_a_request_that_the_old_transport_does_not_take_is_not_waited_for() -> None:
+    for status, expected in ((404, ("error", 2)), (500, ("interrupted", 1))):
+        peer = Peer(lambda request: b"")
+        with over_sse(peer, status) as server:
+            found, _ = came_to(server, transport="sse")
+        assert (found, peer.calls) == expected
 
 
 # By an error of the network, or by the end of the connection.

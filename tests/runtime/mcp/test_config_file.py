@@ -110,6 +110,11 @@ def test_variables_are_filled_in(tmp_path: Path, given: str, expected: str) -> N
     assert one(tmp_path, {"command": "a", "args": [given]}).server == ("a", expected)
 
 
+def test_the_old_transport_is_that_of_its_type_only(tmp_path: Path) -> None:
+    assert one(tmp_path, {"url": "https://a.example/sse", "type": "sse"}).transport == "sse"
+    assert one(tmp_path, {"url": "https://a.example/sse"}).transport == "http"
+
+
 def test_a_value_of_the_environment_is_a_secret_wherever_it_stands(tmp_path: Path) -> None:
     command = one(tmp_path, {"command": "a", "args": ["--key=${TOKEN}", "${HOME}/b"]})
     assert command.secrets() == {"TOKEN": "tok-0123456789"}
@@ -183,7 +188,7 @@ def test_a_timeout_is_that_of_a_call_in_seconds_or_milliseconds(
         ({"url": "https://a.example", "env": {"b": "c"}}, "env does not go with a url"),
         ({"url": "ftp://a.example"}, "an MCP server is a URL, or a command"),
         ({"url": "https://a.example", "type": "stdio"}, "its type is one of http, "),
-        ({"url": "https://a.example", "type": "sse"}, "callboard does not speak type 'sse'"),
+        ({"url": "https://a.example", "type": "ws"}, "its type is one of http, sse, "),
         ({"command": "a", "type": "http"}, "its type is one of local, stdio, not 'http'"),
         ({"command": "a", "type": 3}, "its type is one of local, stdio, not 3"),
         ({"command": "a", "disabled": "no"}, "disabled is true or false, not 'no'"),

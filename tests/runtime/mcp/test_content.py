@@ -140,3 +140,9 @@ def test_a_result_that_is_none_says_what_came_instead(result: object, why: str) 
 @pytest.mark.parametrize(("flag", "is_error"), [(True, True), ("true", True), (None, False), ("no", False)])
 def test_the_flag_of_an_error_is_read_as_it_was_meant(flag: object, is_error: bool) -> None:
     assert read_result({"content": [], "isError": flag}).is_error is is_error
+
+
+def test_a_result_of_a_million_blocks_is_cut_and_says_so() -> None:
+    found = raw({"content": [5] * 10**6})
+    assert len(found) == 1_001
+    assert found[-1]["text"] == "[cut: these are the first 1,000 of 1,000,000 blocks]"

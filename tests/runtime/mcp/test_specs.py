@@ -202,6 +202,23 @@ def test_an_exact_choice_comes_before_a_glob() -> None:
     assert {spec.approval for spec in specs} == {"always"}
 
 
+def test_a_name_that_the_list_does_not_have_is_refused_unless_it_only_frees_from_a_question() -> None:
+    known = [of("search")]
+    assert specs_of(MCPServer(echoing([]), approval={"*": "before", "serch": "never"}), known)
+    for options in ({"approval": {"serch": "before"}}, {"exclude": ["serch"]}):
+        with pytest.raises(InvalidAgent, match="names 'serch', and it lists search"):
+            specs_of(MCPServer(echoing([]), **options), known)  # type: ignore[arg-type]  # options of several types
+
+
+def test_a_schema_that_was_recorded_before_it_was_mended_is_the_same() -> None:
+    before = Json(b'{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}')
+    now = listed(of(schema={"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"}))
+    assert now is not None
+    assert bytes(now.schema) != bytes(before)
+    assert same_schema(now.schema, before)
+    assert not same_schema(now.schema, Json(b'{"type":"object"}'))
+
+
 def test_capabilities_and_the_label_of_results_stand_in_the_spec() -> None:
     server = MCPServer(echoing([]), capabilities={"get_*": ["network", "files"], "*": ()})
     one, other = specs_of(server, [of("get_page"), of("add")])
