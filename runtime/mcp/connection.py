@@ -123,28 +123,33 @@ class Connection:
         session = self._ready.result()
         self.in_flight += 1
         token = CURRENT.set(sending)
+        sending.has_left, sending.answer = self._is_in_process, None
         try:
-            sending.has_left, sending.answer = self._is_in_process, None
             request = types.CallToolRequest(params=params)
             result = await session.send_request(request, _RESULT, progress_callback=on_progress)
         except Exception as error:
-            if sending.answer is not None:
-                return sending.answer
-            if self._is_in_process and not self.is_over:  # nothing gets lost on the way
-                return _answer_of(error)
-            raise
+            return sending.answer or self._answer_of(error)
         else:
-            if sending.answer is not None:
-                return sending.answer
-            if not self._is_in_process:  # the SDK took the answer to another request for this one's
-                raise ValueError("its answer came for another request")
-            return Answer("result", result.model_dump(mode="json", by_alias=True, exclude_none=True))
+            return sending.answer or self._answer_in_process(result)
         finally:
             CURRENT.reset(token)
             self._wire.forget(sending)
             self.in_flight -= 1
             if self._is_unwanted:
                 self.close()
+
+    def _answer_of(self, error: Exception) -> Answer:
+        """Return the answer of a server in this process that the SDK raised; raise any other error."""
+        if not self._is_in_process or self.is_over:
+            raise error
+        if isinstance(error, MCPError):
+            return Answer("error", error.error.model_dump(exclude_none=True))
+        return Answer("unreadable", describe(error))
+
+    def _answer_in_process(self, result: types.CallToolResult | types.InputRequiredResult) -> Answer:
+        if not self._is_in_process:  # the SDK took the answer to another request for this one's
+            raise ValueError("its answer came for another request")
+        return Answer("result", result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     async def current(self, name: str) -> types.Tool | None:
         """Return the tool as the server lists it now; None if it does not. Raises NotConnected."""
@@ -268,13 +273,6 @@ def _refuse_endless(found: list[types.Tool], seen: set[str | None], cursor: str)
     if len(found) > TOOLS_LISTED_MAX or len(seen) >= PAGES_MAX:
         most = f"{TOOLS_LISTED_MAX:,} tools or {PAGES_MAX:,} pages"
         raise ValueError(f"its list of tools does not end: it has more than {most}")
-
-
-def _answer_of(error: Exception) -> Answer:
-    """Return the answer of a server in this process that the SDK raised."""
-    if isinstance(error, MCPError):
-        return Answer("error", error.error.model_dump(exclude_none=True))
-    return Answer("unreadable", describe(error))
 
 
 def _by_name(tools: list[types.Tool]) -> dict[str, types.Tool]:

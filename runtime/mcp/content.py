@@ -67,23 +67,38 @@ def read_result(given: object) -> Result:
     if not isinstance(given, dict):
         raise Unreadable(f"its result is no object: {shown(given)}")
     content, data = given.get("content"), given.get("structuredContent")
-    if content is not None and not isinstance(content, list):
-        raise Unreadable(f"the content of its result is no list: {shown(content)}")
-    if content is None and data is None and given.get("toolResult") is not None:  # of the protocol 2024-10-07
-        held = given["toolResult"]
-        is_result = isinstance(held, dict) and "content" in held
-        return read_result(held if is_result else {**given, "structuredContent": held})
     if content is None and data is None:
+        return _oldest(given)
+    return Result(_blocks(content) or _structured(data), given.get("isError") in _TRUE)
+
+
+def _oldest(given: dict[str, object]) -> Result:
+    """Read a result in the form of the protocol 2024-10-07."""
+    held = given.get("toolResult")
+    if held is None:
         raise Unreadable(f"its result has neither content nor structuredContent: {shown(given)}")
-    blocks = [_block(block) for block in (content or ())[:_BLOCKS_MAX]]
-    if content and len(content) > _BLOCKS_MAX:
+    is_result = isinstance(held, dict) and "content" in held
+    return read_result(held if is_result else {**given, "structuredContent": held})
+
+
+def _blocks(content: object) -> list[Block]:
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        raise Unreadable(f"the content of its result is no list: {shown(content)}")
+    blocks = [_block(block) for block in content[:_BLOCKS_MAX]]
+    if len(content) > _BLOCKS_MAX:
         blocks.append(_text(f"[cut: these are the first {_BLOCKS_MAX:,} of {len(content):,} blocks]"))
-    if not blocks and data is not None:
-        try:
-            blocks = [_text(json.dumps(data, ensure_ascii=False))]
-        except RecursionError:
-            raise Unreadable("its structuredContent is nested too deeply") from None
-    return Result(blocks, given.get("isError") in _TRUE)
+    return blocks
+
+
+def _structured(data: object) -> list[Block]:
+    if data is None:
+        return []
+    try:
+        return [_text(json.dumps(data, ensure_ascii=False))]
+    except RecursionError:
+        raise Unreadable("its structuredContent is nested too deeply") from None
 
 
 def _block(given: object) -> Block:

@@ -73,9 +73,9 @@ async def http_server(
 @contextlib.asynccontextmanager
 async def sse_server(
     url: str,
-    headers: Mapping[str, str],
+    own_headers: Mapping[str, str],
     wire: Wire,
-    auth: "Auth | None",
+    own_auth: "Auth | None",
     on_failure: Callable[[], object],
 ) -> AsyncIterator[Any]:
     """Yield the streams of the messages of a server of the old transport, whose answers come by one stream.
@@ -83,8 +83,12 @@ async def sse_server(
     on_failure: called when a request was not taken, since then the stream is of a session that is gone.
     """
 
-    def client(**options: object) -> httpx2.AsyncClient:
-        return http_client(headers, wire, auth, on_failure)
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return http_client(own_headers, wire, own_auth, on_failure)
 
     async with sse_client(url, httpx_client_factory=client) as (read, write):
         yield read, _Noting(write, wire)

@@ -88,54 +88,59 @@ def _drop_faults(schema: Schema, size: int) -> list[str]:
 
 
 def _drop_own(part: Schema) -> list[str]:
-    """Leave out the faults of one part, without the schemas in it. Return their keys.
-
-    The validator lists every error before it returns one, so the long lists and objects are looked at first.
-    """
-    dropped: list[str] = []
-    for key, value in list(part.items()):
-        if key in _NAMED | _LISTS and isinstance(value, dict | list):
-            odd = [at for at, one in _items(value) if not isinstance(one, dict | bool)]
-            for at in odd:
-                value[at] = {}  # type: ignore[index]  # the field stays, of any type
-            dropped += (f"{key}.{at}" for at in odd)
-        elif key in _WORDS and isinstance(value, list):
-            part[key] = _words(value)
-            dropped += [key] * (part[key] != value)
-        elif key == "dependentRequired" and isinstance(value, dict):
-            part[key] = {name: _words(one) for name, one in value.items() if isinstance(one, list)}
-            dropped += [key] * (part[key] != value)
-    shallow = {key: _shallow(key, value) for key, value in part.items()}
-    for key in {error.instance_path[0] for error in _meta().iter_errors(shallow) if error.instance_path}:
-        del part[key]
-        dropped.append(str(key))
+    """Leave out the faults of one part, without the schemas in it. Return their keys."""
+    # The validator lists every error before it returns one, so the long lists and objects come first.
+    cleared = {key: _cleared(key, value) for key, value in part.items()}
+    shallow = {key: _shallow(key, value) for key, value in cleared.items()}
+    wrong = {error.instance_path[0] for error in _meta().iter_errors(shallow) if error.instance_path}
+    dropped = [key for key in part if key in wrong or part[key] != cleared[key]]
+    part.clear()
+    part.update((key, value) for key, value in cleared.items() if key not in wrong)
     return dropped
 
 
-def _shallow(key: str, value: object) -> object:
-    """Return a value with `true` for each schema in it, and of other values the beginning."""
-    if key in _NAMED and isinstance(value, dict):
-        return dict.fromkeys(value, True)
-    if key in _LISTS and isinstance(value, list):
-        return [True] * min(len(value), 1)
-    return True if key in _SCHEMAS and isinstance(value, dict) else value
+def _cleared(key: str, value: Any) -> Any:
+    """Return a value without the items that are odd; a field or branch stays, of any type."""
+    match value:
+        case dict() if key in _NAMED:
+            return {name: _schema(one) for name, one in value.items()}
+        case list() if key in _LISTS:
+            return [_schema(one) for one in value]
+        case list() if key in _WORDS:
+            return _words(value)
+        case dict() if key == "dependentRequired":
+            return {name: _words(one) for name, one in value.items() if isinstance(one, list)}
+        case _:
+            return value
+
+
+def _schema(given: object) -> object:
+    return given if isinstance(given, dict | bool) else {}
+
+
+def _shallow(key: str, value: Any) -> Any:
+    """Return a value without the schemas in it, as the validator shall not go there."""
+    inner = [one for _, one in _inner({key: value})]
+    if not inner:
+        return value
+    return True if key in _SCHEMAS else {} if isinstance(value, dict) else [True]
 
 
 def _inner(part: Schema) -> Iterator[tuple[str, Schema]]:
     """Yield the schemas in one part, with their keys."""
     for key, value in part.items():
-        if key in _NAMED | _LISTS and isinstance(value, dict | list):
-            yield from ((f"{key}.{at}", one) for at, one in _items(value) if isinstance(one, dict))
-        elif key in _SCHEMAS and isinstance(value, dict):
+        items: Iterable[tuple[Any, object]] = ()
+        if key in _SCHEMAS and isinstance(value, dict):
             yield key, value
+        elif key in _NAMED and isinstance(value, dict):
+            items = value.items()
+        elif key in _LISTS and isinstance(value, list):
+            items = enumerate(value)
+        yield from ((f"{key}.{at}", one) for at, one in items if isinstance(one, dict))
 
 
 def _words(value: list[object]) -> list[object]:
     return list(dict.fromkeys(one for one in value if isinstance(one, str)))
-
-
-def _items(value: dict[str, object] | list[object]) -> list[tuple[Any, object]]:
-    return list(value.items() if isinstance(value, dict) else enumerate(value))
 
 
 def _narrow(schema: Schema) -> None:

@@ -85,18 +85,28 @@ class Wire:
         if method == "tools/call" and sending is not None:
             sending.answer = answer
             return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=_STAND_IN)
-        match answer:
-            case Answer("result", dict(result)):
-                try:
-                    read = self._lists.readable(result) if method == "tools/list" else _cleaned(result)
-                except ValueError as error:
-                    return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(str(error)))
-                return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=read)
-            case Answer("error", value):
-                return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(value))
-            case Answer(_, value):
-                why = value if answer.kind == "unreadable" else f"its result is no object: {shown(value)}"
-                return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(why))
+        try:
+            result = self._result(method, answer)
+        except _Failed as error:
+            return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(error.value))
+        except ValueError as error:
+            return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(str(error)))
+        return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=result)
+
+    def _result(self, method: str, answer: Answer) -> dict[str, Any]:
+        """Return a result that the SDK can read. Raises _Failed for an error, and ValueError."""
+        if answer.kind != "result":
+            raise _Failed(answer.value)
+        if not isinstance(answer.value, dict):
+            raise ValueError(f"its result is no object: {shown(answer.value)}")
+        return self._lists.readable(answer.value) if method == "tools/list" else _cleaned(answer.value)
+
+
+class _Failed(Exception):
+    """The error that a server answered with."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
 def same_id(one: object, other: object) -> bool:

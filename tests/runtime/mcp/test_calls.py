@@ -1,14 +1,25 @@
 """Answers to calls in every shape: one that came is never one that was lost."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import mcp.types as types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp import MCPError
+from mcp.server import Server
 
+from callboard import ToolContext, ToolError
+from callboard.actors.protocol.errors import ToolInterrupted
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
+from callboard.runtime.mcp.calls import Caller
+from callboard.runtime.mcp.sending import Answer, Sending
+from callboard.runtime.tools.sources import Scope
 from tests.effort import effort
 from tests.runtime.mcp.fakes import Peer, Reply, came_to, line, over_http, over_sse, over_stdio
 
@@ -283,3 +294,61 @@ def test_a_status_without_an_answer_says_whether_the_request_was_looked_at() -> 
     assert "no session" in refused(400, body)[1]
     assert [refused(status, b"")[::2] for status in (303, 408, 499, 500)] == [("interrupted", 1)] * 4
     assert refused(308, b"")[::2] == ("error", 2)
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("code", [-32000, -32001, -32700])
+def test_an_error_of_a_server_in_this_process_is_that_error(code: int, effect: str) -> None:
+    calls: list[str] = []
+
+    async def on_list(_: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="find", input_schema={"type": "object"})])
+
+    async def on_call(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        calls.append(params.name)
+        raise MCPError(code=code, message="db down")
+
+    server = Server("own", on_list_tools=on_list, on_call_tool=on_call)
+    status, text = came_to(server, effect)
+    assert (status, calls) == ("error", ["find"])
+    assert text.endswith("answered with an error: db down")
+
+
+class Ending:
+    """A connection whose call is given up, with or without an answer that had come before."""
+
+    label = "one"
+    elicits = False
+
+    def __init__(self, answer: Answer | None) -> None:
+        self.answer = answer
+
+    def place_of(self, scope: Scope, ctx: ToolContext) -> Any:
+        return None, ""
+
+    async def connection(self, place: Any, deps: object) -> Any:
+        return self
+
+    def answered(self, place: Any) -> None: ...
+    def changed(self, place: Any) -> None: ...
+    def failed(self, place: Any, connection: Any) -> None: ...
+
+    async def current(self, name: str) -> types.Tool:
+        return types.Tool(name=name, input_schema={"type": "object"})
+
+    async def call(self, params: Any, ctx: ToolContext, sending: Sending) -> Answer:
+        sending.has_left, sending.answer = True, self.answer
+        raise asyncio.CancelledError
+
+
+def ended_with(answer: Answer | None) -> object:
+    spec = ToolSpec("find", "", Json(b'{"type":"object"}'), "write", origin=ToolOrigin("one", "find"))
+    return asyncio.run(Caller(Ending(answer), spec, Scope()).call({}, ToolContext()))
+
+
+def test_an_answer_that_came_with_the_end_of_the_time_is_the_answer() -> None:
+    assert ended_with(Answer("result", OK)) == "found"
+    with pytest.raises(ToolError, match="no such row"):
+        ended_with(Answer("error", {"code": 1, "message": "no such row"}))
+    with pytest.raises(ToolInterrupted, match="not known"):
+        ended_with(None)

@@ -207,7 +207,7 @@ def test_a_name_that_the_list_does_not_have_is_refused_unless_it_only_frees_from
     assert specs_of(MCPServer(echoing([]), approval={"*": "before", "serch": "never"}), known)
     for options in ({"approval": {"serch": "before"}}, {"exclude": ["serch"]}):
         with pytest.raises(InvalidAgent, match="names 'serch', and it lists search"):
-            specs_of(MCPServer(echoing([]), **options), known)  # type: ignore[arg-type]  # options of several types
+            specs_of(MCPServer(echoing([]), **options), known)
 
 
 def test_a_schema_that_was_recorded_before_it_was_mended_is_the_same() -> None:
