@@ -8,6 +8,7 @@ no `type` at its top                  an object
 a keyword with a value that JSON
   Schema does not allow               left out: `"type": "text"`, `"required": true`, `"properties": null`
 anyOf, oneOf or allOf at its top      the fields of all its branches, and its words in the description
+a reference inside it at its top      the fields of the part that it leads to
 not, if, enum, const at its top       the same
 a reference inside that leads nowhere left out
 of anything but an object, `false`    refused
@@ -59,7 +60,8 @@ def usable(given: object) -> tuple[Schema, list[str]]:
     schema: Schema = msgspec.json.decode(data)
     mended = [] if _meta().is_valid(schema) else _drop_faults(schema, len(data))
     _narrow(schema)
-    if at_top := [word for word in _AT_TOP if word in schema]:
+    is_reference = _held(schema, schema.get("$ref")) is not None
+    if at_top := [word for word in (*_AT_TOP, *["$ref"] * is_reference) if word in schema]:
         schema = _flat(schema, schema)
         mended.append(f"{', '.join(at_top)} at its top")
     mended += _drop_lost_references(schema)
@@ -154,12 +156,15 @@ def _narrow(schema: Schema) -> None:
 def _flat(schema: Schema, root: Schema) -> Schema:
     """Return a schema of an object whose fields stand at its top."""
     found = {key: value for key, value in schema.items() if key not in _AT_TOP}
+    whole = list(schema.get("allOf", ()))
+    if _held(root, schema.get("$ref")) is not None:
+        whole.append({"$ref": found.pop("$ref")})
     words = {key: schema[key] for key in _AT_TOP if key in schema}
     required = list(found.get("required", ()))
     fields: dict[str, dict[str, object]] = {}  # by name, the forms of a field by their JSON
     _add(fields, found)
     for word in ("allOf", *_CHOICES):
-        branches = list(_branches(schema.get(word, ()), root))
+        branches = list(_branches(schema.get(word, ()) if word in _CHOICES else whole, root))
         if not branches and word in _CHOICES and word in schema:
             raise ValueError(f"no branch of its {word} is that of an object")
         for branch in branches:
@@ -169,8 +174,9 @@ def _flat(schema: Schema, root: Schema) -> Schema:
         found["properties"] = {name: _either(list(forms.values())) for name, forms in fields.items()}
     if required:
         found["required"] = list(dict.fromkeys(required))
-    told = f"The arguments must fit: {shown(words, _WORDS_CHARS)}"
-    found["description"] = f"{found.get('description', '')} {told}".strip()
+    if words:
+        told = f"The arguments must fit: {shown(words, _WORDS_CHARS)}"
+        found["description"] = f"{found.get('description', '')} {told}".strip()
     return found
 
 
@@ -235,11 +241,11 @@ def _parts(value: object) -> Iterator[Schema]:
         yield from _parts(inner)
 
 
-def _held(root: Schema, reference: str) -> object:
+def _held(root: Schema, reference: object) -> object:
     """Return the part of a schema that a reference leads to; None without one."""
     if reference == "#":
         return root
-    if not reference.startswith("#/"):
+    if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     held: Any = root
     for step in unquote(reference[2:]).split("/"):

@@ -114,6 +114,22 @@ def test_the_branches_at_the_top_become_fields() -> None:
     assert mended == ["oneOf, allOf at its top"]
 
 
+# Each of a public report: `required: null`; fields with `required: true`; a reference at the top.
+def test_the_schemas_of_public_reports_become_usable() -> None:
+    assert usable({"type": "object", "properties": {}, "required": None})[0] == {
+        "type": "object",
+        "properties": {},
+    }
+    fields = {"schema": {"type": "object", "properties": {"a": {"type": "string", "required": True}}}}
+    (found, mended) = usable({"type": "object", "properties": fields})
+    assert found["properties"]["schema"]["properties"] == {"a": {"type": "string"}}
+    assert mended == ["the value of properties.schema.properties.a.required"]
+    ask = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    (found, mended) = usable({"$ref": "#/components/schemas/Ask", "components": {"schemas": {"Ask": ask}}})
+    assert found["properties"] == {"text": {"type": "string"}}
+    assert (found["required"], found["type"], mended) == (["text"], "object", ["$ref at its top"])
+
+
 def test_a_fault_inside_is_left_out_and_its_field_stays() -> None:
     schema = {
         "type": "object",
