@@ -139,14 +139,19 @@ class _Client(httpx2.AsyncClient):
         if response.status_code >= 400:
             failed = await body.failed(request)
             return self._taken(request) or failed
-        # The SDK takes 202 as the absence of an answer, and so does it an empty stream.
-        is_read = body.answers if request.method == "POST" else _type_of(response) == _EVENTS
-        if not response.is_success or not is_read:
+        if not (response.is_success and self._is_read(request, response, body)):
             return response
+        # The SDK takes 202 as the absence of an answer, and so does it an empty stream.
         headers = {"content-type": _EVENTS}
         if session := response.headers.get(_SESSION):
             headers[_SESSION] = session
         return httpx2.Response(200, headers=headers, stream=body, request=request)
+
+    def _is_read(self, request: httpx2.Request, response: httpx2.Response, body: "_Body") -> bool:
+        """Return whether messages come by this response."""
+        if request.method == "POST":
+            return body.answers and self._on_failure is None
+        return _type_of(response) == _EVENTS
 
     def _taken(self, request: httpx2.Request) -> httpx2.Response | None:
         """Return a response for a request that failed, whose answer would come by another one."""

@@ -66,8 +66,7 @@ class ServerOptions(ToolSource):
         optional: bool = False,
     ) -> None:
         self.server: Server = server if isinstance(server, str) else _words(server)
-        own_label = _label(self.server)  # refuses a wrong address, also with a name
-        self.label = name or prefix or own_label
+        self.label = _label(self.server, name or prefix)
         self.tools = None if tools is None else tuple(_texts("tools", tools))
         self.exclude = tuple(_texts("exclude", exclude))
         self.approval = _choices("approval", approval, get_args(Approval))
@@ -211,10 +210,13 @@ def _is_auth(auth: object) -> bool:
     return auth is None or hasattr(auth, "async_auth_flow")
 
 
-def _label(server: "Server") -> str:
+def _label(server: "Server", name: str) -> str:
     """Name a server without what may be secret: the path of a URL, the options of a command."""
     if isinstance(server, str):
-        return _label_of_url(server)[:_LABEL_CHARS]
+        label = _label_of_url(server)[:_LABEL_CHARS]  # refuses a wrong address, also with a name
+        return name or label
+    if name:
+        return name
     if isinstance(server, tuple):
         words = [PurePath(word).name for word in server[:2] if word.isprintable()]
         return " ".join(word for word in words if not word.startswith("-"))[:_LABEL_CHARS]

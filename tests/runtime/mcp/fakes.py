@@ -182,7 +182,7 @@ def over_sse(peer: Peer, status: int = 202, *, is_cut: bool = False) -> Iterator
             streams[-1].put_nowait(b"data: " + (said if ends else said.strip() + b"\n\n"))
         if ends:
             streams[-1].put_nowait(is_cut)
-        return httpx2.Response(202)
+        return httpx2.Response(202, stream=_Body(Reply(b"{}")))  # it is no answer
 
     def client(headers: Any, wire: Any, auth: Any, on_failure: Any) -> httpx2.AsyncClient:
         return http._Client(wire, on_failure, transport=httpx2.MockTransport(handle))
