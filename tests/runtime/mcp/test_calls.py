@@ -91,7 +91,7 @@ def spoilt(data: bytes, how: str) -> bytes:
 SPOILT = ("", "mark", "control", "bytes", "brace", "quote", "batch")
 
 
-@settings(max_examples=effort(90, 10_000), deadline=None)
+@settings(max_examples=effort(90, 5_000), deadline=None)
 @given(bodies, jsonrpc, st.sampled_from([int, str, float]), st.sampled_from(SPOILT), st.sampled_from(EFFECTS))
 def test_no_answer_of_a_process_makes_a_second_call_or_an_interrupted_one(
     body: dict[str, Any], version: object, form: type, how: str, effect: str
@@ -131,7 +131,7 @@ REPLIES: dict[str, Callable[[bytes], Reply]] = {
 }
 
 
-@settings(max_examples=effort(90, 10_000), deadline=None)
+@settings(max_examples=effort(90, 5_000), deadline=None)
 @given(
     bodies, jsonrpc, st.sampled_from([None, 1, "x", True]), st.sampled_from(list(REPLIES)),
     st.sampled_from(SPOILT), st.sampled_from(EFFECTS),
@@ -174,7 +174,7 @@ def cut_event(size: int, is_cut: bool, data: bytes) -> Reply:
     return Reply((b"data: " + data.strip())[:size], "text/event-stream", is_cut=is_cut)
 
 
-@settings(max_examples=effort(40, 5_000), deadline=None)
+@settings(max_examples=effort(40, 3_000), deadline=None)
 @given(bodies, jsonrpc, st.sampled_from([int, str, float]), st.sampled_from(SPOILT), st.sampled_from(EFFECTS))
 def test_no_answer_of_the_old_transport_makes_a_second_call_or_an_interrupted_one(
     body: dict[str, Any], version: object, form: type, how: str, effect: str

@@ -22,7 +22,7 @@ tools = anything | st.fixed_dictionaries(
 pages = st.fixed_dictionaries({}, optional={"_meta": anything, "ttlMs": anything, "cacheScope": anything})
 
 
-@settings(max_examples=effort(50, 10_000), deadline=None)
+@settings(max_examples=effort(50, 5_000), deadline=None)
 @given(st.lists(tools, max_size=4), st.integers(0, 4), pages)
 def test_a_tool_beside_any_others_is_listed(others: list[Any], place: int, more: dict[str, Any]) -> None:
     own = {**TOOL, "name": "own"}
