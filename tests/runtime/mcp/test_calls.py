@@ -91,6 +91,7 @@ def spoilt(data: bytes, how: str) -> bytes:
 SPOILT = ("", "mark", "control", "bytes", "brace", "quote", "batch")
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(90, 5_000), deadline=None)
 @given(bodies, jsonrpc, st.sampled_from([int, str, float]), st.sampled_from(SPOILT), st.sampled_from(EFFECTS))
 def test_no_answer_of_a_process_makes_a_second_call_or_an_interrupted_one(
@@ -131,6 +132,7 @@ REPLIES: dict[str, Callable[[bytes], Reply]] = {
 }
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(90, 5_000), deadline=None)
 @given(
     bodies, jsonrpc, st.sampled_from([None, 1, "x", True]), st.sampled_from(list(REPLIES)),
@@ -174,6 +176,7 @@ def cut_event(size: int, is_cut: bool, data: bytes) -> Reply:
     return Reply((b"data: " + data.strip())[:size], "text/event-stream", is_cut=is_cut)
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(40, 3_000), deadline=None)
 @given(bodies, jsonrpc, st.sampled_from([int, str, float]), st.sampled_from(SPOILT), st.sampled_from(EFFECTS))
 def test_no_answer_of_the_old_transport_makes_a_second_call_or_an_interrupted_one(

@@ -22,6 +22,7 @@ tools = anything | st.fixed_dictionaries(
 pages = st.fixed_dictionaries({}, optional={"_meta": anything, "ttlMs": anything, "cacheScope": anything})
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(50, 5_000), deadline=None)
 @given(st.lists(tools, max_size=4), st.integers(0, 4), pages)
 def test_a_tool_beside_any_others_is_listed(others: list[Any], place: int, more: dict[str, Any]) -> None:
@@ -32,6 +33,7 @@ def test_a_tool_beside_any_others_is_listed(others: list[Any], place: int, more:
         methods.validate_server_result("tools/list", version, page)
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(20, 3_000), deadline=None)
 @given(st.lists(tools, max_size=4))
 def test_a_call_goes_through_beside_any_tools(others: list[Any]) -> None:

@@ -47,6 +47,7 @@ schemas: st.SearchStrategy[Any] = st.deferred(
 )
 
 
+@pytest.mark.timeout(900)  # in the campaign
 @settings(max_examples=effort(100, 4_000), deadline=None)
 @given(schemas | odd)
 def test_every_schema_is_refused_or_becomes_one_that_services_take(given_schema: Any) -> None:
