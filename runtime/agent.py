@@ -34,7 +34,7 @@ from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import name_of, output_type
 from callboard.runtime.tools.cached_tools import refuse_alike
 from callboard.runtime.tools.shared_state import state_keys
-from callboard.runtime.tools.sources import ToolSource
+from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
 NAME_CHARS_MAX: Final = 200  # the longest session or request id
@@ -246,6 +246,13 @@ class Agent:
         agent = copy.copy(self)
         agent.tools = {tool.name: known[tool.name] for tool in every}
         agent._refuse_equal_tools()
+        return agent
+
+    def with_sources(self, more: Iterable[ToolSource]) -> Self:
+        """Return this agent with more sources of tools. Raises InvalidAgent for two of one label."""
+        agent = copy.copy(self)
+        agent.sources = (*self.sources, *more)
+        refuse_equal_labels(self.name, agent.sources)
         return agent
 
     @property

@@ -68,7 +68,7 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
       callboard chat survey:host --model anthropic:claude-sonnet-5 --limit tokens=500k
       printf 'Which files are here?\\nHow large are they?\\n' | callboard chat survey:host
     """
-    found, own = choose_model(load_agent(agent), model)
+    found, own = choose_model(setting.equipped(load_agent(agent)), model)
     runtime = setting.runtime(own)
     limits = parse_limits(setting.limits)
     with event_loop.runner() as runner:

@@ -26,9 +26,11 @@ from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
 from callboard.runtime import event_loop
+from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.files.files import Files
 from callboard.runtime.log.protocol import Head
+from callboard.runtime.mcp.server import MCPServer
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sanitize import check_json
@@ -42,13 +44,19 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Setting(NamedTuple):
-    """The options of every command that asks. limits: as they were typed."""
+    """The options of every command that asks. limits: as they were typed. servers: files of MCP servers."""
 
     limits: tuple[str, ...]
     approver: Approver
     secrets: tuple[str, ...]
     log: str
     files: Files | None = None
+    servers: tuple[str, ...] = ()
+
+    def equipped(self, agent: Agent) -> Agent:
+        """Return an agent with the tools of the servers of `--mcp` files. Raises Failure, InvalidAgent."""
+        found = [server for file in self.servers for server in _servers_of(Path(file))]
+        return agent.with_sources(found) if found else agent
 
     def runtime(self, model: ModelChoice | None) -> Runtime:
         """Make the runtime. model: for agents without one."""
@@ -58,7 +66,7 @@ class Setting(NamedTuple):
 
 
 def setting_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--limit`, `--approve`, `--secret`, `--files` and `--log`, which make one `setting`."""
+    """Add `--limit`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`, which make one `setting`."""
 
     @functools.wraps(function)
     def call(
@@ -67,11 +75,13 @@ def setting_options(function: Callable[..., int]) -> Callable[..., int]:
         secrets: tuple[str, ...],
         log: str,
         files: Files | None,
+        servers: tuple[str, ...],
         **others: Any,
     ) -> int:
-        return function(setting=Setting(limits, Approver(approve), secrets, log, files), **others)
+        setting = Setting(limits, Approver(approve), secrets, log, files, servers)
+        return function(setting=setting, **others)
 
-    for add in (log_option, _secret_option, _approve_option, _limit_option):
+    for add in (log_option, _servers_option, _secret_option, _approve_option, _limit_option):
         call = add(call)
     return files_options(call)
 
@@ -99,6 +109,19 @@ _secret_option = click.option(
     help="Keep the value of the environment variable NAME out of logs and output; tools get it by "
     "ctx.secret(NAME). May be repeated.",
 )
+_servers_option = click.option(
+    "--mcp",
+    "servers",
+    metavar="FILE",
+    multiple=True,
+    help="Give the agent the tools of the MCP servers of this file, such as .mcp.json. May be repeated.",
+)
+
+
+def _servers_of(file: Path) -> list[MCPServer]:
+    if not file.is_file():
+        raise not_found(f"there is no file {file}; {files_near(file, 'JSON files', '*.json', '.*/mcp.json')}")
+    return MCPServer.from_file(file)
 
 
 async def attend(

@@ -109,7 +109,7 @@ def fork(
     """
     session, at = _place(place)
     name, past = _recorded(setting.log, session)
-    found = _with_prompts(load_agent(agent), prompts)
+    found = _with_prompts(setting.equipped(load_agent(agent)), prompts)
     host, own = with_recorded_model(found, model, past)
     changes = dict(map(_change, sets))
     wish = _Wish(name, at, changes, effects, until)

@@ -72,7 +72,7 @@ def resume(
       callboard resume 2026 survey:host --accept-changes --json | jq .status
     """
     refuse_if(len(words) > 2, "write one session and its host: callboard resume [SESSION] MODULE:AGENT")
-    found = load_agent(words[-1])
+    found = setting.equipped(load_agent(words[-1]))
     name, past = _left(setting.log, words[0] if len(words) == 2 else "")
     _refuse_if_unasked(name, past)
     if past.is_closed:

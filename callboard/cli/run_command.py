@@ -46,9 +46,10 @@ def run(
       callboard run agents/survey.py:host "Count the files" --schema count.json
       callboard run survey:host - --model claude-sonnet-5 --limit tokens=200k < task.txt
       callboard run coder:host "Fix the typo" --files project --files-write docs
+      callboard run coder:host "Which issues are open?" --mcp .mcp.json
       callboard run survey:host "List the risks" --json | jq .usage
     """
-    found, own = choose_model(load_agent(agent), model)
+    found, own = choose_model(setting.equipped(load_agent(agent)), model)
     limits = parse_limits(setting.limits)
     task, form = read_prompt(prompt), read_schema(schema)
 

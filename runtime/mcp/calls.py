@@ -2,35 +2,52 @@
 
 the server is not there              error, "unavailable ..."; nothing was sent
 its schema is not the recorded one   error, "... changed: look again"; nothing was sent
-the request may have left            write: interrupted; read and idempotent: sent once more
+the request may have left, and no
+  answer came                        write: interrupted; read and idempotent: sent once more
 it answers an error                  error with its text
+it answers anything else             error that names the fault of the answer
 it asks a person for input           input_required, if the program allows it; else an error
+
+An answer was not lost, even if it cannot be read: its call is not sent again. An error of a
+timeout or a lost connection behind the server leaves the effect of a write unknown, and says so.
 """
 
 import asyncio
+import re
 from typing import Any, Final, Protocol
 
 import mcp.types as types
-from mcp import MCPError
+from pydantic import ValidationError
 
 from callboard.actors.protocol.errors import ToolError, ToolInterrupted
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import InputGiven
 from callboard.runtime.mcp.connection import Connection, NotConnected
-from callboard.runtime.mcp.content import text_of, value_of
+from callboard.runtime.mcp.content import Result, Unreadable, read_result
 from callboard.runtime.mcp.eliciting import input_needed, params_of
-from callboard.runtime.mcp.sending import Sending
+from callboard.runtime.mcp.foreign_json import shown
+from callboard.runtime.mcp.sending import Answer, Sending
 from callboard.runtime.mcp.specs import listed, same_schema
+from callboard.runtime.mcp.wire import error_of
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe
 from callboard.runtime.tools.sources import Scope
 
 _TRIES: Final = 2
 _POLLS_S: Final = (0.05, 0.1, 0.2, *(0.25,) * 7)  # waits for a server that wants to be asked again
-# Codes that the SDK makes up when no answer can come. A server that sends one itself is believed as little.
-_LOST: Final = frozenset((types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR))
 _UNKNOWN: Final = "; whether it had its effect is not known"
+
+# Words, since each server has codes of its own: -32001 is a timeout of the TypeScript SDK, a lost session of
+# its servers, and a header that does not fit of the protocol 2026-07-28.
+_NO_ANSWER: Final = re.compile(
+    r"time[ds]?[ _-]?out|deadline.{0,3}exceeded|ETIMEDOUT|ECONNRESET|socket hang up"
+    r"|connection (?:was |has been )?(?:closed|lost|reset|aborted)",
+    re.IGNORECASE,
+)
+_NO_ANSWER_CODES: Final = frozenset((408, 504))
+# Of statuses that refuse a request, those of one that may have been looked at.
+_LOOKED_AT: Final = frozenset((303, 408, 499))
 
 
 Place = tuple[Scope | None, str]
@@ -118,7 +135,7 @@ class Caller:
 
     async def _finished(
         self, connection: Connection, arguments: dict[str, Any], ctx: ToolContext, sending: Sending
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> Result | types.InputRequiredResult:
         """Send the call, and again while the server wants nothing but that. Raises as `_answer`."""
         given = ctx.given
         for delay_s in _POLLS_S:
@@ -135,25 +152,58 @@ class Caller:
         params: types.CallToolRequestParams,
         ctx: ToolContext,
         sending: Sending,
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        """Send the call. Raises Lost if no answer can come, and ToolError for the server's own error."""
+    ) -> Result | types.InputRequiredResult:
+        """Send the call. Raises Lost if no answer came, and ToolError for one that is no result."""
         try:
-            return await connection.call(params, ctx, sending)
-        except MCPError as error:
-            if sending.failure or sending.status >= 400 or error.code in _LOST:
-                raise self._lost(connection, sending, error) from error
-            raise ToolError(f"{self._name} answered with an error: {error.message}") from error
+            answer = await connection.call(params, ctx, sending)
         except asyncio.CancelledError:
-            if sending.has_left and self._spec.effect != "read":
-                raise ToolInterrupted(self._given_up(ctx)) from None
+            if sending.answer is None:
+                if sending.has_left and self._spec.effect != "read":
+                    raise ToolInterrupted(self._given_up(ctx)) from None
+                raise
+            result = self._read(sending.answer)  # it came with the end of the time
+            if isinstance(result, Result):
+                return result
             raise
         except Exception as error:
             raise self._lost(connection, sending, error) from error
+        return self._read(answer)
+
+    def _read(self, answer: Answer) -> Result | types.InputRequiredResult:
+        """Read an answer. Raises ToolError for an error, and for one that cannot be read."""
+        try:
+            match answer:
+                case Answer("error", value):
+                    raise ToolError(self._said(error_of(value)))
+                case Answer("unreadable", why):
+                    raise Unreadable(str(why))
+                case Answer("result", {"resultType": "input_required"} as result):
+                    return types.InputRequiredResult.model_validate(result, by_name=False)
+                case Answer(_, result):
+                    return read_result(result)
+        except (Unreadable, ValidationError) as error:
+            why = str(error) if isinstance(error, Unreadable) else describe(error)
+            raise ToolError(
+                f"{self._name} answered, and the answer cannot be read: {why}; the call was made, and is not "
+                "sent again"
+            ) from error
+
+    def _said(self, error: types.ErrorData) -> str:
+        """Return the words of a server's error."""
+        more = "" if error.data is None else f" ({shown(error.data)})"
+        text = (error.message.strip() or f"code {error.code}, without a text") + more
+        is_late = _NO_ANSWER.search(text) or error.code in _NO_ANSWER_CODES
+        if not error.message.strip() and error.code == types.REQUEST_TIMEOUT:
+            is_late = True
+        doubt = _UNKNOWN if is_late and self._spec.effect == "write" else ""
+        return f"{self._name} answered with an error: {text}{doubt}"
 
     def _lost(self, connection: Connection, sending: Sending, error: Exception) -> Lost:
-        if 400 <= sending.status < 500:
+        if 300 <= sending.status < 500 and sending.status not in _LOOKED_AT:
             sending.has_left = False  # refused before it was looked at
-            return Lost(f"it answered with HTTP status {sending.status}: {describe(error)}")
+            return Lost(
+                sending.failure or f"it answered with HTTP status {sending.status}: {describe(error)}"
+            )
         return Lost(f"{sending.failure or describe(error)}{connection.told()}")
 
     def _give_up(self, sending: Sending, error: Lost, tries_left: int) -> None:
@@ -171,12 +221,12 @@ class Caller:
         how = f"timed out after {ctx.timeout_s:g} s" if is_late else "was cancelled"
         return f"{self._spec.name} {how} before {self._name} answered{_UNKNOWN}"
 
-    def _value(self, result: types.CallToolResult | types.InputRequiredResult) -> object:
+    def _value(self, result: Result | types.InputRequiredResult) -> object:
         if isinstance(result, types.InputRequiredResult):
             raise input_needed(self._name, self._live.elicits, result)
         if result.is_error:
-            raise ToolError(text_of(result) or f"{self._name} answered with an error without a text")
-        return value_of(result)
+            raise ToolError(result.text or f"{self._name} answered with an error without a text")
+        return result.value
 
     def _unavailable(self, why: str) -> ToolError:
         return ToolError(f"unavailable: {self._name} cannot be reached, and the call was not sent: {why}")

@@ -13,17 +13,19 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import mcp.types as types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from callboard.runtime.mcp.credentials import Credentials
 from callboard.runtime.mcp.eliciting import refuse_request
-from callboard.runtime.mcp.http import http_server
+from callboard.runtime.mcp.http import http_server, sse_server
 from callboard.runtime.mcp.options import ServerOptions
-from callboard.runtime.mcp.sending import CURRENT, Sending
+from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
 from callboard.runtime.mcp.stdio import ServerOutput, child_process
+from callboard.runtime.mcp.tool_lists import ToolLists
+from callboard.runtime.mcp.wire import Wire
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe
 
@@ -57,6 +59,7 @@ class Connection:
         self._on_change = on_change
         self.credentials = credentials
         self._output = ServerOutput()
+        self._wire = Wire(ToolLists(server.label))
         self._start = Sending()  # of the requests that no call makes
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
@@ -110,10 +113,8 @@ class Connection:
 
     # --- calls --------------------------------------------------------------------
 
-    async def call(
-        self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        """Send one call and return its answer. Raises MCPError and what else the SDK raises."""
+    async def call(self, params: types.CallToolRequestParams, ctx: ToolContext, sending: Sending) -> Answer:
+        """Send one call and return the server's answer. Raises what the SDK raises if none came."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             of = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
@@ -122,16 +123,33 @@ class Connection:
         session = self._ready.result()
         self.in_flight += 1
         token = CURRENT.set(sending)
+        sending.has_left, sending.answer = self._is_in_process, None
         try:
-            sending.has_left = self._is_in_process
-            return await session.send_request(
-                types.CallToolRequest(params=params), _RESULT, progress_callback=on_progress
-            )
+            request = types.CallToolRequest(params=params)
+            result = await session.send_request(request, _RESULT, progress_callback=on_progress)
+        except Exception as error:
+            return sending.answer or self._answer_of(error)
+        else:
+            return sending.answer or self._answer_in_process(result)
         finally:
             CURRENT.reset(token)
+            self._wire.forget(sending)
             self.in_flight -= 1
             if self._is_unwanted:
                 self.close()
+
+    def _answer_of(self, error: Exception) -> Answer:
+        """Return the answer of a server in this process that the SDK raised; raise any other error."""
+        if not self._is_in_process or self.is_over:
+            raise error
+        if isinstance(error, MCPError):
+            return Answer("error", error.error.model_dump(exclude_none=True))
+        return Answer("unreadable", describe(error))
+
+    def _answer_in_process(self, result: types.CallToolResult | types.InputRequiredResult) -> Answer:
+        if not self._is_in_process:  # the SDK took the answer to another request for this one's
+            raise ValueError("its answer came for another request")
+        return Answer("result", result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     async def current(self, name: str) -> types.Tool | None:
         """Return the tool as the server lists it now; None if it does not. Raises NotConnected."""
@@ -190,10 +208,13 @@ class Connection:
     def _transport(self) -> Any:
         server = self._server
         match server.server:
+            case str(url) if server.transport == "sse":
+                headers = self.credentials.headers
+                return sse_server(url, headers, self._wire, server.auth, self._closing.set)
             case str(url):
-                return http_server(url, self.credentials.headers, server.auth)
+                return http_server(url, self.credentials.headers, self._wire, server.auth)
             case tuple(command):
-                child = child_process(command, self.credentials.env, server.cwd, self._output)
+                child = child_process(command, self.credentials.env, server.cwd, self._output, self._wire)
                 return self._until_its_end(child)
             case in_process:
                 return in_process

@@ -1,73 +1,145 @@
 """The result of a server's tool, as a model reads it.
 
-text                       text
-image                      an image block, if models take its type and size
-embedded text              a document block
-embedded image or PDF      an image or document block
-audio, links, other        a text that names it
-structured data alone      its JSON, as text
+text                        text
+image                       an image block, if models take its type and size; its bytes say its type
+embedded text               a document block
+embedded image or PDF       an image or document block
+audio, links, other         a text that names it
+a block that is unknown or
+  lacks its parts           a text with its JSON
+structured data alone       its JSON, as text
+neither content nor data    Unreadable, which shows the result
 """
 
 import base64
 import binascii
 import json
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-import mcp.types as types
-
+from callboard.runtime.mcp.foreign_json import shown
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.output import Blocks
 
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF: Final = "application/pdf"
 _DATA_BYTES_MAX: Final = 5_000_000  # bytes of an image that the Messages API takes
+_MARKS: Final = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"%PDF": _PDF,
+}
+_BLOCKS_MAX: Final = 1_000
+_BLOCK_CHARS: Final = 4_000  # of a block that is shown as its JSON
+_TRUE: Final = (True, "true", "True", 1)
+
+Block = dict[str, object]
 
 
-def value_of(result: types.CallToolResult) -> "str | Blocks":
-    """Return the value that a tool function returns for this result."""
-    # Services refuse an empty text block.
-    blocks = [block for block in _blocks(result) if block.get("text") != ""]
-    if len(blocks) == 1 and blocks[0]["type"] == "text":
-        return str(blocks[0]["text"])
-    return Blocks(blocks) if blocks else "(no output)"
+class Unreadable(Exception):
+    """An answer that is not a result; its text says why."""
 
 
-def text_of(result: types.CallToolResult) -> str:
-    """Return the texts of a result, for an error."""
-    return "\n".join(str(block["text"]) for block in _blocks(result) if block["type"] == "text")
+class Result(NamedTuple):
+    """A result of a tool. is_error: the tool says that it failed."""
+
+    blocks: list[Block]
+    is_error: bool
+
+    @property
+    def value(self) -> "str | Blocks":
+        """The value that a tool function returns for this result."""
+        # Services refuse an empty text block.
+        blocks = [block for block in self.blocks if block.get("text") != ""]
+        if len(blocks) == 1 and blocks[0]["type"] == "text":
+            return str(blocks[0]["text"])
+        return Blocks(blocks) if blocks else "(no output)"
+
+    @property
+    def text(self) -> str:
+        """The texts of the result, for an error."""
+        return "\n".join(str(block["text"]) for block in self.blocks if block["type"] == "text")
 
 
-def _blocks(result: types.CallToolResult) -> Iterator[dict[str, object]]:
-    if not result.content and result.structured_content is not None:
-        yield _text(json.dumps(result.structured_content, ensure_ascii=False))
-    for block in result.content:
-        yield _block(block)
+def read_result(given: object) -> Result:
+    """Read the result of a call. Raises Unreadable."""
+    if not isinstance(given, dict):
+        raise Unreadable(f"its result is no object: {shown(given)}")
+    content, data = given.get("content"), given.get("structuredContent")
+    if content is None and data is None:
+        return _oldest(given)
+    return Result(_blocks(content) or _structured(data), given.get("isError") in _TRUE)
 
 
-def _block(block: types.ContentBlock) -> dict[str, object]:
-    match block:
-        case types.TextContent():
-            return _text(block.text)
-        case types.ImageContent():
-            return _data("image", block.mime_type, block.data)
-        case types.EmbeddedResource():
-            return _embedded(block.resource)
-        case types.ResourceLink():
-            about = f": {block.description}" if block.description else ""
-            return _text(f"[link to {block.name}, {block.uri}{about}]")
-        case types.AudioContent():
-            return _text(f"[audio of type {block.mime_type}: models do not take it]")
+def _oldest(given: dict[str, object]) -> Result:
+    """Read a result in the form of the protocol 2024-10-07."""
+    held = given.get("toolResult")
+    if held is None:
+        raise Unreadable(f"its result has neither content nor structuredContent: {shown(given)}")
+    is_result = isinstance(held, dict) and "content" in held
+    return read_result(held if is_result else {**given, "structuredContent": held})
 
 
-def _embedded(held: types.TextResourceContents | types.BlobResourceContents) -> dict[str, object]:
-    if isinstance(held, types.BlobResourceContents):
-        return _data(f"resource {held.uri}", held.mime_type or "", held.blob)
-    source = {"type": "text", "media_type": "text/plain", "data": held.text}
-    return {"type": "document", "source": source, "title": held.uri} if held.text else _text("")
+def _blocks(content: object) -> list[Block]:
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        raise Unreadable(f"the content of its result is no list: {shown(content)}")
+    blocks = [_block(block) for block in content[:_BLOCKS_MAX]]
+    if len(content) > _BLOCKS_MAX:
+        blocks.append(_text(f"[cut: these are the first {_BLOCKS_MAX:,} of {len(content):,} blocks]"))
+    return blocks
 
 
-def _data(what: str, media_type: str, data: str) -> dict[str, object]:
+def _structured(data: object) -> list[Block]:
+    if data is None:
+        return []
+    try:
+        return [_text(json.dumps(data, ensure_ascii=False))]
+    except RecursionError:
+        raise Unreadable("its structuredContent is nested too deeply") from None
+
+
+def _block(given: object) -> Block:
+    match given:
+        case {"type": "text", "text": str(text)}:
+            return _text(text)
+        case {"type": "image", "data": str(data), **more}:
+            return _data("image", _kind(more), data)
+        case {"type": "resource", "resource": {"blob": str(blob), **more}}:
+            return _data(f"resource {_name(more)}", _kind(more), blob)
+        case {"type": "resource", "resource": {"text": str(text), **more}}:
+            source = {"type": "text", "media_type": "text/plain", "data": clean_text(text)}
+            return {"type": "document", "source": source, "title": _name(more)} if text else _text("")
+        case {"type": "resource_link", "uri": str(uri), **more}:
+            about = f": {more['description']}" if more.get("description") else ""
+            return _text(f"[link to {more.get('name', uri)}, {uri}{about}]")
+        case {"type": "audio", "data": str(), **more}:
+            return _text(f"[audio of type {_kind(more) or 'unknown'}: models do not take it]")
+        case {"type": str(kind)}:
+            return _text(f"[block of type {kind:.64} in a form that is not known: {_shown(given)}]")
+        case _:
+            return _text(f"[block without a type: {_shown(given)}]")
+
+
+def _shown(block: object) -> str:
+    return shown(block, _BLOCK_CHARS)
+
+
+def _kind(more: Mapping[object, object]) -> str:
+    kind = more.get("mimeType")
+    return kind.partition(";")[0].strip().lower() if isinstance(kind, str) else ""
+
+
+def _name(more: Mapping[object, object]) -> str:
+    uri = more.get("uri")
+    return clean_text(uri) if isinstance(uri, str) else ""
+
+
+def _data(what: str, media_type: str, data: str) -> Block:
     """Return a block with base64 data, or a text with the reason for its absence."""
+    media_type = _seen(data) or media_type  # a service refuses a request whose image is of another type
     kind = "image" if media_type in _IMAGES else "document" if media_type == _PDF else ""
     if not kind:
         return _text(f"[{what} of type {media_type or 'unknown'}: models do not take it]")
@@ -83,5 +155,16 @@ def _data(what: str, media_type: str, data: str) -> dict[str, object]:
     return {"type": kind, "source": source}
 
 
-def _text(text: str) -> dict[str, object]:
-    return {"type": "text", "text": text}
+def _seen(data: str) -> str:
+    """Return the type of data by its first bytes; empty if they say none."""
+    try:
+        begin = base64.b64decode(data[:16], validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    if begin[:4] == b"RIFF" and begin[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _MARKS.items() if begin.startswith(mark)), "")
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": clean_text(text)}

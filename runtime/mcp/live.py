@@ -88,6 +88,7 @@ class LiveServer(LiveSource):
             spec.input_schema,
             call,
             spec.effect,
+            timeout_s=self.server.timeout_s,
             approval=spec.approval,
             origin=spec.origin,
             capabilities=spec.capabilities,

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Share: TypeAlias = Literal["runtime", "session", "agent"]
 """The users of one connection: all sessions of a runtime, one session, or one agent of a session."""
 
+Transport: TypeAlias = Literal["http", "sse"]
+"""The way to a URL: streamable HTTP, or the two streams that MCP had before 2025-03-26."""
+
 Capabilities: TypeAlias = Mapping[str, Collection[str]] | Collection[str]
 """The capabilities that tools need: of all of them, or by name or glob."""
 
@@ -41,32 +44,40 @@ class ServerOptions(ToolSource):
         self,
         server: "Server",
         *,
+        name: str = "",
         tools: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
         approval: Mapping[str, Approval] | None = None,
         effects: Mapping[str, Effect] | None = None,
         trust_hints: bool = False,
         prefix: str = "",
         headers: ValuesOf | None = None,
         auth: "Auth | None" = None,
+        transport: Transport = "http",
         env: ValuesOf | None = None,
+        secrets: Mapping[str, str] | None = None,
         cwd: str | None = None,
         share: Share | None = None,
         capabilities: Capabilities | None = None,
         untrusted: bool = True,
         elicit: bool = False,
         start_timeout_s: float = 30.0,
+        timeout_s: float | None = None,
         optional: bool = False,
     ) -> None:
         self.server: Server = server if isinstance(server, str) else _words(server)
-        self.label = prefix or _label(self.server)
+        self.label = _label(self.server, name or prefix)
         self.tools = None if tools is None else tuple(_texts("tools", tools))
+        self.exclude = tuple(_texts("exclude", exclude))
         self.approval = _choices("approval", approval, get_args(Approval))
         self.effects = _choices("effects", effects, get_args(Effect))
         self.trust_hints = trust_hints
         self.prefix = _prefix(prefix)
         self.headers = copied("headers", headers)
         self.auth = auth
+        self.transport: Transport = transport
         self.env = copied("env", env)
+        self._secrets = copied("secrets", secrets)
         self.cwd = cwd
         self.share: Share = share or self._default_share()
         self.capabilities = _capabilities(capabilities)
@@ -74,6 +85,7 @@ class ServerOptions(ToolSource):
         self.may_need = tuple(one for names in self.capabilities.values() for one in names)
         self.may_label = self.labels
         self.start_timeout_s = start_timeout_s
+        self.timeout_s = timeout_s
         self.is_optional = optional
         self.elicits = elicit
         self.asks_first = elicit or bool({"before", "always"} & set(self.approval.values()))
@@ -92,10 +104,16 @@ class ServerOptions(ToolSource):
             (self.share in get_args(Share), f"share is one of {', '.join(get_args(Share))}"),
             (0 < self.start_timeout_s < math.inf, "start_timeout_s is a positive number of seconds"),
             (
+                self.timeout_s is None or 0 < self.timeout_s < math.inf,
+                "timeout_s is a positive number of seconds",
+            ),
+            (
                 is_url or not (self.headers or self.auth),
                 "headers and auth are for a URL; a command takes env=",
             ),
             (is_command or not (self.env or self.cwd), "env and cwd are for a command"),
+            (self.transport in get_args(Transport), f"transport is one of {', '.join(get_args(Transport))}"),
+            (is_url or self.transport == "http", "transport is for a URL"),
             (_is_auth(self.auth), "auth is an httpx2.Auth, or a user name and a password"),
             (
                 self.share != "runtime" or not self.is_of_deps,
@@ -119,14 +137,15 @@ class ServerOptions(ToolSource):
         return Credentials(values_of("headers", self.headers, deps), values_of("env", self.env, deps))
 
     def secrets(self) -> Mapping[str, str]:
-        """Return the values of the headers and variables that need no deps, by name, and the password."""
-        values = Credentials(fixed(self.headers), fixed(self.env)).secrets()
+        """Return the values of the headers and variables that need no deps, by name, and the others given."""
+        others = Credentials({}, fixed(self._secrets)).secrets()
+        values = {**others, **Credentials(fixed(self.headers), fixed(self.env)).secrets()}
         password = self.auth[1] if isinstance(self.auth, tuple) else ""
         return {**values, "password": password} if len(password) >= _PASSWORD_CHARS_MIN else values
 
     def takes(self, name: str) -> bool:
         """Return whether the agent gets the tool of this name."""
-        return self.tools is None or any(name == one or fnmatchcase(name, one) for one in self.tools)
+        return (self.tools is None or _fits(name, self.tools)) and not _fits(name, self.exclude)
 
 
 def chosen(choices: Mapping[str, T], name: str) -> T | None:
@@ -134,6 +153,10 @@ def chosen(choices: Mapping[str, T], name: str) -> T | None:
     if name in choices:
         return choices[name]
     return next((choice for pattern, choice in choices.items() if fnmatchcase(name, pattern)), None)
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(name == one or fnmatchcase(name, one) for one in patterns)
 
 
 def _words(server: "Server") -> "Server":
@@ -187,10 +210,13 @@ def _is_auth(auth: object) -> bool:
     return auth is None or hasattr(auth, "async_auth_flow")
 
 
-def _label(server: "Server") -> str:
+def _label(server: "Server", name: str) -> str:
     """Name a server without what may be secret: the path of a URL, the options of a command."""
     if isinstance(server, str):
-        return _label_of_url(server)[:_LABEL_CHARS]
+        label = _label_of_url(server)[:_LABEL_CHARS]  # refuses a wrong address, also with a name
+        return name or label
+    if name:
+        return name
     if isinstance(server, tuple):
         words = [PurePath(word).name for word in server[:2] if word.isprintable()]
         return " ".join(word for word in words if not word.startswith("-"))[:_LABEL_CHARS]

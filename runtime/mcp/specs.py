@@ -1,5 +1,6 @@
 """The tools that a server lists, as specs: legal names, effects and approvals that the program chose."""
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.runtime.mcp.naming import legal_name
 from callboard.runtime.mcp.options import ServerOptions, chosen
+from callboard.runtime.mcp.tool_schemas import usable
 from callboard.runtime.sanitize import clean_text, to_json
 
 TOOLS_MAX: Final = 2_000  # of one server and agent: a model's request holds every description
@@ -94,12 +96,7 @@ def _spec(server: ServerOptions, tool: Listed) -> ToolSpec:
 def listed(tool: types.Tool) -> Listed | None:
     """Return a listed tool; None, with a warning, for one that no model can call."""
     try:
-        schema = dict(tool.input_schema)
-        kind = schema.setdefault("type", "object")
-        if kind != "object":  # arguments are always an object
-            if not (isinstance(kind, list) and "object" in kind):
-                raise ValueError("its schema is not that of an object")
-            schema["type"] = "object"
+        schema, _ = usable(tool.input_schema)
         tool.name.encode()  # a lone surrogate could not be recorded
         text = clean_text(tool.description or tool.title or "")[:_DESCRIPTION_CHARS]
         return Listed(tool.name, text, to_json(schema), _hinted(tool.annotations))
@@ -117,10 +114,12 @@ def _hinted(hints: types.ToolAnnotations | None) -> Effect:
 def _refuse_misfits(server: ServerOptions, names: Sequence[str]) -> None:
     """Refuse a choice for a name that the server does not list: a slip would leave a tool unguarded."""
     choices: dict[str, Iterable[str]] = {
-        "approval": server.approval,
+        # An approval that is not needed leaves nothing unguarded, and files keep such names for long.
+        "approval": [name for name, word in server.approval.items() if word != "never"],
         "effects": server.effects,
         "capabilities": server.capabilities,
         "tools": server.tools or (),
+        "exclude": server.exclude,
     }
     for what, keys in choices.items():
         for key in keys:
@@ -136,9 +135,12 @@ def _some(names: Sequence[str]) -> str:
 
 
 def same_schema(one: Json, other: Json) -> bool:
-    """Return whether two schemas are the same value; the order of keys does not matter."""
+    """Return whether two schemas are the same value when mended; the order of keys does not matter."""
     return bytes(one) == bytes(other) or _sorted(one) == _sorted(other)
 
 
 def _sorted(schema: Json) -> str:
-    return json.dumps(msgspec.json.decode(schema), sort_keys=True)
+    value = msgspec.json.decode(schema)
+    with contextlib.suppress(ValueError):
+        value, _ = usable(value)  # a recorded one may be of a version that mended less
+    return json.dumps(value, sort_keys=True)

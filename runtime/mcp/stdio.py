@@ -16,13 +16,14 @@ from types import TracebackType
 from typing import Final, Self
 
 import anyio
-import mcp.types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client import stdio as sdk
 from mcp.shared.message import SessionMessage
 
+from callboard.runtime.mcp.foreign_json import parsed
 from callboard.runtime.mcp.sending import CURRENT
-from callboard.runtime.sanitize import clean_json, clean_text
+from callboard.runtime.mcp.wire import Wire
+from callboard.runtime.sanitize import clean_text
 
 MESSAGE_BYTES_MAX: Final = 32 * 2**20  # bytes of one message: twice what one value of the log may have
 _CHUNK: Final = 2**18
@@ -69,7 +70,7 @@ class ServerOutput:
 
 @contextlib.asynccontextmanager
 async def child_process(
-    command: Sequence[str], env: Mapping[str, str], cwd: str | None, output: ServerOutput
+    command: Sequence[str], env: Mapping[str, str], cwd: str | None, output: ServerOutput, wire: Wire
 ) -> "AsyncIterator[tuple[MemoryObjectReceiveStream[_Incoming], Writer, asyncio.Task[None]]]":
     """Run a server. Yield the streams of its messages, and a task that ends with its stdout.
 
@@ -90,11 +91,11 @@ async def child_process(
     assert process.stderr
     send, receive = anyio.create_memory_object_stream[_Incoming](64)
     readers = [
-        asyncio.create_task(_read_messages(process.stdout, send, output)),
+        asyncio.create_task(_read_messages(process.stdout, send, output, wire)),
         asyncio.create_task(_read_lines(process.stderr, output)),
     ]
     try:
-        yield receive, Writer(process.stdin), readers[0]
+        yield receive, Writer(process.stdin, wire), readers[0]
     finally:
         with anyio.CancelScope(shield=True):
             receive.close()
@@ -119,14 +120,16 @@ class Writer:
     A message is written in the task of its call, which so learns whether the first byte has left.
     """
 
-    def __init__(self, pipe: asyncio.StreamWriter) -> None:
+    def __init__(self, pipe: asyncio.StreamWriter, wire: Wire) -> None:
         self._pipe = pipe
+        self._wire = wire
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write one message. Raises anyio.BrokenResourceError if the server has closed its stdin."""
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if self._pipe.is_closing():
             raise anyio.BrokenResourceError
+        self._wire.sent(item.message)
         if sending := CURRENT.get():
             sending.has_left = True
         try:
@@ -152,16 +155,26 @@ class Writer:
 
 
 async def _read_messages(
-    pipe: asyncio.StreamReader, send: "MemoryObjectSendStream[_Incoming]", output: ServerOutput
+    pipe: asyncio.StreamReader,
+    send: "MemoryObjectSendStream[_Incoming]",
+    output: ServerOutput,
+    wire: Wire,
 ) -> None:
-    """Hand on each line as a message, until the server ends or sends a line above the limit."""
+    """Hand on the messages of each line, until the server ends or sends a line above the limit."""
     async with send:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            async for line in _lines(pipe, output):
-                await send.send(_message(line, output))
+            async for line in _lines(pipe):
+                is_above = len(line) > MESSAGE_BYTES_MAX
+                if is_above:
+                    output.add(f"(ended: it sent a message above {MESSAGE_BYTES_MAX:,} bytes)".encode())
+                for message in _read_above(line, wire) if is_above else _read(line, output, wire):
+                    await send.send(message)
+                if is_above:
+                    return
 
 
-async def _lines(pipe: asyncio.StreamReader, output: ServerOutput) -> AsyncIterator[bytes]:
+async def _lines(pipe: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Yield the lines, and a last one without an end if it is whole or above the limit."""
     rest: list[bytes] = []  # the parts of a line that has not ended, joined once: linear time for a long one
     begun = 0
     while chunk := await pipe.read(_CHUNK):
@@ -174,16 +187,32 @@ async def _lines(pipe: asyncio.StreamReader, output: ServerOutput) -> AsyncItera
         rest.append(last)
         begun += len(last)
         if begun > MESSAGE_BYTES_MAX:
-            output.add(f"(ended: it sent a message above {MESSAGE_BYTES_MAX:,} bytes)".encode())
+            yield b"".join(rest)
             return
+    if _is_whole(line := b"".join(rest)):  # else it was cut, and its answer is lost
+        yield line
 
 
-def _message(line: bytes, output: ServerOutput) -> _Incoming:
+def _is_whole(line: bytes) -> bool:
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(clean_json(line), by_name=False))
+        return isinstance(parsed(line), dict | list)
+    except ValueError:
+        return False
+
+
+def _read(line: bytes, output: ServerOutput, wire: Wire) -> "list[SessionMessage]":
+    try:
+        return [SessionMessage(message) for message in wire.read(line)]
     except ValueError as error:
+        if answered := wire.broken(line, f"a line that cannot be read ({error})"):
+            return [SessionMessage(message) for message in answered]
         output.add_stray(line)
-        return error
+        return []
+
+
+def _read_above(line: bytes, wire: Wire) -> "list[SessionMessage]":
+    messages = wire.broken(line, f"it is above {MESSAGE_BYTES_MAX:,} bytes")
+    return [SessionMessage(message) for message in messages]
 
 
 async def _read_lines(pipe: asyncio.StreamReader, output: ServerOutput) -> None:

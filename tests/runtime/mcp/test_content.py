@@ -1,18 +1,26 @@
 """Results of servers, as models read them."""
 
 import base64
+import json
+import re
 from typing import Any
 
 import mcp.types as types
+import pytest
 
 from callboard import Blocks
-from callboard.runtime.mcp.content import text_of, value_of
+from callboard.runtime.mcp.content import Unreadable, read_result
 
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 
 
 def value(*content: Any, **more: Any) -> Any:
-    found = value_of(types.CallToolResult(content=list(content), **more))
+    result = types.CallToolResult(content=list(content), **more)
+    return raw(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def raw(result: object) -> Any:
+    found = read_result(result).value
     return found.blocks if isinstance(found, Blocks) else found
 
 
@@ -48,21 +56,93 @@ def test_images_and_embedded_resources_are_blocks() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     assert value(image()) == [{"type": "image", "source": source}]
     assert value(embedded(blob=PIXEL, mime_type="image/png")) == [{"type": "image", "source": source}]
-    pdf = value(embedded(blob=PIXEL, mime_type="application/pdf"))
-    assert pdf == [{"type": "document", "source": {**source, "media_type": "application/pdf"}}]
+    pdf = value(embedded(blob="JVBERi0=", mime_type="application/pdf"))
+    paper = {**source, "media_type": "application/pdf", "data": "JVBERi0="}
+    assert pdf == [{"type": "document", "source": paper}]
     plain = {"type": "text", "media_type": "text/plain", "data": "words"}
     assert value(embedded(text="words")) == [{"type": "document", "source": plain, "title": "file:///a"}]
 
 
 def test_what_models_do_not_take_is_named_in_words() -> None:
-    assert "image/tiff: models do not take it" in value(image(kind="image/tiff"))
+    assert "image/tiff: models do not take it" in value(image("SUkqAA==", kind="image/tiff"))
     assert "is no base64" in value(image(data="%%%"))
     assert "it has 6,000,000 bytes, models take 5,000,000" in value(image(data="A" * 8_000_000))
     assert "audio/wav" in value(types.AudioContent(type="audio", data=PIXEL, mime_type="audio/wav"))
-    assert "application/zip" in value(embedded(blob=PIXEL, mime_type="application/zip"))
+    assert "application/zip" in value(embedded(blob="UEsDBA==", mime_type="application/zip"))
     link = types.ResourceLink(type="resource_link", name="notes", uri="file:///n", description="of today")
     assert value(link) == "[link to notes, file:///n: of today]"
 
 
 def test_an_errors_text_is_that_of_all_its_texts() -> None:
-    assert text_of(types.CallToolResult(content=[text("a"), image(), text("b")], is_error=True)) == "a\nb"
+    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    words = [{"type": "text", "text": one} for one in "ab"]
+    result = read_result({"content": [words[0], picture, words[1]], "isError": True})
+    assert (result.is_error, result.text) == (True, "a\nb")
+
+
+def test_a_service_is_told_the_type_that_the_bytes_of_an_image_have() -> None:
+    (block,) = value(image(kind="image/jpg"))
+    assert block["source"]["media_type"] == "image/png"
+
+
+# Each of a public report: structuredContent alone, or as a list; a block of type `json`; a result inside a
+# `toolResult`, as of the protocol 2024-10-07.
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"structuredContent": {"rows": [1]}}, '{"rows": [1]}'),
+        ({"content": None, "structuredContent": [{"id": "1"}]}, '[{"id": "1"}]'),
+        ({"toolResult": {"content": [{"type": "text", "text": "ok"}]}}, "ok"),
+        ({"toolResult": {"rows": 2}}, '{"rows": 2}'),
+        ({"content": [{"type": "text", "text": "a\ud83d b"}]}, "a\ufffd b"),
+    ],
+)
+def test_a_result_that_says_something_in_a_form_of_its_own_is_a_result(result: Any, expected: str) -> None:
+    assert raw(result) == expected
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "json", "json": {"a": 1}},
+        {"type": "hologram", "x": 1},
+        {"type": "text"},
+        {"type": "text", "text": 5},
+        {"type": "image", "mimeType": "image/png"},
+        {"type": "resource", "resource": "file:///a"},
+        {"type": 7},
+        "words",
+        None,
+    ],
+)
+def test_a_block_that_is_not_known_stands_in_words_beside_the_others(block: object) -> None:
+    known, unknown = raw({"content": [{"type": "text", "text": "one"}, block]})
+    assert known["text"] == "one"
+    assert unknown["text"].startswith("[block ")
+    assert json.dumps(block) in unknown["text"]
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (None, "its result is no object: null"),
+        ([1], "its result is no object: [1]"),
+        ({}, "neither content nor structuredContent: {}"),
+        ({"content": "done"}, 'the content of its result is no list: "done"'),
+        ({"content": {"type": "text"}}, "the content of its result is no list"),
+    ],
+)
+def test_a_result_that_is_none_says_what_came_instead(result: object, why: str) -> None:
+    with pytest.raises(Unreadable, match=re.escape(why)):
+        read_result(result)
+
+
+@pytest.mark.parametrize(("flag", "is_error"), [(True, True), ("true", True), (None, False), ("no", False)])
+def test_the_flag_of_an_error_is_read_as_it_was_meant(flag: object, is_error: bool) -> None:
+    assert read_result({"content": [], "isError": flag}).is_error is is_error
+
+
+def test_a_result_of_a_million_blocks_is_cut_and_says_so() -> None:
+    found = raw({"content": [5] * 10**6})
+    assert len(found) == 1_001
+    assert found[-1]["text"] == "[cut: these are the first 1,000 of 1,000,000 blocks]"

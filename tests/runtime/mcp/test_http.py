@@ -162,7 +162,7 @@ def test_a_failure_of_the_server_may_come_after_the_effect(how: str) -> None:
 
 def test_an_answer_above_the_limit_is_cut_off() -> None:
     _, ((status, text),) = through(("note", {"text": "a"}), breaks="big")
-    assert status == "interrupted"
+    assert status == "interrupted"  # blanks are no answer
     assert "its answer is above 33,554,432 bytes" in text
 
 
@@ -254,3 +254,27 @@ def test_a_failure_of_one_call_leaves_the_others_of_its_connection_alone() -> No
         return say("done") if len(request.conversation) > 1 else Reply(calls=[call(str(name), **arguments)])
 
     played(scene, ScriptedModel(policy))
+
+
+def test_a_server_of_the_old_transport_answers_and_one_that_is_gone_is_opened_again() -> None:
+    calls: list[str] = []
+    server = SdkServer("old")
+
+    @server.tool()
+    async def note(text: str) -> str:
+        """Note a text."""
+        calls.append(text)
+        return text.upper()
+
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        async with serving(server.sse_app()) as port:
+            tools = MCPServer(f"http://127.0.0.1:{port}/sse", transport="sse", headers={"x-key": "a"})
+            session = await runtime.open(Agent("host", tools=[tools]), session_id=NAME)
+            await session.ask("go")
+        async with serving(server.sse_app(), port):
+            await session.ask("again")
+        assert await returned(log) == [("ok", "A"), ("ok", "B")]
+        await runtime.aclose()
+
+    played(scene, asking(("note", {"text": "a"}), None, ("note", {"text": "b"})))
+    assert calls == ["a", "b"]

@@ -23,6 +23,21 @@ def test_a_server_is_named_without_what_may_be_secret(server: Any, label: str) -
     assert repr(MCPServer(server, prefix="mine_")) == "MCPServer('mine_')"
 
 
+def test_a_name_stands_before_a_prefix_in_the_log() -> None:
+    server = MCPServer(["server"], name="My docs", prefix="docs_")
+    assert (server.label, server.prefix) == ("My docs", "docs_")
+
+
+def test_other_secrets_are_secrets_beside_those_of_headers_and_variables() -> None:
+    server = MCPServer(["server", "--key=swordfish"], env={"A": "0123456789"}, secrets={"KEY": "swordfish"})
+    assert server.secrets() == {"A": "0123456789", "KEY": "swordfish"}
+
+
+def test_excluded_tools_are_not_taken() -> None:
+    server = MCPServer(["server"], tools=["read_*", "list"], exclude=["read_all", "l*"])
+    assert [name for name in ("read_one", "read_all", "list", "drop") if server.takes(name)] == ["read_one"]
+
+
 def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> None:
     assert MCPServer("https://tools.example/mcp").share == "runtime"
     assert MCPServer("https://tools.example/mcp", headers={"x": "y"}).share == "session"
@@ -54,7 +69,13 @@ def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> No
         ("https://a.example", {"headers": dict, "share": "runtime"}, 'not for share="runtime"'),
         (["server"], {"capabilities": "network"}, "list of texts"),
         (["server"], {"capabilities": {"a": [1]}}, "capabilities\\['a'\\] is a list of texts"),
-        (["server"], {"start_timeout_s": 0}, "positive number"),
+        (["server"], {"start_timeout_s": 0}, "start_timeout_s is a positive number"),
+        (["server"], {"timeout_s": 0}, "timeout_s is a positive number"),
+        (["server"], {"exclude": "a"}, "exclude is a list of texts"),
+        (["server"], {"secrets": ["a"]}, "secrets is a dict of texts"),
+        (["server"], {"transport": "sse"}, "transport is for a URL"),
+        ("https://a.example", {"transport": "ws"}, "transport is one of http, sse"),
+        ("ftp://host/x", {"prefix": "a_"}, "is a URL"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(server: Any, options: dict[str, Any], words: str) -> None:

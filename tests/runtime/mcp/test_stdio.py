@@ -72,9 +72,12 @@ def test_a_write_without_an_answer_in_time_is_interrupted_and_the_server_sees_th
     assert calls_of(notes) == [name, "cancelled", "echo"]
 
 
-def test_an_answer_that_is_no_result_leaves_a_write_interrupted(tmp_path: Path) -> None:
-    ((status, _),) = outputs(raw(tmp_path / "notes"), "wrong")
-    assert status == "interrupted"
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_an_answer_that_is_no_result_is_an_error_and_not_sent_again(tmp_path: Path, effect: str) -> None:
+    notes = tmp_path / "notes"
+    ((status, text),) = outputs(raw(notes, effects={"wrong": effect}), "wrong")
+    assert (status, calls_of(notes)) == ("error", ["wrong"])
+    assert 'the content of its result is no list: "no list"' in text
 
 
 def test_a_second_answer_and_a_late_one_reach_no_other_call(tmp_path: Path) -> None:

@@ -1,0 +1,162 @@
+"""The messages of a server as they come in, read leniently, before the SDK reads them.
+
+A message that answers a request of ours is an answer in any shape, so it is noted in the
+`Sending` of its call here. The SDK refuses results that do not fit its models, and drops answers that are not
+JSON-RPC to the letter, which leaves a call waiting. So it gets a stand-in for each answer to a call, and a
+list of tools that it can read.
+
+a line or body that is no JSON        ValueError; the answer to the request that it names, if it names one
+JSON without "jsonrpc", with an id
+  as text or as 3.0, error codes and
+  texts of other types                read as meant
+neither a result nor an error         an answer that cannot be read
+an id that no request waits for       dropped
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import mcp.types as types
+import msgspec
+
+from callboard.runtime.mcp.foreign_json import parsed, shown
+from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
+from callboard.runtime.mcp.tool_lists import ToolLists
+from callboard.runtime.sanitize import clean_text, to_json
+
+_BEGIN_BYTES: Final = 300  # of a broken message, that an error shows
+# The protocol 2026-07-28 wants the second field; earlier ones ignore it.
+_STAND_IN: Final[dict[str, Any]] = {"content": [], "resultType": "complete"}
+_ID: Final = re.compile(rb'"id"\s*:\s*(?:"([^"\\]{1,64})"|(-?\d{1,18}))')
+_ID_BYTES: Final = 400  # at either end of a broken message, where the ids of all known servers stand
+_NO_CODE: Final = 0
+
+Message = types.JSONRPCMessage
+
+
+class Wire:
+    """The requests of one connection that wait for an answer. lists: reads the lists of tools."""
+
+    def __init__(self, lists: ToolLists) -> None:
+        self._lists = lists
+        self._waiting: dict[object, tuple[str, Sending | None]] = {}
+
+    def sent(self, message: Message) -> None:
+        """Note a message that is about to be sent by the current task."""
+        if isinstance(message, types.JSONRPCRequest):
+            self._waiting[_key(message.id)] = (message.method, CURRENT.get())
+
+    def forget(self, sending: Sending) -> None:
+        """Wait no longer for the answers to a call."""
+        for key in [key for key, (_, one) in self._waiting.items() if one is sending]:
+            del self._waiting[key]
+
+    def read(self, data: bytes, request: object = None) -> list[Message]:
+        """Return the messages of a line, an event or a body, as the SDK takes them.
+
+        request: the id of the request that the data answers, where the transport knows it. Raises ValueError
+        for data that is no JSON-RPC message, and drops an answer without a waiting call.
+        """
+        value = parsed(data)
+        batch = value if isinstance(value, list) else [value]
+        return [message for one in batch if (message := self._read(one, request)) is not None]
+
+    def broken(self, data: bytes, why: str, request: object = None) -> list[Message]:
+        """Return the messages for data that cannot be read, if it names the request that it answers."""
+        named = [request] if request is not None else _ids(data)
+        keys = [key for key in map(_key, named) if key in self._waiting]
+        begin = clean_text(data[:_BEGIN_BYTES].decode(errors="replace")).strip()
+        return [self._answered(key, Answer("unreadable", f"{why}: {begin!r}")) for key in keys[:1]]
+
+    def _read(self, value: object, request: object) -> Message | None:
+        if not isinstance(value, dict):
+            raise ValueError("a message is an object")
+        if "method" in value:
+            message = _cleaned({**value, "jsonrpc": "2.0"})
+            return types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+        if not value.keys() & {"id", "result", "error"}:
+            raise ValueError("a message has a method, or answers one")
+        key = _key(value.get("id") if request is None else request)
+        return self._answered(key, _answer(value)) if key in self._waiting else None
+
+    def _answered(self, key: Any, answer: Answer) -> Message:
+        method, sending = self._waiting.pop(key)
+        if method == "tools/call" and sending is not None:
+            sending.answer = answer
+            return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=_STAND_IN)
+        try:
+            result = self._result(method, answer)
+        except _Failed as error:
+            return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(error.value))
+        except ValueError as error:
+            return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(str(error)))
+        return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=result)
+
+    def _result(self, method: str, answer: Answer) -> dict[str, Any]:
+        """Return a result that the SDK can read. Raises _Failed for an error, and ValueError."""
+        if answer.kind != "result":
+            raise _Failed(answer.value)
+        if not isinstance(answer.value, dict):
+            raise ValueError(f"its result is no object: {shown(answer.value)}")
+        return self._lists.readable(answer.value) if method == "tools/list" else _cleaned(answer.value)
+
+
+class _Failed(Exception):
+    """The error that a server answered with."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def same_id(one: object, other: object) -> bool:
+    """Return whether two ids are the same one: 3, "3" and 3.0 are."""
+    return _key(one) is not None and _key(one) == _key(other)
+
+
+def error_of(value: object) -> types.ErrorData:
+    """Read an error that may have fields of other types, or be no object."""
+    fields = value if isinstance(value, dict) else {"message": value}
+    code, message = fields.get("code"), fields.get("message")
+    if isinstance(code, str) and re.fullmatch(r"-?[0-9]{1,9}", code):
+        code = int(code)
+    return types.ErrorData(
+        code=code if isinstance(code, int) and not isinstance(code, bool) else _NO_CODE,
+        message=clean_text(
+            message if isinstance(message, str) else "" if message is None else shown(message)
+        ),
+        data=fields.get("data"),
+    )
+
+
+def _cleaned(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a message or a result without half characters, which the SDK refuses. Raises ValueError."""
+    found: dict[str, Any] = msgspec.json.decode(bytes(to_json(value, what="the message")))
+    return found
+
+
+def _answer(message: dict[str, Any]) -> Answer:
+    if message.get("error") is not None:
+        return Answer("error", message["error"])
+    if "result" in message:
+        return Answer("result", message["result"])
+    return Answer("unreadable", f"it has neither a result nor an error: {shown(message)}")
+
+
+def _key(request: object) -> object:
+    """Return one key for the forms of an id: 3, "3" and 3.0."""
+    if isinstance(request, str) and re.fullmatch(r"-?[0-9]{1,18}", request):
+        return int(request)
+    if isinstance(request, float) and request.is_integer():
+        return int(request)
+    return request if isinstance(request, int | str) and not isinstance(request, bool) else None
+
+
+def _ids(data: bytes) -> Iterator[object]:
+    """Yield the ids that a broken message may have: those near its end and its beginning."""
+    text = data.strip()
+    if not text.startswith((b"{", b"[")) or b'"method"' in text[:_ID_BYTES]:
+        return
+    for part in (text[:_ID_BYTES], text[-_ID_BYTES:]):
+        for found in _ID.finditer(part):
+            yield found[1].decode(errors="replace") if found[1] is not None else int(found[2])

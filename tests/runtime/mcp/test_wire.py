@@ -1,0 +1,151 @@
+"""The messages of a server, as the SDK gets them."""
+
+import json
+from typing import Any
+
+import mcp.types as types
+import pytest
+
+from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
+from callboard.runtime.mcp.tool_lists import ToolLists
+from callboard.runtime.mcp.wire import Wire, error_of, same_id
+
+
+def waiting(method: str = "tools/call", request: int = 3) -> tuple[Wire, Sending]:
+    """Return a wire with one request that waits for its answer."""
+    wire, sending = Wire(ToolLists("one")), Sending()
+    token = CURRENT.set(sending)
+    wire.sent(types.JSONRPCRequest(jsonrpc="2.0", id=request, method=method))
+    CURRENT.reset(token)
+    return wire, sending
+
+
+def came(message: object, method: str = "tools/call") -> tuple[list[types.JSONRPCMessage], Answer | None]:
+    wire, sending = waiting(method)
+    return wire.read(json.dumps(message).encode()), sending.answer
+
+
+@pytest.mark.parametrize("form", [3, "3", 3.0])
+def test_an_answer_to_a_call_is_noted_whole_and_the_sdk_gets_a_stand_in(form: object) -> None:
+    (message,), answer = came({"id": form, "result": {"content": "odd"}})
+    assert answer == Answer("result", {"content": "odd"})
+    assert isinstance(message, types.JSONRPCResponse)
+    assert (message.id, message.result["content"]) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        ({"id": 3, "result": {}, "error": None}, Answer("result", {})),
+        ({"id": 3, "result": {}, "error": "no"}, Answer("error", "no")),
+        ({"id": 3, "result": None}, Answer("result", None)),
+        ({"id": 3}, Answer("unreadable", 'it has neither a result nor an error: {"id": 3}')),
+    ],
+)
+def test_an_answer_is_what_it_has(message: object, answer: Answer) -> None:
+    assert came(message)[1] == answer
+
+
+@pytest.mark.parametrize("request_id", [4, "4", True, None, "three", [3], {"id": 3}, 3.5])
+def test_an_answer_with_another_id_reaches_no_call(request_id: object) -> None:
+    assert came({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ([], None)
+
+
+def test_a_second_answer_reaches_no_call() -> None:
+    wire, sending = waiting()
+    assert wire.read(b'{"id": 3, "result": 1}')
+    assert wire.read(b'{"id": 3, "result": 2}') == []
+    assert sending.answer == Answer("result", 1)
+
+
+def test_an_answer_to_a_call_that_was_given_up_is_dropped() -> None:
+    wire, sending = waiting()
+    wire.forget(sending)
+    assert wire.read(b'{"id": 3, "result": {}}') == []
+
+
+def test_a_message_that_is_no_answer_is_passed_on() -> None:
+    note, ping = {"method": "notifications/x", "params": {"a": "\ud83d"}}, {"id": 3, "method": "ping"}
+    (first, second), answer = came([note, ping])
+    assert isinstance(first, types.JSONRPCNotification)
+    assert first.params == {"a": "\ufffd"}
+    assert isinstance(second, types.JSONRPCRequest)
+    assert answer is None
+
+
+@pytest.mark.parametrize(
+    "data", [b"Server started", b"", b"5", b"{}", b'"a"', b"[" * 100_000, b'{"method": 5}']
+)
+def test_data_that_is_no_message_is_refused(data: bytes) -> None:
+    wire, _ = waiting()
+    with pytest.raises(ValueError, match=r"."):
+        wire.read(data)
+    assert wire.broken(data, "odd") == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"id": 3, "result": {x}}', b'{"result": {x}, "id" : "3"}', b' {"id":3,"result":"' + b"a" * 1_000],
+)
+def test_broken_data_with_the_id_of_a_call_is_its_answer(data: bytes) -> None:
+    wire, sending = waiting()
+    assert len(wire.broken(data, "it is odd")) == 1
+    assert sending.answer is not None
+    assert sending.answer.kind == "unreadable"
+    assert str(sending.answer.value).startswith("it is odd: '{")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"id": 4, "result": {x}}',
+        b'log: {"id": 3}',
+        b'{"method": "x", "id": 3, y}',
+        b'{"a": "\\"id\\": 3" x}',
+    ],
+)
+def test_other_broken_data_is_no_answer(data: bytes) -> None:
+    wire, sending = waiting()
+    assert wire.broken(data, "it is odd") == []
+    assert sending.answer is None
+
+
+def test_the_transport_knows_which_request_a_body_answers() -> None:
+    wire, sending = waiting()
+    assert len(wire.read(b'{"id": 1, "result": {}}', 3)) == 1
+    assert sending.answer == Answer("result", {})
+
+
+def test_other_answers_are_cleaned_and_errors_mended_for_the_sdk() -> None:
+    (message,), answer = came({"id": 3, "result": {"serverInfo": {"name": "a\ud83d"}}}, "initialize")
+    assert isinstance(message, types.JSONRPCResponse)
+    assert message.result == {"serverInfo": {"name": "a\ufffd"}}
+    assert answer is None
+    for odd in ({"error": "no"}, {"result": "no"}, {}):
+        ((message,), _) = came({"id": 3, **odd}, "tools/list")
+        assert isinstance(message, types.JSONRPCError)
+        assert "no" in message.error.message
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        ({"code": -32000, "message": "a"}, -32000, "a"),
+        ({"code": "-32000", "message": ["a"]}, -32000, '["a"]'),
+        ({"code": True}, 0, ""),
+        ({"code": 1.5, "message": "\ud83d"}, 0, "\ufffd"),
+        ("a", 0, "a"),
+        ([1], 0, "[1]"),
+    ],
+)
+def test_an_error_is_read_in_any_form(given: Any, code: int, message: str) -> None:
+    error = error_of(given)
+    assert (error.code, error.message) == (code, message)
+
+
+def test_ids_are_one_in_three_forms() -> None:
+    assert same_id(3, "3")
+    assert same_id(3.0, 3)
+    assert same_id("a", "a")
+    assert not same_id(True, 1)
+    assert not same_id(None, None)
