@@ -35,6 +35,7 @@ _EVENTS: Final = "text/event-stream"
 _SESSION: Final = "mcp-session-id"
 _NO_METHOD: Final = -32601
 _FIELDS: Final = (b"event:", b"data:", b"id:", b"retry:", b":")  # with which a stream of events begins
+_FIELD_BYTES: Final = max(map(len, _FIELDS))  # chunks may be of any size
 _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 _NOT_SENT: Final = (
     httpx2.ConnectError,
@@ -283,9 +284,9 @@ class _Chunks(httpx2.AsyncByteStream):
         self.is_over = False
 
     async def begin(self) -> bytes:
-        """Read to the first character that is no space, and return the bytes from there on."""
-        while not self._begin and (chunk := await self._next()):
-            self._begin = chunk.lstrip(_BLANK)
+        """Read to the first characters that are no space, and return the bytes from there on."""
+        while len(self._begin) < _FIELD_BYTES and (chunk := await self._next()):
+            self._begin = (self._begin + chunk).lstrip(_BLANK)
         return self._begin
 
     async def rest(self) -> bytes:

@@ -14,7 +14,6 @@ import httpx2
 import mcp.types
 import pytest
 from click.testing import CliRunner
-from mcp.shared.message import SessionMessage
 
 from callboard import (
     Agent,
@@ -40,17 +39,16 @@ from callboard.runtime.control import server as control
 from callboard.runtime.control.wire import TellAgent
 from callboard.runtime.http.call_http import HttpAnswer
 from callboard.runtime.mcp import http as mcp_http
-from callboard.runtime.mcp import stdio
-from callboard.runtime.mcp.content import value_of
-from callboard.runtime.mcp.sending import Sending
+from callboard.runtime.mcp.content import read_result
 from callboard.runtime.mcp.specs import listed
 from callboard.runtime.memory.sqlite import SQLiteMemory
 from callboard.runtime.models.protocol import ModelAnswer
-from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded
+from callboard.runtime.sanitize import check_json, clean_text, encoded
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.output import Blocks, describe, returned
 from tests.messages_api import MessagesApi, json_answer, message, sse_answer, text, tool_use
 from tests.openai_api import Call, Reply, Thought
+from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY
 from tests.runtime.models.anthropic.kit import request_with as asked_messages
 from tests.runtime.models.layered.kit import DIALECTS, Api, Service, blocks_of, serving
@@ -167,11 +165,11 @@ def test_a_message_of_an_mcp_server_is_cleaned_before_it_is_parsed(hostile: str)
     line = result_line(hostile)
     raw = line.replace(json.dumps(hostile)[1:-1].encode(), b"a\xffb")
     for sent, wanted in ((line, hostile), (raw, "a\udcffb")):
-        found = stdio._message(sent, stdio.ServerOutput())
-        assert isinstance(found, SessionMessage), found
-        assert isinstance(found.message, mcp.types.JSONRPCResponse)
-        content = mcp.types.CallToolResult.model_validate(found.message.result)
-        assert is_clean(json.loads(bytes(returned(value_of(content), 100_000).output)), wanted)
+        wire, sending = waiting(request=1)
+        assert wire.read(sent)
+        assert sending.answer is not None
+        value = read_result(sending.answer.value).value
+        assert is_clean(json.loads(bytes(returned(value, 100_000).output)), wanted)
 
 
 @EACH
@@ -179,19 +177,23 @@ def test_an_answer_of_an_mcp_server_by_http_is_cleaned_wherever_it_is_cut(hostil
     line = result_line(hostile)
     event = b"event: message\r\ndata: " + line + b"\r\n\r\n"
 
-    async def read(body: bytes, size: int) -> bytes:
+    async def read(body: bytes, size: int) -> object:
         class Cut(httpx2.AsyncByteStream):
             async def __aiter__(self) -> AsyncIterator[bytes]:
                 for at in range(0, len(body), size):
                     yield body[at : at + size]
 
-        packed = httpx2.Response(200, stream=Cut(), request=httpx2.Request("GET", "http://a.org"))
-        return await mcp_http._unpacked(packed, Sending()).aread()
+        asked, (wire, sending) = httpx2.Request("GET", "http://a.org"), waiting(request=1)
+        packed = httpx2.Response(200, headers={"content-length": str(len(body))}, stream=Cut(), request=asked)
+        assert [piece async for piece in mcp_http._Body(packed, sending, wire, 1)]
+        assert sending.answer is not None
+        return read_result(sending.answer.value).value
 
     for body in (line, event):
         for size in (1, 7, 4_096):
             if size * 4_000 > len(body):
-                assert asyncio.run(read(body, size)) == clean_json(body)
+                value = asyncio.run(read(body, size))
+                assert is_clean(json.loads(bytes(returned(value, 100_000).output)), hostile)
 
 
 def test_the_description_of_an_mcp_tool_is_cleaned_and_a_name_is_left_out() -> None:
@@ -324,7 +326,17 @@ def test_every_command_cleans_its_words_and_keeps_the_bytes_of_file_names() -> N
         for one in command.params:
             if one.type is click.STRING:
                 kept.add(one.name)
-    files = {"log", "key_file", "encryption_key_file", "schema", "folder", "may_read", "may_write", "save"}
+    files = {
+        "log",
+        "key_file",
+        "encryption_key_file",
+        "servers",
+        "schema",
+        "folder",
+        "may_read",
+        "may_write",
+        "save",
+    }
     assert kept == files | {"sets", "prompts", "other_log", "output", "file", "path"}
 
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -23,8 +24,6 @@ from callboard.runtime.files.text import decoded
 from callboard.runtime.http import web_encodings
 from callboard.runtime.http.call_http import _CHARSET, _TYPE_CHARS_MAX
 from callboard.runtime.mcp import http as mcp_http
-from callboard.runtime.mcp.sending import Sending
-from callboard.runtime.mcp.stdio import ServerOutput, _message
 from callboard.runtime.memory.access import MemoryAccess
 from callboard.runtime.memory.protocol import QUERY_CHARS_MAX, TEXT_CHARS_MAX, Memory
 from callboard.runtime.memory.words import words_of
@@ -37,6 +36,7 @@ from callboard.runtime.sanitize import check_json, clean_json, clean_text, encod
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.output import returned
 from tests.messages_api import Canned, MessagesApi
+from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY, request_with
 from tests.runtime.models.layered.kit import DIALECTS, failure_of, serving
 
@@ -87,6 +87,16 @@ UNITS = {
     "begins of the secret": "hunter2-is-my-passwor ",
     "the secret": f"{SECRET} ",
 }
+
+
+def message_of_mcp(text: str) -> None:
+    """Read a line of a server that is a result with this text, and one that is nothing but it."""
+    wire, _ = waiting()
+    with suppress(ValueError):
+        wire.read(text.encode("utf-8", "surrogatepass"))
+    wire.read(json.dumps({"id": 3, "result": {"content": text}}).encode())
+
+
 OF_TEXT: dict[str, Callable[[str], object]] = {
     "clean_text": clean_text,
     "to_json": to_json,
@@ -94,7 +104,7 @@ OF_TEXT: dict[str, Callable[[str], object]] = {
     "encoded": lambda text: encoded([text]),
     "check_json of text": lambda text: check_json(json.dumps(text)[:LARGE] + '"'),
     "clean_json": lambda text: clean_json(text.encode("utf-8", "surrogatepass")),
-    "a message of MCP": lambda text: _message(text.encode("utf-8", "surrogatepass"), ServerOutput()),
+    "a message of MCP": message_of_mcp,
     "the result of a tool": lambda text: returned(text, 10_000, LOOKING.redactor),
     "secrets in text": LOOKING.redactor.text,
     "secrets in JSON": lambda text: LOOKING.redactor.json(to_json([text])),
@@ -227,12 +237,7 @@ def test_the_charset_of_an_error_is_not_used() -> None:
                 await model.aclose()
 
         assert TRAP.decode() in failure_of(asyncio.run(main())).message
-    packed = httpx2.Response(
-        200,
-        headers=trap.headers,
-        stream=httpx2.ByteStream(TRAP),
-        request=httpx2.Request("GET", "http://a.org"),
-    )
-    clean = mcp_http._unpacked(packed, Sending())
-    asyncio.run(clean.aread())
-    assert clean.text == TRAP.decode()
+    asked, (wire, sending) = httpx2.Request("POST", "http://a.org"), waiting()
+    packed = httpx2.Response(400, headers=trap.headers, stream=httpx2.ByteStream(TRAP), request=asked)
+    failed = asyncio.run(mcp_http._Body(packed, sending, wire, 3).failed(asked))
+    assert failed.text == TRAP.decode()
