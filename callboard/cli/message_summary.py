@@ -102,6 +102,7 @@ def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
 
 def _context(body: p.ContextMade) -> str:
     messages = f"{len(body.history)} messages, " if body.history else ""
+    messages += f"{len(body.repairs)} repairs, " if body.repairs else ""
     return (
         f"{body.status}, for {body.profile}: {messages}{body.detail or prompt_text(body.content, _CHARS_MAX)}"
     )
