@@ -9,6 +9,7 @@ Rules
     `unknown`, and keeps those of its writes.
   - A file that the log does not name has the labels of the files of the session's start. A call that was
     interrupted may have written any of them: they get its labels, and `unknown`.
+  - No label is lost: bytes that come back after their version was forgotten have the labels of all that were.
 """
 
 from typing import Final
@@ -57,7 +58,9 @@ class FileLabels:
     def note(self, path: str, digest: str, labels: Labels) -> None:
         """Record a write."""
         versions = self._versions.setdefault(path, {})
-        versions[digest] = united(versions.get(digest, NO_LABELS), labels)
+        # These bytes may have been written before, as one of the versions that are no longer told apart.
+        before = versions.get(digest, versions.get(_OLDER, NO_LABELS))
+        versions[digest] = united(before, labels)
         if len(versions) > VERSIONS_MAX:
             oldest = next(one for one in list(versions) if one != _OLDER)
             versions[_OLDER] = united(versions.get(_OLDER, NO_LABELS), versions[oldest])

@@ -180,8 +180,8 @@ REACHING: Final = (
         "files-written-by-nobody",
         "A file does not get the labels of the agent that wrote it.",
         "session.file_labels",
-        "        versions[digest] = united(versions.get(digest, NO_LABELS), labels)",
-        "        versions[digest] = versions.get(digest, NO_LABELS)",
+        "        versions[digest] = united(before, labels)",
+        "        versions[digest] = before",
     ),
     Mutant(
         "changed-files-known",

@@ -15,7 +15,7 @@ from callboard.actors.session.file_labels import VERSIONS_MAX, FileLabels
 CALL = CallTool(1, 1, "save", "write", NULL, labels=("secret",))
 words = st.sampled_from(["secret", "untrusted", "x"])
 labels = st.lists(words, max_size=2).map(lambda one: united(tuple(one)))
-writes = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 12).map(str), labels)
+writes = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, VERSIONS_MAX + 2).map(str), labels)
 
 
 def opened(labels: Labels) -> Event:
@@ -79,7 +79,16 @@ def test_a_read_records_no_version() -> None:
     assert not files.is_written("a")
 
 
-@given(st.lists(writes, max_size=30))
+def test_bytes_that_come_back_after_nine_other_versions_keep_their_label() -> None:
+    files = FileLabels()
+    files.note("a", "yes", ("secret",))
+    for number in range(VERSIONS_MAX + 1):
+        files.note("a", f"other {number}", ())
+    files.note("a", "yes", ())
+    assert files.labels_of("a", "yes") == ("secret",)
+
+
+@given(st.lists(writes, min_size=VERSIONS_MAX + 2, max_size=40))
 def test_no_label_of_a_write_is_ever_lost(made: list[tuple[str, str, Labels]]) -> None:
     files = FileLabels()
     for path, digest, of in made:
