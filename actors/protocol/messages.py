@@ -72,7 +72,7 @@ class Begin(RichMessage, frozen=True):
     labels: of what it is told.
     callees: the agents of the roster that it does not call as any other.
     history, makers: the messages that its conversation begins with, and who made those of models.
-    rules: those of the session.
+    rules: those of the session. description: a name of the task, for people; no model reads it.
     """
 
     profile: Json
@@ -89,6 +89,7 @@ class Begin(RichMessage, frozen=True):
     history: tuple[Json, ...] = ()
     makers: Makers = ()
     rules: int = 1
+    description: str = ""
 
 
 @final
@@ -245,6 +246,7 @@ class Delegate(RichMessage, frozen=True):
         session's; null for a `task` call.
     labels: of the parent.
     input: the arguments of a call of an agent with a contract, from which the prompt was made; null for none.
+    description: a name of the task, for people; empty for none.
     """
 
     turn: int
@@ -262,6 +264,7 @@ class Delegate(RichMessage, frozen=True):
     implicit: Json = NULL
     labels: Labels = ()
     input: Json = NULL
+    description: str = ""
 
 
 @final

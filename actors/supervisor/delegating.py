@@ -336,7 +336,8 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         roster, callees = roster_of(work.state, profile, child.depth, child.limits)
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
         given = (NULL, child.permissions, request.labels, callees)
-        first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules)
+        named = request.description
+        first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules, description=named)
         work.post(child.address, _with_context(first, contexts.get(name)))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])

@@ -97,7 +97,9 @@ def _ended(body: c.AskEnded | m.DelegationEnded | m.Finished) -> str:
 
 
 def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
-    return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
+    named = f"{body.description}: " if not isinstance(body, c.Ask) and body.description else ""
+    told = prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
+    return named + told
 
 
 def _context(body: p.ContextMade) -> str:

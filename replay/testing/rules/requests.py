@@ -68,6 +68,7 @@ Part: TypeAlias = tuple[str, bytes]
 _PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
     prompts.NOT_DELEGATED,
+    prompts.WRONG_NAMES,
     prompts.UNUSABLE_QUESTION,
     prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
