@@ -173,7 +173,7 @@ def _telemetry(
     elif outcome.status != "ok" and not code:
         code, message = "InvalidOutput", "its result cannot be used"
     if tokens is None:
-        tokens = estimated_tokens(bytes(outcome.output).decode(), "json")
+        tokens = estimated_tokens(bytes(outcome.output).decode())
     return replace(
         _recordable(output.telemetry),
         tokens_out_estimated=tokens,

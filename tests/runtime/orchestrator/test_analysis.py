@@ -126,4 +126,4 @@ def test_the_whole_context_of_a_model_backed_analyser_is_small() -> None:
     Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "which?")
     (request,) = seen
     sent = [bytes(request.system), *map(bytes, request.tools)]
-    assert sum(estimated_tokens(one.decode(), "json") for one in sent) <= 800
+    assert sum(estimated_tokens(one.decode()) for one in sent) <= 800
