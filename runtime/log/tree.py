@@ -51,7 +51,6 @@ class Node:
     address: str
     profile: str = ""
     prompt: str = ""
-    description: str = ""
     state: str = "waiting"
     kind: OutcomeKind | Literal[""] = ""
     detail: str = ""
@@ -67,6 +66,7 @@ class Node:
     words: int = 0
     is_silent: bool = False
     need: Need = NOTHING
+    description: str = ""
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:

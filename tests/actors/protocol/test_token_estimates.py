@@ -22,7 +22,7 @@ RECORDED: list[dict[str, Any]] = json.loads(
 
 def test_estimates_are_near_the_counts_of_a_tokenizer() -> None:
     off = sorted(
-        abs(estimated_tokens(encoded(row["value"], kind, "t").text) / count - 1)  # type: ignore[arg-type]  # a name
+        abs(estimated_tokens(encoded(row["value"], kind, "t").text) / count - 1)
         for row in RECORDED
         for kind, count in row["tokens"].items()
     )
