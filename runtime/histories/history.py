@@ -7,7 +7,7 @@ Agent("helper", context=from_elsewhere)
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -36,7 +36,7 @@ class History:
     """A conversation in any usual shape, as the beginning of a sub-agent's own.
 
     given: the messages, oldest first: dicts, objects of an SDK, or JSON in any spelling, in the shapes of the
-        Messages API, Chat Completions or the Responses API; or the JSON of them all.
+        Messages API, Chat Completions or the Responses API; or the JSON of them all, as a list or in lines.
     makers: of the assistant messages: the origin of those from a place on, as `WholeHistory` states them. By
         default a model reads them as another's: without reasoning and signatures.
     note: a text or content blocks before the prompt; None for none.
@@ -98,10 +98,14 @@ class History:
 
 
 def _items(given: Iterable[object] | str | bytes) -> Iterable[object]:
-    """Return the items of a history, which may be the JSON of a list."""
+    """Return the items of a history, which may be the JSON of a list, or a line of JSON for each of them."""
+    if isinstance(given, Mapping):
+        return [given]
     if not isinstance(given, str | bytes | msgspec.Raw):
         return given
     found = _plain(given)
+    if isinstance(found, str):
+        return [line for line in found.splitlines() if line.strip()]
     return found if isinstance(found, list) else [found]
 
 

@@ -31,6 +31,16 @@ _CHAT_KEYS: Final = ("tool_calls", "function_call", "tool_call_id")
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _MESSAGES_ONLY: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
+_PRIVATE: Final = frozenset({
+    "reasoning", "compaction", "web_search_call", "file_search_call", "tool_search_call", "tool_search_output",
+    "computer_call", "computer_call_output", "code_interpreter_call", "image_generation_call",
+    "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output",
+    "apply_patch_call", "apply_patch_call_output",
+    "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
+})  # fmt: skip
+"""The items of the Responses API that mean something to their maker only. Any other one is a fault: it may
+hold words."""
+
 _UNREADABLE: Final = "unreadable"
 
 _JSON: Final = msgspec.json.Decoder()
@@ -147,6 +157,8 @@ class Reader:
         elif kind == "message":
             yield from self._content(item, "user", index)
         elif not _is_private(item):
+            fault = f"is of the type {kind!r:.40}, which none of the shapes has"
+            self._repairs.add(index, fault, "a text stands for it")
             yield Words("user", left_out(kind))
 
     # --- calls and results ----------------------------------------------------------------
@@ -191,12 +203,7 @@ def _role_of(item: Block) -> str | None:
 def _is_private(item: Block) -> bool:
     """Return True for an item that means something to its maker only: reasoning, a call of its own tools."""
     kind = item.get("type")
-    return isinstance(kind, str) and "role" not in item and (kind == "reasoning" or _is_of_service(kind))
-
-
-def _is_of_service(kind: str) -> bool:
-    """Return True for a type such as `web_search_call`, `computer_call_output` or `mcp_list_tools`."""
-    return kind.endswith(("_call", "_call_output")) or kind.startswith(("mcp_", "compaction"))
+    return isinstance(kind, str) and "role" not in item and kind in _PRIVATE
 
 
 def _object(arguments: object) -> dict[str, Any] | None:

@@ -162,6 +162,8 @@ HI = {"role": "user", "content": "Hi."}
         ([HI, "words"], "messages[1] is not a message: it is left out"),
         ([HI, {"type": "item_reference", "id": "x"}],
          "messages[1] refers to an item that the service keeps: it is left out"),
+        ([{"type": "human", "content": "Hi."}],
+         "messages[0] is of the type 'human', which none of the shapes has: a text stands for it"),
         ([user(use("a"))], "messages[0] has a call in a user's message: it is written as text"),
         ([HI, assistant({"type": "tool_use", "id": "a"}), user(result("a"))],
          "messages[1] has a call without a name: it is named unknown"),
@@ -278,6 +280,8 @@ def test_objects_of_an_sdk_and_the_json_of_all_messages_are_taken() -> None:
     given_ = [Said("user", "Hi."), Message(role="assistant", content=[words("Ho.")])]
     assert read(History(given_)) == expected
     assert read(History(json.dumps(expected, indent=1))) == expected
+    assert read(History("\n".join(map(json.dumps, expected)))) == expected
+    assert read(History(expected[0])) == expected[:1]
     assert read(History(Json(json.dumps(one).encode()) for one in expected)) == expected
 
 

@@ -41,7 +41,6 @@ def read(item: object) -> tuple[list[object], list[str]]:
         ({"type": "file_search_call"}, []),
         ({"type": "computer_call_output", "output": {}}, []),
         ({"type": "mcp_list_tools"}, []),
-        ({"type": "new_kind"}, [Words("user", left_out("new_kind"))]),
         ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "i", "is_error": True}]},
          [Result("i", "", [], is_error=True)]),
     ],
