@@ -25,7 +25,7 @@ class Verification:
         """Return whether the code does what the log says, to the byte."""
         return self.divergence is None
 
-    def raise_if_diverged(self) -> None:
+    def check(self) -> None:
         """Raise Diverged with the report, if there is a divergence."""
         if self.divergence is not None:
             raise Diverged("\n".join(self.lines()))

@@ -28,5 +28,14 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _forget_all(state: AgentState) -> Decision:
-    rested = AgentState(state.address, phase="idle", turn=state.turn, labels=state.labels)
+    # What its host has read stays labelled, and the supervisor is still to be told of it.
+    untold = state.new_labels if state.rules >= 2 else ()
+    rested = AgentState(
+        state.address,
+        phase="idle",
+        turn=state.turn,
+        labels=state.labels,
+        new_labels=untold,
+        rules=state.rules,
+    )
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -46,7 +46,7 @@
       Diverged                    code that decides otherwise than the log says
       Nondeterminism              a decider whose states depend on more than its inputs  (callboard.testing)
 
-    RuleBroken                    a rule broken in an exploration; an AssertionError  (callboard.testing)
+    BrokenRules                   a rule broken in an exploration; an AssertionError  (callboard.testing)
     ToolError                     raised by users' tools: the model reads its text unchanged
       ToolInterrupted             the same, where it is not known whether the call had its effect
       FileError                   a file of `ctx.files` that is refused, or that cannot be read or written

@@ -21,6 +21,23 @@ StateOf: TypeAlias = Callable[[str], Json]
 """Returns the value of a key of the shared state as JSON. Raises KeyError for a key that is not declared."""
 
 
+class Messages(tuple[Json, ...]):
+    """The messages of a conversation, oldest first, each a JSON object. As a text: a JSON list of them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"[{', '.join(bytes(one).decode() for one in self)}]"
+
+    __repr__ = __str__
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a message equals a value. Raises TypeError for a text: no message is one."""
+        if isinstance(value, str):
+            raise TypeError(f"no message is a text; write {value!r:.40} in str(request.messages)")
+        return tuple.__contains__(self, value)
+
+
 class ModelRequest:
     """A request to a model. Its parts are JSON in the form in which they are sent, and never change.
 
@@ -74,9 +91,9 @@ class ModelRequest:
         self._history = history
 
     @cached_property
-    def messages(self) -> tuple[Json, ...]:
+    def messages(self) -> Messages:
         """Return the conversation, oldest first: JSON objects with `role` and `content`."""
-        return tuple(self._history.values())
+        return Messages(self._history.values())
 
     @cached_property
     def conversation(self) -> list[dict[str, object]]:

@@ -6,7 +6,7 @@
         assert simulate(host, policy, "Which files are here?").outcome.text == "Both agree."
 
     def test_no_order_and_no_fault_breaks_a_rule() -> None:
-        explore(host, policy, "Which files are here?", runs=2_000, faults="all").raise_if_broken()
+        explore(host, policy, "Which files are here?", runs=2_000, faults="all")  # raises BrokenRules
 
     strategies      agents, limits, schemas, policies and whole sessions for Hypothesis
     invariants      the rules of delegation, for any log: check_log(recording.events)
@@ -37,7 +37,7 @@ _HOMES = {
     "replay.testing.stores.events": ("StorePlace",),
     "testing.campaign": ("Explorer",),
     "testing.recorded_scenario": ("RecordedScenario",),
-    "testing.runs": ("Exploration", "RuleBroken", "Scenario", "Simulation", "explore", "simulate"),
+    "testing.runs": ("Exploration", "BrokenRules", "Scenario", "Simulation", "explore", "simulate"),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -25,8 +25,8 @@ from callboard.replay.testing.stores.contract import StoreContract as StoreContr
 from callboard.replay.testing.stores.events import StorePlace as StorePlace
 from callboard.testing.campaign import Explorer as Explorer
 from callboard.testing.recorded_scenario import RecordedScenario as RecordedScenario
+from callboard.testing.runs import BrokenRules as BrokenRules
 from callboard.testing.runs import Exploration as Exploration
-from callboard.testing.runs import RuleBroken as RuleBroken
 from callboard.testing.runs import Scenario as Scenario
 from callboard.testing.runs import Simulation as Simulation
 from callboard.testing.runs import explore as explore
@@ -36,6 +36,7 @@ __all__ = [
     "Actor",
     "BadSchedule",
     "Breach",
+    "BrokenRules",
     "Counterexample",
     "Exploration",
     "Explorer",
@@ -43,7 +44,6 @@ __all__ = [
     "Nondeterminism",
     "Program",
     "RecordedScenario",
-    "RuleBroken",
     "Scenario",
     "ScheduleMisfit",
     "Send",

@@ -15,7 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-NO_OPTIONS_OF_A_RUN: Final = frozenset({"runs", "seconds", "scheduler", "seed", "steps", "keeps_going"})
+NO_OPTIONS_OF_A_RUN: Final = frozenset(
+    {"runs", "seconds", "scheduler", "seed", "steps", "keeps_going", "check"}
+)
 """Options of a campaign; `simulate` does not take them."""
 
 _EXPLORE: Final = "explore"

@@ -3,8 +3,7 @@
     found = simulate(host, policy, "Which files are here?")
     found.outcome.text, found.breaches, found.lines()
 
-    campaign = explore(host, policy, "Which files are here?", runs=10_000, faults="all")
-    campaign.raise_if_broken()
+    explore(host, policy, "Which files are here?", runs=10_000, faults="all")  # raises BrokenRules
 
 A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
 """
@@ -38,6 +37,7 @@ from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
+from callboard.replay.verification import Verification
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.schemas.output_types import OutputType, output_type
@@ -143,23 +143,31 @@ class Scenario:
         seed: int | str = 0,
         steps: int = STEPS_MAX,
         keeps_going: bool = False,
+        check: bool = True,
     ) -> "Exploration":
         """Explore run after run until a rule is broken, or `runs` or `seconds` are over.
 
         scheduler: portfolio, random, pos, pct, delays, exhaustive. steps: of a run, before its faults are
         over; it has ten times as many to come to rest. keeps_going: do not stop at the first violation.
+        check: False to get the report of broken rules, too, instead of an error.
 
-        Raises MisuseError for less than one step.
+        Raises BrokenRules if a rule was broken, a goal never reached, or no run came to rest; MisuseError
+        for less than one step.
         """
         plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), self.fingerprint, keeps_going)
-        return self._explored(plan, _caller(), Scenario.explore)
+        return self._explored(plan, _caller(), Scenario.explore, check)
 
     def _explored(
-        self, plan: Plan, caller: FrameType | None, explored: "Callable[..., Exploration]"
+        self, plan: Plan, caller: FrameType | None, explored: "Callable[..., Exploration]", check: bool
     ) -> "Exploration":
         """Run a campaign. caller: the frame that called `explored`, in whose words a run is repeated."""
+        __tracebackhide__ = True  # pytest shows the line of the user
         found = explore_worlds(*self(), plan)
-        return Exploration(self, found, repeating(caller, explored) if found.counterexamples else no_command)
+        command = repeating(caller, explored) if found.counterexamples else no_command
+        report = Exploration(self, found, command)
+        if check:
+            report.check()
+        return report
 
     def details(self, schedule: str, rule: str) -> list[str]:
         """Return where and how a run breaks a rule, as far as its log shows that."""
@@ -261,9 +269,9 @@ class Simulation:
         """Return the run as a recording, for every tool of `callboard.replay`."""
         return recording_of(self.world.log, SESSION, SESSION)
 
-    def verify(self) -> None:
-        """Run the deciders again on the log. Raises Diverged at a decision that differs from the log."""
-        self.recording.verify().raise_if_diverged()
+    def verify(self) -> Verification:
+        """Run the deciders again on the log: `verify().check()` raises Diverged where they differ from it."""
+        return self.recording.verify()
 
     def save(self, path: str | Path, session_id: str = SESSION) -> None:
         """Write it to a log file, which every `callboard` command opens. Raises StoreError."""
@@ -320,16 +328,24 @@ class Exploration:
 
     def __repr__(self) -> str:
         # Short: pytest cuts the values in a failed assert, and its message unless that is a text.
-        return f"<Exploration: {self.lines()[0][:120]} (print it, or call raise_if_broken())>"
+        return f"<Exploration: {self.lines()[0][:120]} (print it, or call check())>"
 
-    def raise_if_broken(self) -> None:
-        """Raise RuleBroken with the report."""
+    def check(self) -> None:
+        """Raise BrokenRules with the report, unless all is well."""
+        __tracebackhide__ = True
         if not self.is_ok:
-            raise RuleBroken(str(self))
+            raise BrokenRules(self)
 
 
-class RuleBroken(AssertionError):
-    """A campaign found a run that breaks a rule, never reached a goal, or had no run that came to rest."""
+class BrokenRules(AssertionError):
+    """A campaign found a run that breaks a rule, never reached a goal, or had no run that came to rest.
+
+    report: its findings, which the message prints.
+    """
+
+    def __init__(self, report: Exploration) -> None:
+        super().__init__(str(report))
+        self.report = report
 
 
 def simulate(
@@ -355,12 +371,17 @@ def explore(
     scheduler: str | Scheduler = "portfolio",
     seed: int | str = 0,
     steps: int = STEPS_MAX,
+    check: bool = True,
     **options: Unpack[SessionOptions],
 ) -> Exploration:
-    """Explore orders and faults. options: those of `Scenario`; for the others see `Scenario.explore`."""
+    """Explore orders and faults, and raise BrokenRules unless all is well.
+
+    options: those of `Scenario`; for the others and for the errors see `Scenario.explore`.
+    """
+    __tracebackhide__ = True
     scenario = Scenario(agent, policy, prompt, **options)
     plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), scenario.fingerprint)
-    return scenario._explored(plan, _caller(), explore)
+    return scenario._explored(plan, _caller(), explore, check)
 
 
 def _caller() -> FrameType | None:

@@ -131,8 +131,8 @@ CALLS: Final = (
         "second-crash-forgets-the-turn",
         "A host that fails while it drains counts its turns from 1 again in the next ask.",
         "agent.failing",
-        'phase="idle", turn=state.turn, labels',
-        'phase="idle", labels',
+        "        turn=state.turn,\n",
+        "",
     ),
     Mutant(
         "owed-by-a-retry-not-known",

@@ -7,10 +7,10 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.grants import grant_of
 from callboard.replay.recording import Recording
-from tests.golden import FOLDER, golden, recorded
+from tests.golden import SESSIONS, golden, recorded
 from tests.replay.stories import ignored_report, poisoned_sum
 
-GOLDEN = sorted(path.stem for path in FOLDER.iterdir())
+GOLDEN = sorted(SESSIONS)
 
 
 def turn_and_agent(recording: Recording, event: Event) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelRe
 from callboard.replay.recording import Recording
 from callboard.replay.why import parts_of
 from callboard.runtime.log.memory import MemoryReader
-from tests.golden import FOLDER, golden, recorded
+from tests.golden import SESSIONS, golden, recorded
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
 
@@ -18,7 +18,7 @@ def recording() -> Recording:
 
 
 def goldens() -> list[str]:
-    return sorted(path.stem for path in FOLDER.iterdir())
+    return sorted(SESSIONS)
 
 
 def first(recording: Recording, kind: type) -> int:

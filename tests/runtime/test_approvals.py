@@ -53,7 +53,7 @@ def paying(till: Till, approve: Approver) -> tuple[Outcome, list[Event]]:
             return await runtime.run(till.host, "go", session_id=NAME)
 
     outcome = asyncio.run(scene())
-    Recording.open(MemoryReader(log), NAME).verify().raise_if_diverged()
+    Recording.open(MemoryReader(log), NAME).verify().check()
     return outcome, events_of(log)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import callboard.testing as kit
 from callboard import Agent, call, say, tool
-from callboard.testing import Exploration, RuleBroken, Scenario, always, explore
+from callboard.testing import BrokenRules, Exploration, Scenario, always, explore
 from callboard.testing import explore as look_for_bugs
 
 pytest_plugins = ("pytester",)
@@ -48,7 +48,9 @@ def test_the_line_has_the_names_of_its_test_and_breaks_the_rule_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rule = always("None at all.", lambda world: not world.effects)
-    found = explore(HOST, policy, "Keep it.", monitors=[rule], runs=20, seed=3, steps=50, scheduler="pos")
+    found = explore(
+        HOST, policy, "Keep it.", monitors=[rule], runs=20, seed=3, steps=50, scheduler="pos", check=False
+    )
     line = line_of(found)
     start = "from callboard.testing import simulate; print(simulate("
     assert line.startswith(f'{start}HOST, policy, "Keep it.", monitors=[rule], schedule="1.')
@@ -70,6 +72,7 @@ def test_a_call_over_several_lines_is_repeated_on_one(capsys: pytest.CaptureFixt
             )
         ],
         runs=20,
+        check=False,
     )
     line = line_of(found)
     assert "policy=lambda request: policy(request), monitors=[always('No text.', lambda world:" in line
@@ -78,8 +81,14 @@ def test_a_call_over_several_lines_is_repeated_on_one(capsys: pytest.CaptureFixt
 
 def test_names_of_modules_and_other_names_are_kept_or_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     for found, start in (
-        (kit.explore(HOST, policy, monitors=[NEVER], runs=9), "print(kit.simulate(HOST, policy, mon"),
-        (look_for_bugs(HOST, policy, monitors=[NEVER], runs=9), "from callboard.testing import simulate; "),
+        (
+            kit.explore(HOST, policy, monitors=[NEVER], runs=9, check=False),
+            "print(kit.simulate(HOST, policy, mon",
+        ),
+        (
+            look_for_bugs(HOST, policy, monitors=[NEVER], runs=9, check=False),
+            "from callboard.testing import simulate; ",
+        ),
     ):
         line = line_of(found)
         assert line.startswith(start)
@@ -89,7 +98,7 @@ def test_names_of_modules_and_other_names_are_kept_or_replaced(capsys: pytest.Ca
 def test_simulate_is_not_imported_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     from callboard.testing import simulate
 
-    line = line_of(explore(HOST, policy, monitors=[NEVER], runs=9))
+    line = line_of(explore(HOST, policy, monitors=[NEVER], runs=9, check=False))
     assert line.startswith("print(simulate(HOST, policy, monitors=[NEVER], schedule=")
     assert "broken after step" in repeated(line, capsys, simulate=simulate)
 
@@ -97,14 +106,14 @@ def test_simulate_is_not_imported_where_it_is_known(capsys: pytest.CaptureFixtur
 def test_letters_of_any_alphabet_and_long_texts_are_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     größe = "漢字"
     found = [explore(HOST, policy, f"""{größe}
-        und mehr""", monitors=[NEVER], runs=9)]  # fmt: skip
+        und mehr""", monitors=[NEVER], runs=9, check=False)]  # fmt: skip
     line = line_of(found[0])
     assert r"f'{größe}\n        und mehr', monitors=[NEVER], schedule=" in line
     assert "broken after step" in repeated(line, capsys, größe=größe)
 
 
 def test_a_cut_run_tells_its_own_rule_and_nothing_that_is_only_left_undone() -> None:
-    found = explore(HOST, policy, monitors=[NEVER], runs=9)
+    found = explore(HOST, policy, monitors=[NEVER], runs=9, check=False)
     again = found.replay()
     assert not again.world.is_at_rest
     assert again.breaches == []
@@ -116,28 +125,37 @@ def test_a_cut_run_tells_its_own_rule_and_nothing_that_is_only_left_undone() -> 
 
 def test_a_scenario_is_repeated_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     scenarios = {"saving": Scenario(HOST, policy, monitors=[NEVER])}
-    line = line_of(scenarios["saving"].explore(runs=9, keeps_going=True))
+    line = line_of(scenarios["saving"].explore(runs=9, keeps_going=True, check=False))
     assert re.match(r'print\(scenarios\["saving"\]\.simulate\("1\.[^"]+"\)\)  # at test_repeating', line)
     assert "broken after step" in repeated(line, capsys, scenarios=scenarios)
 
 
 def test_of_two_calls_on_a_line_the_right_one_is_repeated() -> None:
     other = Agent("other", tools=[save])
-    both = [explore(HOST, policy, monitors=[NEVER], runs=9), explore(other, policy, monitors=[NEVER], runs=9)]
+    both = [
+        explore(HOST, policy, monitors=[NEVER], runs=9, check=False),
+        explore(other, policy, monitors=[NEVER], runs=9, check=False),
+    ]
     assert ["simulate(HOST, " in line_of(both[0]), "simulate(other, " in line_of(both[1])] == [True, True]
 
 
 @pytest.mark.parametrize(
     "explores",
     [
-        pytest.param(partial(explore, HOST, policy, monitors=[NEVER], runs=9), id="partial"),
-        pytest.param(lambda: explore(HOST, policy, runs=9, **RULES), id="keywords unpacked"),
-        pytest.param(lambda: explore(*(HOST, policy), monitors=[NEVER], runs=9), id="arguments unpacked"),
+        pytest.param(partial(explore, HOST, policy, monitors=[NEVER], runs=9, check=False), id="partial"),
+        pytest.param(lambda: explore(HOST, policy, runs=9, check=False, **RULES), id="keywords unpacked"),
         pytest.param(
-            lambda: Scenario.explore(Scenario(HOST, policy, monitors=[NEVER]), runs=9), id="unbound method"
+            lambda: explore(*(HOST, policy), monitors=[NEVER], runs=9, check=False), id="arguments unpacked"
         ),
         pytest.param(
-            eval(compile("lambda: explore(HOST, policy, monitors=[NEVER])", "<nowhere>", "eval"), globals()),
+            lambda: Scenario.explore(Scenario(HOST, policy, monitors=[NEVER]), runs=9, check=False),
+            id="unbound method",
+        ),
+        pytest.param(
+            eval(
+                compile("lambda: explore(HOST, policy, monitors=[NEVER], check=False)", "<nowhere>", "eval"),
+                globals(),
+            ),
             id="no source",
         ),
     ],
@@ -155,8 +173,8 @@ def test_a_campaign_that_finds_nothing_tells_no_line() -> None:
 
 
 def test_the_error_of_a_broken_rule_has_the_line() -> None:
-    with pytest.raises(RuleBroken, match=r"print\(simulate\(HOST, policy, monitors=\[NEVER\], schedule="):
-        explore(HOST, policy, monitors=[NEVER], runs=9).raise_if_broken()
+    with pytest.raises(BrokenRules, match=r"print\(simulate\(HOST, policy, monitors=\[NEVER\], schedule="):
+        explore(HOST, policy, monitors=[NEVER], runs=9)
 
 
 PLUGINS = ("-pno:callboard", "-pno:hypothesispytest", "-pno:pytest_mock")
@@ -183,9 +201,9 @@ def test_it():
 @pytest.mark.parametrize(
     "assertion",
     [
-        "assert not str(explore(HOST, policy, monitors=[never], runs=9))",
-        "explore(HOST, policy, monitors=[never], runs=9).raise_if_broken()",
-        "found = explore(HOST, policy, monitors=[never], runs=9); assert found.is_ok, str(found)",
+        "assert not str(explore(HOST, policy, monitors=[never], runs=9, check=False))",
+        "explore(HOST, policy, monitors=[never], runs=9)",
+        "x = explore(HOST, policy, monitors=[never], runs=9, check=False); assert x.is_ok, str(x)",
     ],
 )
 def test_in_pytest_the_line_of_a_failure_stands_in_place_of_the_call(
@@ -202,6 +220,8 @@ def test_in_pytest_the_line_of_a_failure_stands_in_place_of_the_call(
 
 
 def test_a_failed_assert_says_how_to_see_the_report(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(TEST.format(assertion="assert explore(HOST, policy, monitors=[never], runs=9).is_ok"))
+    pytester.makepyfile(
+        TEST.format(assertion="assert explore(HOST, policy, monitors=[never], runs=9, check=False).is_ok")
+    )
     told = pytester.runpytest_inprocess(*PLUGINS).stdout
-    told.fnmatch_lines(["*<Exploration: broken after step *: Nobody saves. (print it, or call raise_if_*"])
+    told.fnmatch_lines(["*<Exploration: broken after step *: Nobody saves. (print it, or call check()*"])

@@ -22,8 +22,8 @@ from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.models.scripted import Policy as ScriptedPolicy
 from callboard.runtime.models.scripted import Step
 from callboard.testing import (
+    BrokenRules,
     Faults,
-    RuleBroken,
     Scenario,
     SessionWorld,
     Simulation,
@@ -86,7 +86,7 @@ def test_a_simulation_runs_agents_with_real_schemas_and_real_read_tools() -> Non
     found = simulate(HOST, policy, "What is here?")
     assert (found.outcome.kind, found.outcome.text) == ("answered", "Both have answered.")
     assert found.breaches == []
-    found.verify()
+    found.verify().check()
     assert {'"contents of a"', '"host.1 sees b"'} <= set(outputs(found))
     assert any("Expected" in text or "missing" in text or "wrong" in text for text in outputs(found))
     assert any("was not run: this is a simulation" in text for text in outputs(found))
@@ -302,7 +302,7 @@ def test_several_prompts_are_asked_one_after_the_other() -> None:
 def test_a_campaign_of_good_agents_finds_nothing_and_says_how_much_it_tried() -> None:
     found = explore(HOST, policy, runs=40)
     assert found.is_ok
-    found.raise_if_broken()
+    found.check()
     assert "40 runs" in str(found)
     with pytest.raises(MisuseError, match="nothing to replay"):
         found.replay()
@@ -311,7 +311,6 @@ def test_a_campaign_of_good_agents_finds_nothing_and_says_how_much_it_tried() ->
 @pytest.mark.slow
 def test_a_campaign_with_all_faults_finds_nothing() -> None:
     found = explore(HOST, policy, runs=150, faults="all", limits=Limits(tokens=200_000))
-    assert found.is_ok, found
     assert any(name.startswith("fault: ") for name in found.explored.figures.faults)
 
 
@@ -322,7 +321,7 @@ def test_a_run_and_an_example_name_their_fault_mix_in_words() -> None:
     one = scenario.simulate(seed=5)
     assert one.world.fault_mix is not None
     assert str(one.world.fault_mix) in one.lines()
-    found = scenario.explore(runs=50)
+    found = scenario.explore(runs=50, check=False)
     (example,) = found.counterexamples
     (number,) = [strand.split()[-1] for strand in example.found.strands if strand.startswith("fault mix ")]
     assert example.conditions == str(scenario.pure.faults.fault_mix(int(number)))
@@ -345,10 +344,10 @@ def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() ->
         return not any(effect.tool == "save" for effect in world.effects)
 
     rule = "Nobody saves before the counter has reported."
-    found = explore(HOST, policy, runs=50, monitors=[always(rule, nobody_saves)])
+    with pytest.raises(BrokenRules, match="Nobody saves before") as raised:
+        explore(HOST, policy, runs=50, monitors=[always(rule, nobody_saves)])
+    found = raised.value.report
     assert not found.is_ok
-    with pytest.raises(RuleBroken, match="Nobody saves before"):
-        found.raise_if_broken()
     again = found.replay()
     assert any(effect.tool == "save" for effect in again.world.effects)
     assert len(again.schedule.strands) <= 12, "nothing that it does not need"
@@ -358,7 +357,7 @@ def test_a_run_names_the_rules_of_ones_own_that_it_breaks_with_any_monitors() ->
     saves = always("Nobody saves.", lambda world: not world.effects)
     begins = always("Nobody begins.", lambda world: len(world.log) < 4)
     ends = at_rest("It never ends.", lambda world: False)
-    found = Scenario(HOST, policy, monitors=[saves]).explore(runs=50)
+    found = Scenario(HOST, policy, monitors=[saves]).explore(runs=50, check=False)
     (example,) = found.counterexamples
     more = simulate(HOST, policy, monitors=[begins, saves, ends], schedule=example.text)
     assert [one.rule for one in more.violations] == ["Nobody begins.", "Nobody saves."]
@@ -385,7 +384,8 @@ def test_schedules_with_faults_stay_valid_when_monitors_come_and_go() -> None:
     scenarios["none"] = Scenario(HOST, policy, faults="all")
     scenarios["all"] = Scenario(HOST, policy, faults="all", monitors=[*rules.values()])
     for name, rule in rules.items():
-        for example in scenarios[name].explore(runs=20, seed=1, steps=30).counterexamples:
+        found = scenarios[name].explore(runs=20, seed=1, steps=30, check=False)
+        for example in found.counterexamples:
             runs = {other: scenario.simulate(example.text) for other, scenario in scenarios.items()}
             assert all(run.events == runs[name].events for run in runs.values()), name
             assert example.violation in runs[name].violations
@@ -394,9 +394,9 @@ def test_schedules_with_faults_stay_valid_when_monitors_come_and_go() -> None:
 
 
 def test_a_goal_that_no_run_reaches_fails_the_campaign() -> None:
-    found = explore(HOST, policy, runs=20, monitors=[sometimes("a child is cancelled", lambda world: False)])
-    assert not found.is_ok
-    assert "never reached: a child is cancelled" in str(found)
+    never = sometimes("a child is cancelled", lambda world: False)
+    with pytest.raises(BrokenRules, match="never reached: a child is cancelled"):
+        explore(HOST, policy, runs=20, monitors=[never])
 
 
 def test_faults_may_be_named_or_given() -> None:
@@ -508,7 +508,7 @@ def _raises(world: SessionWorld) -> bool:
 def test_a_rule_that_is_broken_before_the_first_step_is_told_and_replays(
     rule: Monitor[SessionWorld],
 ) -> None:
-    found = explore(Agent("host"), lambda request: say("done"), monitors=[rule], runs=5)
+    found = explore(Agent("host"), lambda request: say("done"), monitors=[rule], runs=5, check=False)
     (one,) = found.counterexamples
     assert one.violation.rule in ("never", "Nothing raises LookupError: 2 events, and none of them")
     place = f" (test_testing.py:{_raises.__code__.co_firstlineno + 1} in _raises)"
@@ -523,8 +523,7 @@ def test_a_session_without_end_is_told_and_may_have_more_steps() -> None:
     def long(request: ModelRequest) -> Step:
         return call("look", path="x") if request.turn < 8 else say("done")
 
-    short = explore(busy, long, runs=3, steps=2)
-    assert not short.is_ok
-    with pytest.raises(RuleBroken, match="no run came to rest"):
-        short.raise_if_broken()
+    with pytest.raises(BrokenRules, match="no run came to rest") as raised:
+        explore(busy, long, runs=3, steps=2)
+    assert not raised.value.report.is_ok
     assert explore(busy, long, runs=3, steps=20).is_ok

@@ -45,7 +45,7 @@ from callboard import (
     say,
     tool,
 )
-from callboard.testing import Counterexample, Exploration, RuleBroken, Simulation, explore, simulate
+from callboard.testing import BrokenRules, Counterexample, Exploration, Simulation, explore, simulate
 
 
 @tool(effect="read")
@@ -169,7 +169,7 @@ def test_the_testing_kit() -> None:
     found = explore(agent, policy, "How much is 1 + 1?", tools={"add": lambda **_: 2}, runs=2)
     assert_type(found, Exploration)
     assert_type(found.counterexamples, tuple[Counterexample, ...])
-    assert issubclass(RuleBroken, AssertionError)
+    assert issubclass(BrokenRules, AssertionError)
     assert found.is_ok
 
 

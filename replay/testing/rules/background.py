@@ -10,6 +10,7 @@ from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
+    Begin,
     CancelTask,
     Delegated,
     DelegationEnded,
@@ -113,6 +114,10 @@ class TasksHeard(Invariant):
     _of: dict[str, _Tasks] = {}
     _wishes: dict[str, TurnRequested] = {}
     _ends: dict[int, Call] = {}  # the seqs of ends of background tasks
+
+    def on_Begin(self, event: Event, body: Begin) -> None:
+        """Forget the tasks of an earlier life."""
+        self._of.pop(event.recipient, None)
 
     def on_Delegated(self, event: Event, body: Delegated) -> None:
         """Record a task that runs."""

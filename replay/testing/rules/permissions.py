@@ -12,6 +12,7 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
     CancelTask,
+    DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
@@ -181,6 +182,11 @@ class Labelled(Invariant):
             self._read[event.sender] = [one for one in read if one[0] <= event.cause]
 
     on_Stopped = on_Finished
+
+    def on_DeciderFailed(self, event: Event, body: DeciderFailed) -> None:
+        """Forget the labels of the answer on which a decider failed, and of later ones: it took none in."""
+        read = self._read.get(event.sender, ())
+        self._read[event.sender] = [one for one in read if one[0] < event.cause]
 
     # --- what follows from it -----------------------------------------------------------
 

@@ -5,7 +5,7 @@ Every rule here is one of `check_requests`.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -85,7 +85,7 @@ _OPENINGS: Final = (
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
     """Return the request of every granted call by the seq of its grant, recomputed from the log."""
     core = SessionCore()
-    failures = {event.cause: event.body.error for event in events if isinstance(event.body, DeciderFailed)}
+    failures = _failures(events)
     found: dict[int, ModelRequest] = {}
     for event in events:
         if is_decider(event.recipient):
@@ -103,10 +103,15 @@ def check_requests(
     """Return the breaches of a session's requests. requests: by the seq of the grant, if at hand."""
     if requests is None:
         requests = requests_of(events)
-    checker = _Checker(_forgetful(events))
+    checker = _Checker(_forgetful(events), _failures(events))
     for event in events:
         checker.hear(event, requests)
     return sorted(checker.found, key=lambda breach: breach.seq)
+
+
+def _failures(events: Iterable[Event]) -> dict[int, str]:
+    """Return the error of each decision that failed, by the seq of its event."""
+    return {event.cause: event.body.error for event in events if isinstance(event.body, DeciderFailed)}
 
 
 def _forgetful(events: Iterable[Event]) -> set[str]:
@@ -120,6 +125,7 @@ class _Agent(msgspec.Struct, eq=False):
     """The wish of an agent, the content it was told, and its last request."""
 
     begin: Begin | None = None
+    has_failed: bool = False  # in its present life: it counts answers, and takes in no news of its tasks
     wish: TurnRequested = TurnRequested(0)
     named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
@@ -135,7 +141,7 @@ class _Agent(msgspec.Struct, eq=False):
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
         """Return the parts of a message, after the changed arguments of its call, or as words."""
-        if isinstance(body, Delegated):
+        if isinstance(body, Delegated) and not self.has_failed:
             self.tasks.add((body.turn, body.call))
         if isinstance(body, DelegationEnded) and (body.turn, body.call) in self.tasks:
             return [("user", encode(prompts.task_ended(body)))]
@@ -165,11 +171,13 @@ def _with_words(result: Json, arguments: Json | None, words: str | None) -> byte
 class _Checker:
     """Compares each granted request with the one before, and its additions with the events it names.
     forgetful: agents that may have lost their conversation, and with it the events not named yet.
+    failures: the seqs of the events on which a decider failed.
     """
 
-    def __init__(self, forgetful: Set[str]) -> None:
+    def __init__(self, forgetful: Set[str], failures: Container[int]) -> None:
         self.found: list[Breach] = []
         self._forgetful = forgetful
+        self._failures = failures
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
         self._tools = ToolsInForce()
@@ -191,7 +199,9 @@ class _Checker:
             self._check(event.seq, body.agent, requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
+            agent.has_failed |= event.seq in self._failures
             if isinstance(body, Begin):
+                agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])

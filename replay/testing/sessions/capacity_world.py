@@ -20,6 +20,7 @@ from typing import Final, Literal, NamedTuple, Self
 from msgspec.structs import replace as changed
 
 from callboard.actors.session.capacity import Capacity, CapacityPolicy
+from callboard.replay.testing.sessions.board import RESCUES
 from callboard.replay.testing.sessions.injection import crash, resume
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.placed_session import PlacedSession
@@ -189,8 +190,11 @@ class CapacityWorld:
         due = [at for session in self.sessions.values() for at in session.later.values()]
         if wait is not None:
             return min([self.now + wait, *due])
-        for session in self.sessions.values():
-            session.note_rescue()
+        # A call that is slow in one session may hold the place that another one waits for.
+        left = [one for session in self.sessions.values() for one in session.later]
+        if all(one.startswith(RESCUES) for one in left):
+            for session in self.sessions.values():
+                session.note_rescue()
         return min(due, default=None)
 
     def advance(self, now: int) -> None:

@@ -13,7 +13,7 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Forked, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.messages import Begin, DeciderFailed
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
@@ -102,19 +102,29 @@ def _unpaid(world: ForkWorld) -> Iterator[str]:
 
 
 def _lost(world: ForkWorld) -> Iterator[str]:
-    live, ran = _live(world), {one.address for one in world.effects}
+    live = _live(world)
     for event, reply in _replies(world):
         if reply.status == "lost" and event.cause not in live:
             yield f"event {event.seq} is the loss of a call that was not made"
+    # A later round may repeat the effect of an earlier one, which the recording has.
+    rounds = {_call(one) for one in world.log if getattr(one.body, "status", "") == "input_required"}
     for event, body in _results(world):
         is_new = body.status == "interrupted" and not body.reused and event.cause > world.base
-        if is_new and event.recipient not in ran:
-            yield f"event {event.seq} is the interruption of a call that has not run"
+        if is_new and event.cause not in live and _call(event) not in rounds:
+            yield f"event {event.seq} is the interruption of a call that was not made"
+
+
+def _call(event: Event) -> tuple[str, int, int]:
+    """Return the call that an event answers, by agent, turn and number."""
+    body = event.body
+    assert isinstance(body, ToolReturned)
+    return event.recipient, body.turn, body.call
 
 
 def _inputs_again(world: ForkWorld) -> Iterator[str]:
     """Yield the inputs of the client that are posted more often than in the recording."""
     was = Counter(encode(one.body) for one in world.fork.origin[world.base :] if one.sender == CLIENT)
+    was.update(encode(body) for body in world.disturbances)
     for event in world.own_events:
         if event.sender == CLIENT and not isinstance(event.body, Forked | Resumed | Cancel):
             was[encode(event.body)] -= 1
@@ -184,8 +194,9 @@ def _approved_alone(world: ForkWorld) -> Iterator[str]:
         if body.verdict == "approved" and not body.permission and event.cause not in live
     }
     for event, body in _results(world):
-        is_new = not body.reused and body.status != "cancelled"
-        if is_new and (event.recipient, body.turn, body.call) in given:
+        # A stop answers a call whose earlier round had run as `interrupted`: it has not run here.
+        is_stopped = body.status == "cancelled" or (body.status == "interrupted" and event.cause not in live)
+        if not body.reused and not is_stopped and (event.recipient, body.turn, body.call) in given:
             yield f"event {event.seq}: no person has approved its call here"
 
 
@@ -246,6 +257,8 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
         match body:
             case ToolReturned(status="needs_effect"):
                 need.setdefault(event.recipient, event.seq)
+            case DeciderFailed():
+                need.pop(event.sender, None)  # it may not have taken the answer in
             case CallModel(agent=agent) if agent in need:
                 yield f"event {event.seq} is a turn of {agent}, after event {need[agent]} needs an effect"
             case AskEnded():

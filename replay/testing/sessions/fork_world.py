@@ -247,12 +247,17 @@ class ForkWorld(SessionWorld):
                     return
                 self._play()
             elif self.offers or not self._jump():
+                self.may_give_up()
                 return
 
     def _is_due(self) -> bool:
         return self.playback.is_due(
-            self.now, self.gate, is_working=bool(self.requests or self._asked), is_asked=bool(self.running)
+            self.now, self.gate, is_working=self._is_working(), is_asked=bool(self.running)
         )
+
+    def _is_working(self) -> bool:
+        """Return True while something that is not recorded is awaited."""
+        return bool(self.requests or self._asked)
 
     def _jump(self) -> bool:
         """Advance the clock to the next timer or input. Return False if there is no other."""
@@ -266,10 +271,8 @@ class ForkWorld(SessionWorld):
         return True
 
     def _play(self) -> None:
-        is_working = bool(self.requests or self._asked)
-        for thing in self.playback.take(
-            self.now, self.gate, is_working=is_working, is_asked=bool(self.running)
-        ):
+        is_working, is_asked = self._is_working(), bool(self.running)
+        for thing in self.playback.take(self.now, self.gate, is_working=is_working, is_asked=is_asked):
             self._do(thing)
 
     def _do(self, thing: Thing) -> None:

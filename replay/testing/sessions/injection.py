@@ -95,9 +95,9 @@ _STRIKES: Final[Mapping[str, Callable[[ScriptedSession, str], None]]] = {
     "mix": _choose_mix,
     "lose": lambda world, how_much: lose(world, how_much),
     "crashes": lambda world, address: world.deliver(address, error="Fault"),
-    "cancel": lambda world, _: world.say(Cancel("a fault")),
-    "close": lambda world, _: world.say(Close()),
-    "ask": lambda world, _: world.say(ask("again", request_id=f"busy {len(world.injected)}")),
+    "cancel": lambda world, _: world.disturb(Cancel("a fault")),
+    "close": lambda world, _: world.disturb(Close()),
+    "ask": lambda world, _: world.disturb(ask("again", request_id=f"busy {len(world.injected)}")),
     "jump": lambda world, _: world.jump(),
     "refuse": lambda world, _: refuse(world),
     "fence": lambda world, _: fence(world),
@@ -174,7 +174,7 @@ def losses(world: ScriptedSession) -> list[Move]:
 def lose(world: ScriptedSession, how_much: str) -> None:
     """Drop the last event, or half of the events that need not be durable."""
     tail = len(world.log) - world.durable
-    del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
+    world.lose_after(len(world.log) - (1 if how_much == "one" else (tail + 1) // 2))
 
 
 def reopen(world: ScriptedSession) -> None:
@@ -203,7 +203,7 @@ def resume(world: ScriptedSession, *, reopens: bool = False) -> None:
 
 def refuse(world: ScriptedSession) -> None:
     """Make the store refuse to write: events that it does not hold are lost, and the session fail-stops."""
-    world.log = world.log[: world.durable]
+    world.lose_after(world.durable)
     world.fail(StoreFailed("a fault: the store refuses to write"))
 
 
@@ -213,5 +213,5 @@ def fence(world: ScriptedSession) -> None:
     # The rule is the store's own.
     assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
     crash(world)
-    world.log = world.log[: world.durable]
+    world.lose_after(world.durable)
     resume(world)

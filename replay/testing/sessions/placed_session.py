@@ -7,7 +7,6 @@ from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.port_table import owner_of
-from callboard.replay.testing.sessions.board import RESCUES
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -131,9 +130,8 @@ class PlacedSession(SessionWorld):
             self.port.advance(min(self.later.values()))
 
     def note_rescue(self) -> None:
-        """Record that only a deadline can end the session, if that is so."""
-        is_last_hope = self.later and all(one.startswith(RESCUES) for one in self.later)
-        if is_last_hope and self.running and not self.rescued:
+        """Record that only a deadline can end the session, if one is running."""
+        if self.later and self.running and not self.rescued:
             self.rescued = min(self.later)
 
     def wake_at(self, now: int) -> None:

@@ -257,7 +257,7 @@ def _many_reports(reply: Reply) -> Reply:
 
 
 _FAULTY: Final[dict[str, Callable[[Reply], Reply]]] = {
-    "garbage": lambda reply: replace(reply, content=b'{"no": "list of blocks"}'),
+    "garbage": lambda reply: Reply(content=b'{"no": "list of blocks"}', usage=reply.usage),
     "refusal": lambda reply: Reply("I will not.", stop_reason="refusal"),
     "blank": lambda reply: Reply(""),
     "greedy": lambda reply: replace(reply, percent=100),

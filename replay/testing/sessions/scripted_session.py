@@ -59,6 +59,7 @@ class ScriptedSession(Board):
         super().__init__(scenario, memory)
         self.fault_mix: FaultMix | None = None
         self.injected: list[str] = []
+        self.disturbances: list[AnyMessage] = []  # the client's messages among them
         self.durable = 0  # up to which seq the log is on disk for sure
         self.effects: list[Effect] = []  # tools that ran
         self.states_given: list[tuple[int, dict[str, object]]] = []  # to tools, by the seq of the call
@@ -158,6 +159,11 @@ class ScriptedSession(Board):
             self.running = body.request_id
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
 
+    def disturb(self, body: AnyMessage) -> None:
+        """Post a message that the client of this scenario would not send."""
+        self.disturbances.append(body)
+        self.say(body)
+
     def set_tools(self) -> None:
         """Let the client change tools."""
         self.offers.pop(SETS_TOOLS, None)
@@ -191,10 +197,20 @@ class ScriptedSession(Board):
 
     # --- continuing -----------------------------------------------------------------
 
+    def lose_after(self, seq: int) -> None:
+        """Lose the events after one of them, which the store does not hold."""
+        self.log = self.log[:seq]  # the trace of moves before keeps the old one
+        self._forget_after(seq)
+
+    def _forget_after(self, seq: int) -> None:
+        """Forget the seen parts of events that are lost: other events may get their seqs."""
+        self.states_given = [given for given in self.states_given if given[0] <= seq]
+        self.asked = {at: request for at, request in self.asked.items() if at <= seq}
+
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
         first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
-        self.states_given = [given for given in self.states_given if given[0] <= len(log)]
+        self._forget_after(len(log))
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)

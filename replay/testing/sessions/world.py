@@ -123,6 +123,10 @@ class SessionWorld(ScriptedSession):
         if self.offers or self.failure is not None or self.down is not None:
             return
         self.wake()
+        self.may_give_up()
+
+    def may_give_up(self) -> None:
+        """Let the client give up where only an answer that never comes could end the ask."""
         if not self.offers and self.running and self.is_ignored():
             self.offer(GIVES_UP, CLIENT, "client", "the client gives up")
 

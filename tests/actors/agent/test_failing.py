@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
@@ -91,6 +92,17 @@ def test_an_agent_that_fails_twice_rests_at_once_and_forgets() -> None:
     (wish,) = agent.begins()
     assert isinstance(wish, TurnRequested)
     assert wish.turn == 2
+
+
+def test_an_agent_that_forgets_still_tells_the_labels_it_has_read() -> None:
+    agent = begun()
+    agent.calls("look", "look")
+    agent.hears(replace(agent.returned(0), labels=("web",)))
+    agent.fails(agent.returned(1))
+    assert agent.fails(Stop("crashed")) == [Stopped()]
+    (wish,) = agent.begins()
+    assert isinstance(wish, TurnRequested)
+    assert wish.labels == ("web",)
 
 
 def test_an_agent_that_cannot_even_drain_rests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,3 +76,14 @@ def test_an_agent_that_has_not_begun_has_no_request() -> None:
         prefix_of(initial_agent("host"))
     with pytest.raises(ValueError, match="host has not begun"):
         request_of(initial_agent("host"))
+
+
+def test_messages_print_as_text_and_hold_no_text_themselves() -> None:
+    _, second = requests(calls(("look", {"path": "a"})), Reply("found"))
+    assert "find it" in str(second.messages)
+    assert "did look" in f"{second.messages}"
+    assert "nothing" not in repr(second.messages)
+    assert msgspec.json.decode(str(second.messages)) == second.conversation
+    assert second.messages[0] in second.messages
+    with pytest.raises(TypeError, match=r"'find it' in str\(request\.messages\)"):
+        assert "find it" in second.messages

@@ -157,7 +157,7 @@ def test_an_old_session_verifies_by_its_stored_bytes_and_goes_on(old_log: Memory
     asyncio.run(ask(old_log, resumes=True))
     assert [row.body for row in rows_of(old_log, "s")][: len(old)] == old
     recording = Recording.open(MemoryReader(old_log), "s")
-    recording.verify().raise_if_diverged()
+    recording.verify().check()
     kinds = [row.body[:22] for row in rows_of(old_log, "s") if b"ToolReturned" in row.body[:30]]
     assert kinds == [b'{"type":"ToolReturned/', b'{"type":"ToolReturned"']
     fresh = MemoryLog()

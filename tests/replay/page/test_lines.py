@@ -15,7 +15,7 @@ from callboard.replay.page.changes import Change
 from callboard.replay.page.lines import Shared
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
-from tests.golden import FOLDER, golden, stored
+from tests.golden import SESSIONS, golden, stored
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import crashed, survey
 from tests.replay.page.kit import PageData, page_of
@@ -28,7 +28,7 @@ STORIES: dict[str, Callable[[], Recording]] = {
     "poisoned": poisoned_sum,
     "loop": endless_loop,
 }
-GOLDEN = sorted(path.stem for path in FOLDER.iterdir())
+GOLDEN = sorted(SESSIONS)
 
 
 def flat(state: AgentState) -> dict[str, object]:

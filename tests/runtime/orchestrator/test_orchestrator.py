@@ -39,7 +39,7 @@ def ask(host: Orchestrator, question: str = "find a table", model: object = None
     """Ask a question, and verify its log."""
     log = MemoryLog()
     outcome = Runtime(log, model=model).run_sync(host, question)  # type: ignore[arg-type]  # of any type
-    Recording.open(MemoryReader(log), outcome.session_id).verify().raise_if_diverged()
+    Recording.open(MemoryReader(log), outcome.session_id).verify().check()
     return host.result(outcome)
 
 
@@ -247,7 +247,7 @@ def test_a_route_goes_on_after_a_restart_and_asks_nobody_twice() -> None:
 
     result = asyncio.run(body())
     assert (asked, result.content) == (["first", "second"], "first\n\nsecond")
-    Recording.open(MemoryReader(log), "s").verify().raise_if_diverged()
+    Recording.open(MemoryReader(log), "s").verify().check()
 
 
 # --- simulation -------------------------------------------------------------------------

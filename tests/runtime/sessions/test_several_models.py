@@ -88,7 +88,7 @@ def test_a_session_goes_on_with_another_model_and_back() -> None:
         "two",
     ]
     found = recording(log)
-    found.verify().raise_if_diverged()
+    found.verify().check()
     assert check_requests(found.events) == []
     assert [one.body.breaks_cache for one in found.events if isinstance(one.body, TurnRequested)] == [
         False, False, True, True,
@@ -127,7 +127,7 @@ def test_a_block_that_the_other_service_cannot_take_ends_the_ask_or_gets_a_text_
     ]
     assert "Left out" in json.dumps(said[2])
     found = recording(log)
-    found.verify().raise_if_diverged()
+    found.verify().check()
     (failed,) = [one for one in found.events if isinstance(one.body, ModelReplied) and one.body.failure]
     assert isinstance(failed.body, ModelReplied)
     assert failed.body.failure is not None

@@ -44,7 +44,7 @@ WRONG = call("report_back", filePath="a.py", lines=0)
 
 def events_of(log: MemoryLog, session_id: str = NAME) -> list[Event]:
     recording = Recording.open(MemoryReader(log), session_id)
-    recording.verify().raise_if_diverged()
+    recording.verify().check()
     events = list(recording.events)
     assert not check_log(events)
     return events
@@ -214,7 +214,7 @@ def test_a_log_of_typed_reports_verifies_where_pydantic_cannot_be_imported(tmp_p
 def test_a_simulated_session_runs_the_validators_too() -> None:
     run = simulate(Agent("host"), [WRONG, GOOD], output_schema=Finding)
     assert run.breaches == []
-    run.verify()
+    run.verify().check()
     assert [one.verdict for one in bodies(run.events, ReportJudged)] == ["invalid", "accepted"]
     assert isinstance(run.outcome.structured_output, Finding)
 

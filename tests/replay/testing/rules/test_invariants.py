@@ -237,9 +237,10 @@ def steps_to_check(log: Log) -> int:
 
     sys.setprofile(count)
     try:
-        check_log(log)
+        breaches = check_log(log)
     finally:
         sys.setprofile(None)
+    assert breaches == []
     return steps
 
 

@@ -336,7 +336,7 @@ def _recorded(episode: Episode) -> int:
             head = Head(episode.head[0], bytes.fromhex(episode.head[1])) if episode.head else None
             recording = Recording.open(reader, "s", head=head)
             rows = {row.seq: row.body for row in recording.rows}
-            recording.verify().raise_if_diverged()
+            recording.verify().check()
     except StoreError:
         assert not episode.seen
         assert episode.head is None
