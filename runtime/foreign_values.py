@@ -18,14 +18,15 @@ Rules
 
 import base64
 import enum
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
+from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
-from callboard.runtime.failure_text import text_of
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.foreign_types import ADDRESS, BYTES, LISTS, MISSING, as_text, given_by, own_fields
 from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, TEXT_LIKE, check_json, clean_text, to_json
 
@@ -123,7 +124,7 @@ class _Reader:
     def read(self, value: object, depth: int) -> object:
         """Return a value as plain Python has it: None, flags, numbers, texts, lists and dicts."""
         self._budget -= PART_BYTES
-        if value is None or isinstance(value, bool):
+        if isinstance(value, bool | None):
             return value
         if self._budget < 0:
             self.note(_CUT)
@@ -233,8 +234,8 @@ class _Reader:
             name = self._key(key)
             if name in found:
                 self.note("keys that are equal as text are numbered")
-                name = next(one for n in range(2, len(found) + 3) if (one := f"{name}~{n}") not in found)
-            self._steps.append(f".{name}" if len(name) <= _KEY_CHARS else ".[...]")
+                name = _numbered(name, found)
+            self._steps.append(_step(name))
             found[name] = self.read(item, depth)
             self._steps.pop()
         return found
@@ -263,19 +264,13 @@ class _Reader:
 
     def _described(self, value: Any, depth: int) -> object:
         """Return the own text of an object; the public attributes of one that has none."""
-        kind = type(value)
-        if isinstance(value, BaseException):
-            return self._told(f"{kind.__name__}: {text_of(value)}", value)
-        if kind.__str__ is not _ANY.__str__ or kind.__repr__ is not _ANY.__repr__:
-            return self._told(ADDRESS.sub("", str(value)), value)
+        if text := _own_text(value):
+            self.note(f"values of {_name(value)} are written as text")
+            return self._text(text)
         self.note(f"values of {_name(value)} are written as their public attributes")
         parts: dict[str, object] = getattr(value, "__dict__", {})
         public = {name: part for name, part in parts.items() if not str(name).startswith("_")}
         return self._fields(public.items(), depth) if public else f"[{_name(value)}]"
-
-    def _told(self, text: str, value: object) -> str:
-        self.note(f"values of {_name(value)} are written as text")
-        return self._text(text)
 
 
 def _utf8(data: bytes, *, is_whole: bool) -> str | None:
@@ -285,6 +280,25 @@ def _utf8(data: bytes, *, is_whole: bool) -> str | None:
     except UnicodeDecodeError as error:
         is_cut_there = not is_whole and error.start >= len(data) - 3
         return data[: error.start].decode() if is_cut_there else None
+
+
+def _own_text(value: Any) -> str:
+    """Return the text that an object gives of itself, without its address; empty for one that gives none."""
+    kind = type(value)
+    if isinstance(value, BaseException):
+        return failure_text(value)
+    is_own = kind.__str__ is not _ANY.__str__ or kind.__repr__ is not _ANY.__repr__
+    return ADDRESS.sub("", str(value)) if is_own else ""
+
+
+def _numbered(name: str, used: Mapping[str, object]) -> str:
+    """Return a key with a number that makes it another one than those that are used."""
+    # From their number on: thousands of equal keys would be tried one after the other.
+    return next(one for number in count(len(used) + 1) if (one := f"{name}~{number}") not in used)
+
+
+def _step(name: str) -> str:
+    return f".{name}" if len(name) <= _KEY_CHARS else ".[...]"
 
 
 def _place(steps: list[str]) -> str:

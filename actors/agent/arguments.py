@@ -18,6 +18,7 @@ STRICT_FROM: Final = 2
 DESCRIPTION_CHARS_MAX: Final = 200
 """Characters of a task's description. A longer one is cut."""
 
+_SHORT: Final = 3  # letters of a name that is part of many others
 TASK_WAIT_NAMES: Final = ("tasks", "any")
 TASK_CANCEL_NAMES: Final = ("task",)
 REPORT_NAMES: Final = ("value",)
@@ -130,8 +131,20 @@ def wrong_names(
     except (msgspec.DecodeError, RecursionError):  # which the call's own reader says
         return ""
     right = (*known, *passed_over)
-    wrong = [name for name, value in given.items() if name not in right and value not in _LEFT_OUT]
+    names = [name for name, value in given.items() if name not in right and value not in _LEFT_OUT]
+    wrong = [(name, _meant(name, known)) for name in names]
     return prompts.wrong_names(tool, wrong, known) if wrong else ""
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Return the known argument that a wrong name is like; empty for none."""
+    plain = _plain(name)
+    like = [one for one in known if _plain(one) in plain or (len(plain) > _SHORT and plain in _plain(one))]
+    return min(like, key=lambda one: _plain(one) != plain, default="")  # an equal one first
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def read_question(arguments: Json) -> Question | None:

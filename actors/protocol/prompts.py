@@ -32,8 +32,7 @@ RESERVED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL, REPORT_BACK, ASK_MODE
 # An ending is read in one line of a table or of a parent's result.
 _PROBLEMS_TOLD: Final = 3
 _PROBLEM_CHARS: Final = 300
-_WRONG_TOLD: Final = 5  # names of wrong arguments
-_SHORT: Final = 3  # letters of a name that is part of many others
+_WRONG_TOLD: Final = 5
 
 NO_SUMMARY: Final = "(no summary)"
 
@@ -81,24 +80,16 @@ UNUSABLE_QUESTION: Final = (
 )
 
 
-def wrong_names(tool: str, wrong: Sequence[str], known: Sequence[str]) -> str:
-    """Return the answer to a call with arguments that its tool does not have. known: those that it has."""
+def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
+    """Return the answer to a call with arguments that its tool does not have.
+
+    wrong: each with the one that may be meant, or an empty text. known: those that it has.
+    """
     start = NOT_DELEGATED if tool == TASK else WRONG_NAMES
-    told = ", ".join(f"'{name[:50]}'{_instead(name, known)}" for name in wrong[:_WRONG_TOLD])
+    told = ", ".join(
+        f"'{name[:50]}'" + f" (use {right})" * bool(right) for name, right in wrong[:_WRONG_TOLD]
+    )
     return f"{start}{tool} has no argument {told}. Its arguments: {', '.join(known)}."
-
-
-def _instead(name: str, known: Sequence[str]) -> str:
-    """Return the advice to use the known argument that is meant; empty if none is like it."""
-    plain = _plain(name)
-    for one in sorted(known, key=lambda one: _plain(one) != plain):  # an equal one first
-        if _plain(one) in plain or (len(plain) > _SHORT and plain in _plain(one)):
-            return f" (use {one})"
-    return ""
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
 
 
 def too_many_calls(most: int) -> str:

@@ -14,15 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.handed_history import FOREIGN
-from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.histories import history_of, origins_of
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Makers
 from callboard.runtime.foreign_values import taken
 from callboard.runtime.histories.joining import Joiner
 from callboard.runtime.histories.repairs import Repair, Repairs
-from callboard.runtime.histories.shapes import SHAPES, Reader, Shape
+from callboard.runtime.histories.shapes import Reader, Shape
 from callboard.runtime.sanitize import MAX_DEPTH, clean_text, to_json
 
 REPAIRS_RECORDED_MAX: Final = 100
@@ -59,8 +58,6 @@ class History:
         shape: Shape | None = None,
         repair: bool = False,
     ) -> None:
-        if shape is not None and shape not in SHAPES:
-            raise MisuseError(f"shape={shape!r:.40}: use {', '.join(map(repr, SHAPES))}, or leave it out")
         repairs = Repairs()
         reader, joiner, maker = Reader(shape, repairs), Joiner(repairs), maker_of(origins_of(makers))
         for index, item in enumerate(_items(given)):
@@ -68,7 +65,7 @@ class History:
         said = joiner.messages()
         if not repair:
             repairs.refuse()
-        before = NULL if note is None else to_json(note, what="The note")
+        before = to_json(note, what="The note")
         self.repairs: tuple[Repair, ...] = repairs.made
         self.handed = replace(
             history_of(said, before), repairs=tuple(map(str, self.repairs[:REPAIRS_RECORDED_MAX]))
@@ -99,9 +96,7 @@ class History:
 
 def _items(given: Iterable[object] | str | bytes) -> Iterable[object]:
     """Return the items of a history, which may be the JSON of a list, or a line of JSON for each of them."""
-    if isinstance(given, Mapping):
-        return [given]
-    if not isinstance(given, str | bytes | msgspec.Raw):
+    if not isinstance(given, str | bytes | msgspec.Raw | Mapping):
         return given
     found = _plain(given)
     if isinstance(found, str):

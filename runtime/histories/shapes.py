@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from callboard.actors.protocol.blocks import UNKNOWN
+from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.histories.content import Block, blocks_in, left_out, text_of
 from callboard.runtime.histories.repairs import Repairs
 
@@ -32,14 +33,13 @@ _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _MESSAGES_ONLY: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 _PRIVATE: Final = frozenset({
-    "reasoning", "compaction", "web_search_call", "file_search_call", "tool_search_call", "tool_search_output",
-    "computer_call", "computer_call_output", "code_interpreter_call", "image_generation_call",
-    "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output",
-    "apply_patch_call", "apply_patch_call_output",
-    "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
+    "reasoning", "compaction", "web_search_call", "file_search_call", "computer_call", "computer_call_output",
+    "tool_search_call", "tool_search_output", "code_interpreter_call", "image_generation_call",
+    "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "mcp_call",
+    "apply_patch_call", "apply_patch_call_output", "mcp_list_tools", "mcp_approval_request",
+    "mcp_approval_response",
 })  # fmt: skip
-"""The items of the Responses API that mean something to their maker only. Any other one is a fault: it may
-hold words."""
+"""The items of the Responses API that mean something to their maker only. Any other may hold words."""
 
 _UNREADABLE: Final = "unreadable"
 
@@ -74,9 +74,14 @@ Said: TypeAlias = Call | Result | Words
 
 
 class Reader:
-    """Reads the items of one history. shape: of all of them, None for the one that each of them has."""
+    """Reads the items of one history. shape: of all of them, None for the one that each of them has.
+
+    Raises MisuseError for another shape.
+    """
 
     def __init__(self, shape: Shape | None, repairs: Repairs) -> None:
+        if shape not in (None, *SHAPES):
+            raise MisuseError(f"shape={shape!r:.40}: use {', '.join(map(repr, SHAPES))}, or leave it out")
         self._shape = shape
         self._repairs = repairs
 
@@ -86,7 +91,7 @@ class Reader:
             self._repairs.add(index, "is not a message", "it is left out")
             return []
         shape = shape_of(item)
-        if self._shape and shape and shape != self._shape:
+        if shape not in (None, self._shape or shape):
             self._repairs.add(index, f"is of the shape {shape}, not {self._shape}", "it is read as that")
         said = list(self._said(item, index))
         if not said and not _is_private(item):
@@ -164,23 +169,22 @@ class Reader:
     # --- calls and results ----------------------------------------------------------------
 
     def _call(self, use_id: object, name: object, arguments: object, index: int) -> Call:
-        if not (isinstance(name, str) and name):
+        called = _str(name) or UNKNOWN
+        if called != name:
             self._repairs.add(index, "has a call without a name", f"it is named {UNKNOWN}")
-            name = UNKNOWN
         found = _object(arguments)
         if found is None:
-            fault = f"has arguments of a call of {name} that are no JSON object"
+            fault = f"has arguments of a call of {called} that are no JSON object"
             self._repairs.add(index, fault, f"their text stands under `{_UNREADABLE}`")
             text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
             found = {_UNREADABLE: text}
-        return Call(use_id if isinstance(use_id, str) else "", name, found)
+        return Call(_str(use_id), called, found)
 
     def _result(self, item: Block, content: object) -> Result:
-        ids = (item.get(key) for key in ("tool_use_id", "tool_call_id"))
-        use_id = next((one for one in ids if isinstance(one, str) and one), "")
-        name = item.get("name") or item.get("tool_name")
+        use_id = _str(item.get("tool_use_id")) or _str(item.get("tool_call_id"))
+        name = _str(item.get("name")) or _str(item.get("tool_name"))
         found = content if isinstance(content, str) else blocks_in(_parts(content))
-        return Result(use_id, name if isinstance(name, str) else "", found, bool(item.get("is_error")))
+        return Result(use_id, name, found, bool(item.get("is_error")))
 
 
 def shape_of(item: Block) -> Shape | None:
@@ -193,6 +197,11 @@ def shape_of(item: Block) -> Shape | None:
     parts = content if isinstance(content, list) else []
     is_own = any(isinstance(part, dict) and part.get("type") in _MESSAGES_ONLY for part in parts)
     return "messages" if is_own else None
+
+
+def _str(value: object) -> str:
+    """Return a text itself, and an empty one for any other value."""
+    return value if isinstance(value, str) else ""
 
 
 def _role_of(item: Block) -> str | None:
