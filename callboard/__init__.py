@@ -27,6 +27,7 @@ _HOMES = {
         "InsideLoop",
         "Interrupted",
         "InvalidAgent",
+        "InvalidHistory",
         "InvalidPrompt",
         "InvalidSchema",
         "InvalidState",
@@ -63,7 +64,6 @@ _HOMES = {
         "WrongKey",
     ),
     "actors.protocol.events": ("Event",),
-    "actors.protocol.histories": ("History",),
     "actors.protocol.limits": ("Limits",),
     "actors.protocol.origin": ("Origin",),
     "actors.protocol.profiles": ("ModelSpec", "PriceTier", "Prices"),
@@ -158,6 +158,7 @@ _HOMES = {
     "runtime.tools.output": ("Blocks",),
     "runtime.tools.shared_state": ("SharedKey",),
     "runtime.tools.tool": ("Tool", "tool"),
+    "runtime.histories.history": ("History",),
     "runtime.whole_history": ("WholeHistory",),
 }
 

@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import HttpError as HttpError
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import Interrupted as Interrupted
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
+from callboard.actors.protocol.errors import InvalidHistory as InvalidHistory
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
 from callboard.actors.protocol.errors import InvalidState as InvalidState
@@ -55,7 +56,6 @@ from callboard.actors.protocol.errors import UnknownName as UnknownName
 from callboard.actors.protocol.errors import WrongHead as WrongHead
 from callboard.actors.protocol.errors import WrongKey as WrongKey
 from callboard.actors.protocol.events import Event as Event
-from callboard.actors.protocol.histories import History as History
 from callboard.actors.protocol.limits import Limits as Limits
 from callboard.actors.protocol.origin import Origin as Origin
 from callboard.actors.protocol.profiles import ModelSpec as ModelSpec
@@ -81,6 +81,7 @@ from callboard.runtime.brief import Transcript as Transcript
 from callboard.runtime.capacity import CapacityReport as CapacityReport
 from callboard.runtime.contexts import SystemContext as SystemContext
 from callboard.runtime.files.files import Files as Files
+from callboard.runtime.histories.history import History as History
 from callboard.runtime.http.settings import Http as Http
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
@@ -223,6 +224,7 @@ __all__ = [
     "InsideLoop",
     "Interrupted",
     "InvalidAgent",
+    "InvalidHistory",
     "InvalidPrompt",
     "InvalidSchema",
     "InvalidState",

@@ -12,17 +12,18 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
-from callboard.actors.protocol.histories import History, why_broken
+from callboard.actors.protocol.histories import HandedHistory, why_broken
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ContextPlace
 from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime.brief import Brief, Transcript
+from callboard.runtime.histories.history import History
 from callboard.runtime.sanitize import MAX_DEPTH, clean_json, to_json
 from callboard.runtime.schemas.output_types import name_of
 from callboard.runtime.whole_history import HISTORY_BYTES_MAX, WholeHistory
 
-Content: TypeAlias = str | Sequence[Mapping[str, object]] | History | None
-"""A text, a list of content blocks, the messages of `WholeHistory`, or None for no context."""
+Content: TypeAlias = str | Sequence[Mapping[str, object]] | History | HandedHistory | None
+"""A text, a list of content blocks, a `History`, the messages of `WholeHistory`, or None for no context."""
 
 ContextFunction: TypeAlias = Callable[[ContextRequest], Content | Awaitable[Content]]
 """Makes the context of a delegation from the view of the agent that delegates; plain or async."""
@@ -62,19 +63,24 @@ def function_name(function: ContextFunction | None) -> str:
     return name_of(function) if function is not None else ""
 
 
-def made_context(value: object, place: ContextPlace = "message", *, is_program: bool = False) -> History:
+def made_context(
+    value: object, place: ContextPlace = "message", *, is_program: bool = False
+) -> HandedHistory:
     """Return a context for the log: a content as its note, or messages. Raises InvalidPrompt with the reason.
 
     is_program: True for the context of a program, which is handed no messages.
     """
-    if not isinstance(value, History):
-        return History(note=content_json(value, place))
+    if isinstance(value, History):
+        value = value.handed
+    if not isinstance(value, HandedHistory):
+        return HandedHistory(note=content_json(value, place))
     if place == "system" or is_program:
         raise InvalidPrompt(
             "messages can stand neither in a system prompt nor before a program's prompt; use Transcript()"
         )
     messages = _checked_messages(value.messages)
-    return History(messages, value.makers, content_json(msgspec.json.decode(clean_json(bytes(value.note)))))
+    note = content_json(msgspec.json.decode(clean_json(bytes(value.note))))
+    return HandedHistory(messages, value.makers, note, value.repairs)
 
 
 def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:

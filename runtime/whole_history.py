@@ -17,7 +17,7 @@ from callboard.actors.protocol.conversation import (
     text_json,
     user_message,
 )
-from callboard.actors.protocol.histories import History, history_of
+from callboard.actors.protocol.histories import HandedHistory, history_of
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.media import NO_MEDIA, Media, media_in
@@ -53,7 +53,7 @@ class WholeHistory:
     def __post_init__(self) -> None:
         check_tokens(self.tokens)
 
-    def __call__(self, view: ContextRequest) -> History | str | None:
+    def __call__(self, view: ContextRequest) -> HandedHistory | str | None:
         """Return the messages, without the reply that delegates; None if nothing was said before."""
         if view.is_program:
             return Transcript(self.tokens)(view)

@@ -1,10 +1,28 @@
-"""The arguments that a model gives to callboard's own tools: `task`, `task_wait` and others."""
+"""The arguments that a model gives to callboard's own tools: `task`, `task_wait` and others.
 
+From rules 2 on, a name that the tool does not have is an error that tells the right ones: a schema under a
+wrong name would be left out without a word. An argument that is null or false counts as left out.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.immutable import NULL, Json
+
+STRICT_FROM: Final = 2
+"""The rules from which unknown names are refused, and `task` takes a description."""
+
+DESCRIPTION_CHARS_MAX: Final = 200
+"""Characters of a task's description. A longer one is cut."""
+
+_SHORT: Final = 3  # letters of a name that is part of many others
+TASK_WAIT_NAMES: Final = ("tasks", "any")
+TASK_CANCEL_NAMES: Final = ("task",)
+REPORT_NAMES: Final = ("value",)
+"""The arguments of `report_back` where the value stands under one. Else they are those of its schema."""
 
 COPIES_MAX: Final = 10_000
 """More racers than this are a mistake of the model, also where the limits allow them."""
@@ -13,7 +31,8 @@ COPIES_MAX: Final = 10_000
 class Task(msgspec.Struct, frozen=True, gc=False):
     """The arguments of a `task` call. Models write null for an argument that they leave out.
 
-    input: of an agent with a contract, in place of a prompt; a program gives it.
+    input: of an agent with a contract, in place of a prompt; a program gives it. description: a name of the
+    task for people.
     """
 
     prompt: Json = NULL
@@ -23,6 +42,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     output_schema: Json = NULL
     background: bool | None = None
     input: Json = NULL
+    description: Json = NULL
 
     def racers(self, known: tuple[str, ...]) -> tuple[str, ...]:
         """Return the profiles to run, a name n times for n copies; an empty tuple for useless arguments.
@@ -75,6 +95,9 @@ _PROMPT: Final[msgspec.json.Decoder[str | tuple[_Block, ...]]] = msgspec.json.De
     str | tuple[_Block, ...]
 )
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT: Final = msgspec.json.Decoder(str)
+_LEFT_OUT: Final = (NULL, msgspec.Raw(b"false"))
 
 
 def read_task(arguments: Json) -> Task | None:
@@ -84,6 +107,44 @@ def read_task(arguments: Json) -> Task | None:
         return task if bytes(task.input).startswith(b"{") or _has_words(task.prompt) else None
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def described(task: Task) -> str:
+    """Return the description of a task on one line; empty for none."""
+    try:
+        return " ".join(_TEXT.decode(task.description).split())[:DESCRIPTION_CHARS_MAX]
+    except msgspec.DecodeError:
+        return ""
+
+
+def wrong_names(
+    rules: int, tool: str, arguments: Json, known: Sequence[str], passed_over: Sequence[str] = ()
+) -> str:
+    """Return the error for arguments with names that the tool does not have; empty if it has all of them.
+
+    passed_over: names that change nothing.
+    """
+    if rules < STRICT_FROM:
+        return ""
+    try:
+        given = _FIELDS.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):  # which the call's own reader says
+        return ""
+    right = (*known, *passed_over)
+    names = [name for name, value in given.items() if name not in right and value not in _LEFT_OUT]
+    wrong = [(name, _meant(name, known)) for name in names]
+    return prompts.wrong_names(tool, wrong, known) if wrong else ""
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Return the known argument that a wrong name is like; empty for none."""
+    plain = _plain(name)
+    like = [one for one in known if _plain(one) in plain or (len(plain) > _SHORT and plain in _plain(one))]
+    return min(like, key=lambda one: _plain(one) != plain, default="")  # an equal one first
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def read_question(arguments: Json) -> Question | None:

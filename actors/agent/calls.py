@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import unwrapped
+from callboard.actors.agent.arguments import REPORT_NAMES, unwrapped, wrong_names
 from callboard.actors.agent.cache_keys import cache_request
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.delegations import ask_model, delegate_by_task, delegate_by_tool
@@ -142,18 +142,25 @@ def _sort_calls(
             fault = fault or prompts.unread_arguments(written, use.refused)
         if not fault:
             if prefix.reports and use.name == prompts.REPORT_BACK:
-                reports.append(call)
-                continue
+                fault = _why_no_report(state, prefix, use)
+                if not fault:
+                    reports.append(call)
+                    continue
             if prefix.background and use.name in OWN_CALLS:
                 own.append(call)
                 continue
-            request = request_for(state, prefix, call, use)
+            request = fault or request_for(state, prefix, call, use)
             if isinstance(request, Post):
                 requests.append((call, request))
                 continue
             fault = request
         answers = answers.put(call, Answer(tool_result(use.id, text_json(fault), is_error=True)))
     return requests, tuple(reports), own, answers
+
+
+def _why_no_report(state: AgentState, prefix: RequestPrefix, use: ToolUse) -> str:
+    """Return the error for a report that is to have its value under one name, and has others; else empty."""
+    return wrong_names(state.rules, use.name, use.input, REPORT_NAMES) if prefix.wraps_report else ""
 
 
 def request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:

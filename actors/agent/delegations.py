@@ -6,12 +6,20 @@
 
 Rules
   - A `task` call of an agent with a contract is refused, unless a program makes it and gives the input.
+  - A `task` call with a name that the tool does not have is refused, from rules 2 on.
   - The value of an input is checked by the supervisor, by way of the schema port: no type is known here.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
-from callboard.actors.agent.arguments import Task, read_question, read_task
+from callboard.actors.agent.arguments import (
+    STRICT_FROM,
+    Task,
+    described,
+    read_question,
+    read_task,
+    wrong_names,
+)
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState
@@ -25,10 +33,16 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.profiles import SCHEMA_ARG, Profile
 
+_PASSED_OVER: Final = (SCHEMA_ARG, "background")
+"""Arguments of `task` where they are not offered: the agents say by which one they take a schema, and a
+delegation that may not run in the background is awaited."""
+
 
 def delegate_by_task(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """Return the delegation of a `task` call, or the error that answers it."""
     known = _called_by_task(prefix)
+    if refusal := _why_wrong_names(state, prefix, use.input):
+        return refusal
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
@@ -41,7 +55,18 @@ def delegate_by_task(state: AgentState, prefix: RequestPrefix, call: int, use: T
             return refusal
         schema = schema_in(use.input, _schema_arg(prefix, names[0]))
     mode: Literal["await", "background"] = "background" if prefix.background and task.background else "await"
-    return _post(state, call, names, task.prompt, schema, mode=mode)
+    description = described(task) if state.rules >= STRICT_FROM else ""
+    return _post(state, call, names, task.prompt, schema, mode=mode, description=description)
+
+
+def _why_wrong_names(state: AgentState, prefix: RequestPrefix, arguments: Json) -> str:
+    """Return the error for a `task` call with an argument that it does not have.
+
+    A program's call has any, and a call of a tool that is not offered is denied by the supervisor.
+    """
+    if prefix.profile.is_eager or not prefix.task_names:
+        return ""
+    return wrong_names(state.rules, prompts.TASK, arguments, prefix.task_names, _PASSED_OVER)
 
 
 def _called_by_task(prefix: RequestPrefix) -> tuple[str, ...]:
@@ -78,6 +103,7 @@ def _post(
     given: Json = NULL,
     mode: Literal["await", "background"] = "await",
     room: int | None = None,
+    description: str = "",
 ) -> Post:
     most = state.limits.max_result_chars or 0
     body = Delegate(
@@ -91,6 +117,7 @@ def _post(
         messages=len(state.history),
         labels=state.labels,
         input=given,
+        description=description,
     )
     return Post(SUPERVISOR, body)
 

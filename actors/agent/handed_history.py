@@ -20,7 +20,7 @@ from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.blocks import content_of, is_private, kind_of
 from callboard.actors.protocol.conversation import blocks_of, is_by
-from callboard.actors.protocol.histories import History, history_of, origins_of, with_makers
+from callboard.actors.protocol.histories import HandedHistory, history_of, origins_of, with_makers
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.media import media_in
@@ -34,7 +34,7 @@ FOREIGN: Final = Origin(adapter="handed-over")
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-def as_read(begin: Begin, prefix: RequestPrefix) -> History:
+def as_read(begin: Begin, prefix: RequestPrefix) -> HandedHistory:
     """Return the history that a `Begin` hands over as its agent reads it."""
     if not prefix.tools and has_calls(begin.history):
         return history_of((said, FOREIGN) for said in in_words(begin.history))

@@ -9,6 +9,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.agent.arguments import STRICT_FROM
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.contracts import Callee
@@ -36,6 +37,7 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     is_changed: True if the conversation holds a message that changed the tools.
     background: True if the agent may start background tasks.
     callees: the agents that it does not call as any other, by name.
+    task_names: the arguments of `task`.
     """
 
     profile: Profile
@@ -52,12 +54,14 @@ class RequestPrefix(msgspec.Struct, frozen=True):
     tokens: int = 0
     is_changed: bool = False
     callees: dict[str, Callee] = {}
+    task_names: tuple[str, ...] = ()
 
 
 def prefix_for(begin: Begin) -> RequestPrefix:
     """Return the request prefix of an agent that begins so."""
     callees = encode(begin.callees) if begin.callees else b""
-    prefix = _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster, callees)
+    is_strict = begin.rules >= STRICT_FROM
+    prefix = _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster, callees, is_strict)
     if begin.context == NULL or prefix.profile.context_in != "system":
         return prefix
     # Not among the cached ones: a context is that of one delegation, and may be large.
@@ -77,6 +81,7 @@ def _prefix(
     raw_schema: bytes,
     roster: tuple[tuple[str, str], ...],
     raw_callees: bytes,
+    is_strict: bool,
 ) -> RequestPrefix:
     callees = _CALLEES.decode(raw_callees) if raw_callees else ()
     profile, schema = read_profile(raw_profile), Json(raw_schema)
@@ -86,9 +91,14 @@ def _prefix(
     others += _agent_tools(roster, callees)
     called = tuple(one for one in roster if one[0] not in {each.name for each in callees if each.is_tool})
     background = profile.background and bool(called)
+    task_names: tuple[str, ...] = ()
     if called:
         arguments = _schema_args(called, callees)
-        others.append(prompts.task_tool(called, background=background, schema_args=arguments))
+        others.append(
+            prompts.task_tool(called, background=background, schema_args=arguments, is_described=is_strict)
+        )
+        task_names = ("agent", "prompt", *arguments, "agents", "copies", "description")
+        task_names += ("background",) * background
     if background:
         others += prompts.BACKGROUND_TOOLS
     if reports:
@@ -101,6 +111,7 @@ def _prefix(
         reports=reports,
         background=background,
         callees={each.name: each for each in callees},
+        task_names=task_names,
     )
     return with_tools(bare, profile.tools)
 

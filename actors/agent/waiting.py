@@ -12,7 +12,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
+from callboard.actors.agent.arguments import (
+    TASK_CANCEL_NAMES,
+    TASK_WAIT_NAMES,
+    read_task_cancel,
+    read_task_wait,
+    wrong_names,
+)
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.state import AgentState, Answer
 from callboard.actors.agent.tasks import NO_CALLS, Background, Task, Wait, addresses, is_due, ordinal_of
@@ -45,7 +51,7 @@ def open_waits(
     background = replace(state.background, starting=starting, waits=IntMap())
     posts: list[Post] = []
     for call in own:
-        wait = _wait_of(state.address, background, uses[call])
+        wait = _wait_of(state, background, uses[call])
         if isinstance(wait, str):
             answers = answers.put(call, _answer(uses[call], wait, is_error=True))
         elif is_due(wait, background):
@@ -70,9 +76,13 @@ def _answer(use: ToolUse, text: str, *, is_error: bool = False) -> Answer:
     return Answer(tool_result(use.id, text_json(text), is_error))
 
 
-def _wait_of(address: str, background: Background, use: ToolUse) -> Wait | str:
+def _wait_of(state: AgentState, background: Background, use: ToolUse) -> Wait | str:
     """Return the wait that a call opens, or the error that answers it."""
-    if use.name == prompts.TASK_CANCEL:
+    address, is_cancel = state.address, use.name == prompts.TASK_CANCEL
+    known = TASK_CANCEL_NAMES if is_cancel else TASK_WAIT_NAMES
+    if refusal := wrong_names(state.rules, use.name, use.input, known):
+        return refusal
+    if is_cancel:
         name = read_task_cancel(use.input)
         if name is None:
             return prompts.UNUSABLE_TASK_CANCEL

@@ -6,6 +6,7 @@
         InvalidState              an update of the shared state that does not fit its declaration
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
+          InvalidHistory          a conversation of another product that is broken
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
         MissingFiles              the files of a recorded session, which the resuming program does not give
         MissingProgram            a program at work at the event to fork at, which the host does not have
@@ -80,6 +81,19 @@ class InvalidPrompt(MisuseError, ValueError):
 
 class InvalidSchema(InvalidPrompt):
     """An output schema that is no valid JSON schema, or a type that no JSON schema describes."""
+
+
+class InvalidHistory(InvalidPrompt):
+    """A conversation that is broken. index: of the message, from 0. fault: of it. others: further faults."""
+
+    def __init__(self, index: int, fault: str, others: int = 0) -> None:
+        more = f" (and {others:,} more)" if others else ""
+        super().__init__(
+            f"the history is broken: messages[{index}] {fault}{more}; History(..., repair=True) repairs it"
+        )
+        self.index = index
+        self.fault = fault
+        self.others = others
 
 
 class MissingDeps(MisuseError, LookupError):

@@ -20,19 +20,21 @@ from callboard.actors.protocol.makers import NO_ORIGINS, Origins, maker_of, with
 from callboard.actors.protocol.origin import Makers, Origin
 
 
-class History(Value, frozen=True):
+class HandedHistory(Value, frozen=True):
     """A context of messages, as `WholeHistory` returns it.
 
     messages: JSON objects with `role` and `content`, oldest first. makers: of the assistant messages: the
     origin of those from a place on. note: a text or content blocks before the prompt, null for none.
+    repairs: the changes that made them whole, in words.
     """
 
     messages: tuple[Json, ...] = ()
     makers: Makers = ()
     note: Json = NULL
+    repairs: tuple[str, ...] = ()
 
 
-NO_HISTORY: Final = History()
+NO_HISTORY: Final = HandedHistory()
 
 
 class _Ids(msgspec.Struct, gc=False):
@@ -43,7 +45,7 @@ class _Ids(msgspec.Struct, gc=False):
 _IDS: Final = msgspec.json.Decoder(_Ids)
 
 
-def history_of(said: Iterable[tuple[Json, Origin | None]], note: Json = NULL) -> History:
+def history_of(said: Iterable[tuple[Json, Origin | None]], note: Json = NULL) -> HandedHistory:
     """Build a history. said: the messages, each with the model that made it, if one did."""
     messages: list[Json] = []
     origins: Origins = NO_ORIGINS
@@ -51,7 +53,7 @@ def history_of(said: Iterable[tuple[Json, Origin | None]], note: Json = NULL) ->
         if maker is not None and is_by("assistant", message):
             origins = with_reply(origins, len(messages), maker)
         messages.append(message)
-    return History(tuple(messages), tuple(origins.items()), note)
+    return HandedHistory(tuple(messages), tuple(origins.items()), note)
 
 
 def with_makers(messages: Iterable[Json], makers: Makers) -> list[tuple[Json, Origin | None]]:

@@ -76,6 +76,7 @@ class Begin(RichMessage, frozen=True):
     rules: those of the session.
     bounds_questions: True if `max_iterations` bounds the questions of a program, since its own profile or ask
         states it.
+    description: a name of the task, for people; no model reads it.
     """
 
     profile: Json
@@ -93,6 +94,7 @@ class Begin(RichMessage, frozen=True):
     makers: Makers = ()
     rules: int = 1
     bounds_questions: bool = False
+    description: str = ""
 
 
 @final
@@ -253,6 +255,7 @@ class Delegate(RichMessage, frozen=True):
         session's; null for a `task` call.
     labels: of the parent.
     input: the arguments of a call of an agent with a contract, from which the prompt was made; null for none.
+    description: a name of the task, for people; empty for none.
     """
 
     turn: int
@@ -270,6 +273,7 @@ class Delegate(RichMessage, frozen=True):
     implicit: Json = NULL
     labels: Labels = ()
     input: Json = NULL
+    description: str = ""
 
 
 @final

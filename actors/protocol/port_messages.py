@@ -284,6 +284,7 @@ class ContextMade(RichMessage, frozen=True):
 
     content: a text or a list of content blocks, null for none. detail: the reason why it is `failed`.
     history, makers: the messages that stand before the content, and who made those of models.
+    repairs: the changes that made them whole, in words; no agent reads them.
     """
 
     parent: str
@@ -294,6 +295,7 @@ class ContextMade(RichMessage, frozen=True):
     detail: str = ""
     history: tuple[Json, ...] = ()
     makers: Makers = ()
+    repairs: tuple[str, ...] = ()
 
 
 @final

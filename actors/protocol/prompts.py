@@ -5,6 +5,7 @@ frozen, change them with a new rule set only.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -31,6 +32,7 @@ RESERVED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL, REPORT_BACK, ASK_MODE
 # An ending is read in one line of a table or of a parent's result.
 _PROBLEMS_TOLD: Final = 3
 _PROBLEM_CHARS: Final = 300
+_WRONG_TOLD: Final = 5
 
 NO_SUMMARY: Final = "(no summary)"
 
@@ -52,6 +54,7 @@ TRUNCATED: Final = (
     "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
 )
 NOT_DELEGATED: Final = "Not delegated: "
+WRONG_NAMES: Final = "Not run: the arguments are not those of the tool: "
 UNUSABLE_TASK: Final = (
     f"{NOT_DELEGATED}task needs a prompt (text that is not empty) and one of: agent (a name), "
     "agents (a list of names that race), with copies between 1 and 10000. Agents: "
@@ -77,6 +80,18 @@ UNUSABLE_QUESTION: Final = (
     "Not asked: ask_model needs a prompt (text that is not empty) and may have system, schema and model, the "
     "name of one of the program's models. Models: "
 )
+
+
+def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
+    """Return the answer to a call with arguments that its tool does not have.
+
+    wrong: each with the one that may be meant, or an empty text. known: those that it has.
+    """
+    start = NOT_DELEGATED if tool == TASK else WRONG_NAMES
+    told = ", ".join(
+        f"'{name[:50]}'" + f" (use {right})" * bool(right) for name, right in wrong[:_WRONG_TOLD]
+    )
+    return f"{start}{tool} has no argument {told}. Its arguments: {', '.join(known)}."
 
 
 def too_many_calls(most: int) -> str:
@@ -138,15 +153,18 @@ def task_tool(
     *,
     background: bool = False,
     schema_args: tuple[str, ...] = (SCHEMA_ARG,),
+    is_described: bool = False,
 ) -> Json:
     """Describe the delegation tool.
 
     roster: names and descriptions of the agents that it may name. background: True if it may run beside the
-    caller. schema_args: the arguments by which these agents take the schema of a report.
+    caller. schema_args: the arguments by which these agents take the schema of a report. is_described: True
+    if the call may have a description.
     """
     listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
     names = [name for name, _ in roster]
     note, more = (BACKGROUND_NOTE, _BACKGROUND) if background else ("", {})
+    more = _DESCRIPTION | more if is_described else more
     return Json(
         msgspec.json.encode(
             {
@@ -178,6 +196,7 @@ def task_tool(
     )
 
 
+_DESCRIPTION: Final = {"description": {"type": "string", "description": "A name of the task, for people."}}
 _BACKGROUND: Final = {"background": {"type": "boolean", "description": "Run while you go on."}}
 
 

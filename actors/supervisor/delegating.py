@@ -346,7 +346,8 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         roster, callees = roster_of(work.state, profile, child.depth, child.limits)
         told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
         given = (NULL, child.permissions, request.labels, callees)
-        first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules)
+        named = request.description
+        first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules, description=named)
         if bounds_questions(work.state.rules, profile, narrow(profile.limits, request.limits)):
             first = replace(first, bounds_questions=True)
         work.post(child.address, _with_context(first, contexts.get(name)))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from itertools import takewhile
 from typing import Final
@@ -32,6 +32,7 @@ from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.tree import Tree
+from callboard.runtime.programs.program import Program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
@@ -80,7 +81,12 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
             where = f"session {session.session_id} in {setting.log}"
             talk(f"{found.name}: /help lists commands, Ctrl-D leaves; {where}" if is_interactive else where)
             conversation = Conversation(
-                runner, session, setting, as_json=as_json, is_interactive=is_interactive
+                runner,
+                session,
+                setting,
+                words=words_of(found),
+                as_json=as_json,
+                is_interactive=is_interactive,
             )
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
@@ -98,6 +104,11 @@ async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:
     return await runtime.open(agent, limits=limits, title=f"chat with {agent.name}")
 
 
+def words_of(agent: Agent) -> Callable[[Outcome], str]:
+    """Return the function that gives the result of an ask of this agent in words."""
+    return agent.words if isinstance(agent, Program) else lambda outcome: outcome.text
+
+
 class Conversation:
     """The asks of one session. is_ok: whether every ask had a result. is_interactive: a person types."""
 
@@ -107,6 +118,7 @@ class Conversation:
         session: Session,
         setting: Setting,
         *,
+        words: Callable[[Outcome], str],
         as_json: bool,
         is_interactive: bool = False,
     ) -> None:
@@ -116,6 +128,7 @@ class Conversation:
         self._runner = runner
         self._session = session
         self._setting = setting
+        self._words = words
         self._as_json = as_json
         self._next_seq = 1
         self._tree = Tree()
@@ -146,8 +159,8 @@ class Conversation:
         self.is_ok &= outcome.is_ok
         if self._as_json:
             emit_json(outcome_json(outcome, self._setting.log, elapsed), is_line=True)
-        elif outcome.is_ok and not streamed.endswith(outcome.text):
-            emit(wrapped(safe_text(outcome.text), terminal_width()) if sys.stdout.isatty() else outcome.text)
+        elif outcome.is_ok and not streamed.endswith(text := self._words(outcome)):
+            emit(wrapped(safe_text(text), terminal_width()) if sys.stdout.isatty() else text)
         said = "" if outcome.is_ok else f"{ending(outcome.kind, outcome.detail)}; "
         talk(f"[{said}{usage_text(outcome.usage)}, {duration(elapsed)}]")
 

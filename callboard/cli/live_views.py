@@ -126,7 +126,7 @@ class PlainLines:
         if not is_news:
             return
         if what == "start":
-            told = safe_line(node.prompt, 120)
+            told = safe_line(node.task, 120)
         else:
             told = _end(node) if what == "end" else safe_line(node.detail or "no reason given", 300)
         self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")

@@ -98,11 +98,14 @@ def _ended(body: c.AskEnded | m.DelegationEnded | m.Finished) -> str:
 
 
 def _prompt(body: c.Ask | m.Begin | m.Delegate) -> str:
-    return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
+    named = f"{body.description}: " if not isinstance(body, c.Ask) and body.description else ""
+    told = prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
+    return named + told
 
 
 def _context(body: p.ContextMade) -> str:
     messages = f"{len(body.history)} messages, " if body.history else ""
+    messages += f"{len(body.repairs)} repairs, " if body.repairs else ""
     return (
         f"{body.status}, for {body.profile}: {messages}{body.detail or prompt_text(body.content, _CHARS_MAX)}"
     )

@@ -320,7 +320,8 @@ def _turn_json(turn: Turn) -> dict[str, object]:
 
 def node_json(grown: Tree, node: Node) -> dict[str, object]:
     """Return an agent and those under it as JSON."""
-    own = ("prompt", "status", "state", "kind", "detail", "turns", "tools", "retries", "reports")
+    task = ("prompt", "description", "status", "state", "kind", "detail")
+    own = (*task, "turns", "tools", "retries", "reports")
     return {
         "address": node.address,
         "agent": node.profile,

@@ -178,7 +178,7 @@ class _Columns:
         for column, width in self.numbers:
             line.append(" " + padded(values[column], width, is_right=True))
         if self.note > 8:
-            said = (node.detail if node.status == "failed" else "") or node.prompt
+            said = (node.detail if node.status == "failed" else "") or node.task
             note = safe_line(said, self.note if self.note < WIDE // 2 else 200)
             line.append("  " + padded(note, min(self.note, max(1, cell_len(note)))), style="dim")
         return line

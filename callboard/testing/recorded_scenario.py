@@ -16,7 +16,7 @@ from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell, 
 from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.histories import History
+from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.immutable import Json, Message
 from callboard.actors.protocol.origin import Makers
 from callboard.actors.protocol.port_messages import (
@@ -158,14 +158,15 @@ class _Answers:
             )
         return replace(same[0], turn=request.turn, call=request.call, permission=0)
 
-    def context(self, view: ContextRequest) -> History:
+    def context(self, view: ContextRequest) -> HandedHistory:
         """Return the recorded context of a delegation. Raises LookupError without one."""
         found = self._contexts.get((view.parent, view.profile, encoded(view.prompt)))
         if found is None or found["status"] != "ok":
             raise LookupError("no context of this delegation was recorded")
         messages = tuple(Json(encoded(one)) for one in found.get("history", ()))
         makers = msgspec.convert(found.get("makers", ()), Makers)
-        return History(messages, makers, Json(encoded(found["content"])))
+        repairs = tuple(found.get("repairs", ()))
+        return HandedHistory(messages, makers, Json(encoded(found["content"])), repairs)
 
 
 def encoded(value: object) -> bytes:

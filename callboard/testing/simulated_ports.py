@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, InvalidState, MisuseError
-from callboard.actors.protocol.histories import History
+from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.port_messages import (
@@ -191,7 +191,7 @@ def _wants_a_loop(error: BaseException | None) -> bool:
 def context_of(agents: Mapping[str, Agent]) -> PureContext:
     """Return a function that makes the contexts of these agents, by their own functions."""
 
-    def made(view: ContextRequest) -> History:
+    def made(view: ContextRequest) -> HandedHistory:
         agent = agents[view.profile]
         assert agent.context is not None  # its profile names a function
         given = _at_once(agent.context(view), "a context function", _ANSWER)

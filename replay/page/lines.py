@@ -228,7 +228,7 @@ def _agent(depth: int, node: Node) -> list[object]:
         node.address,
         depth,
         node.profile,
-        node.prompt,
+        f"{node.description}: {node.prompt}" if node.description else node.prompt,
         node.kind,
         node.status,
         node.detail,

@@ -42,6 +42,7 @@ class Node:
 
     state: its activity, or its ending. kind: its ending, once it has ended. started_at, ended_at: in
     milliseconds since 1970 UTC. turns, tools: their numbers. usage: its own alone.
+    description: of its task, empty for none.
     is_background: its parent goes on while it works. tasks: the number of its own such agents that work.
     words: the number of a client's texts on their way to it. is_silent: its last reply has no calls.
     need: of its newest turn, which is charged where the use of a call is not known.
@@ -65,6 +66,7 @@ class Node:
     words: int = 0
     is_silent: bool = False
     need: Need = NOTHING
+    description: str = ""
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:
@@ -78,6 +80,11 @@ class Node:
             self.kind = self.state = kind
             self.detail = detail
             self.ended_at = at
+
+    @property
+    def task(self) -> str:
+        """Return its task in words: the description, else the start of the prompt."""
+        return self.description or self.prompt
 
     @property
     def activity(self) -> str:
@@ -158,7 +165,7 @@ def prompt_text(prompt: Json, longest: int = 200) -> str:
 def _begin(tree: Tree, event: Event, body: Begin) -> None:
     node = tree._node(event.recipient)
     node.profile = msgspec.json.decode(body.profile, type=_Named).name
-    node.prompt = prompt_text(body.prompt)
+    node.prompt, node.description = prompt_text(body.prompt), body.description
     node.state, node.kind, node.detail = "starting", "", ""
     node.started_at, node.ended_at = event.at, 0
 
@@ -207,6 +214,7 @@ def _delegation_ended(tree: Tree, event: Event, body: DelegationEnded) -> None:
         node = tree._node(child_of(event.recipient, first + place))
         if not node.started_at:
             node.profile, node.prompt = profile, prompt_text(task.prompt)
+            node.description = task.description
             node.started_at = event.at
             node.ends(body.kind, body.detail, event.at)
         elif not node.detail and node.kind == body.kind:

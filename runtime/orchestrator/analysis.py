@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from callboard.actors.protocol.errors import DelegationFailed, MisuseError
-from callboard.runtime.orchestrator.contracts import QueryIntent, returned
+from callboard.runtime.orchestrator.contracts import Exchange, QueryIntent, returned
 from callboard.runtime.programs.context import ProgramContext
 
 _BEFORE: Final = r"(?<![A-Za-z0-9_])"
@@ -112,21 +112,28 @@ class ModelAnalyzer:
             f"question names, by kind. Capabilities: {', '.join(capabilities) or 'any'}."
         )
 
-    async def ask(self, ctx: ProgramContext, query: str) -> QueryIntent:
-        """Return the intent of a question, of the fallback if the model fails."""
+    async def ask(self, ctx: ProgramContext, query: str, earlier: Sequence[Exchange] = ()) -> QueryIntent:
+        """Return the intent of a question, of the fallback if the model fails.
+
+        earlier: the questions before it, which it may refer to.
+        """
+        told = "".join(f"Asked before: {one.question}\nAnswered: {one.answer}\n\n" for one in earlier)
         try:
-            return await ctx.ask_model(query, schema=QueryIntent, system=self.system)
+            return await ctx.ask_model(told + query, schema=QueryIntent, system=self.system)
         except DelegationFailed:
             return self.fallback(query)
 
 
 async def intent_of(
-    analyzer: Callable[[str], QueryIntent] | ModelAnalyzer, ctx: ProgramContext, query: str
+    analyzer: Callable[[str], QueryIntent] | ModelAnalyzer,
+    ctx: ProgramContext,
+    query: str,
+    earlier: Sequence[Exchange] = (),
 ) -> QueryIntent:
     """Return the intent of a question, by rules, by a function or by a model.
 
     Raises MisuseError for a function that returns something else.
     """
     if isinstance(analyzer, ModelAnalyzer):
-        return await analyzer.ask(ctx, query)
+        return await analyzer.ask(ctx, query, earlier)
     return returned("the analyzer", analyzer(query), QueryIntent)

@@ -85,11 +85,19 @@ class Finding(msgspec.Struct, frozen=True, gc=True):
     kind: str = "reported"
 
 
+class Exchange(msgspec.Struct, frozen=True, gc=True):
+    """An earlier question of the same session, and its merged answer in words."""
+
+    question: str
+    answer: str
+
+
 class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
     """The input of a specialist, the contract that its callers have to keep.
 
     query: the question. scope: names within which it may search; () for all. hints: as of `QueryIntent`.
     max_iterations: the model calls that it may make. found: the findings of specialists before it.
+    earlier: the last questions of the session with their answers, unset for its first question.
     """
 
     query: str
@@ -97,6 +105,7 @@ class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
     hints: dict[str, list[str]] = {}
     max_iterations: int = 0
     found: tuple[Finding, ...] = ()
+    earlier: tuple[Exchange, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Conflict(msgspec.Struct, frozen=True, gc=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from callboard.actors.protocol.usage import Usage, plus
 from callboard.runtime.orchestrator.aggregation import Aggregator
 from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
 from callboard.runtime.orchestrator.contracts import (
+    Exchange,
     Finding,
     OrchestratorResult,
     OrchestratorUsage,
@@ -27,6 +28,7 @@ from callboard.runtime.orchestrator.failures import reason_of
 from callboard.runtime.orchestrator.routing import Router, open_questions
 from callboard.runtime.orchestrator.specialists import Registry, Specialist
 from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import ProgramCrashed, ending_of
 from callboard.runtime.sessions.outcome import Outcome
@@ -34,6 +36,21 @@ from callboard.runtime.sessions.outcome import Outcome
 Mode: TypeAlias = Literal["sequential", "parallel"]
 Analyzer: TypeAlias = Callable[[str], QueryIntent] | ModelAnalyzer
 Merge: TypeAlias = Callable[[Sequence[Finding]], OrchestratorResult]
+
+
+EARLIER_MAX: Final = 5
+"""Earlier questions of a session that a specialist is told."""
+
+EARLIER_CHARS_MAX: Final = 2_000
+"""Characters of an earlier question or answer that a specialist is told. A longer one is cut."""
+
+
+class _Asked(NamedTuple):
+    """A question on its way. earlier: the questions before it in the session."""
+
+    query: str
+    scope: tuple[str, ...]
+    earlier: tuple[Exchange, ...]
 
 
 class Orchestrator(Program[OrchestratorResult]):
@@ -48,6 +65,7 @@ class Orchestrator(Program[OrchestratorResult]):
     timeout_s: seconds that one specialist may take; None for no limit.
     name, description, limits: of the agent.
 
+    As a host it tells the specialists the last questions of the session, with their answers.
     Its result is an `OrchestratorResult`. Its prompt is the question, or a `Question` as JSON for one with a
     scope. A specialist that fails is a finding without an answer, and the merged answer says so.
     Raises InvalidAgent for specialists or a mode that cannot work.
@@ -79,6 +97,13 @@ class Orchestrator(Program[OrchestratorResult]):
             self._run, name, description=description, agents=list(self._agents.values()), limits=limits
         )
 
+    def words(self, outcome: Outcome[object]) -> str:
+        """Return the merged answer of an ask in words, or the reason why there is none."""
+        if not outcome.is_ok:
+            return outcome.text
+        merged = self.result(outcome)
+        return merged.content or merged.error
+
     def result(self, outcome: Outcome[object]) -> OrchestratorResult:
         """Return the result of an ask of this orchestrator as a host, with the usage of its specialists.
 
@@ -96,23 +121,25 @@ class Orchestrator(Program[OrchestratorResult]):
         if not self.enabled:
             why = "is enabled" if len(self.registry) else "is registered"
             return OrchestratorResult(False, error=f"no specialist {why}; add one to the registry")
-        intent = await intent_of(self.analyzer, ctx, asked.query)
+        # Runs that were recorded without earlier questions go on so.
+        earlier = _exchanges(ctx.earlier(EARLIER_MAX)) if ctx.since("earlier-questions") else ()
+        intent = await intent_of(self.analyzer, ctx, asked.query, earlier)
         names = self.router.select(asked.query, intent, self.enabled)
         ask = self._in_parallel if self.mode == "parallel" else self._in_sequence
-        found = await ask(ctx, asked, intent, names)
+        found = await ask(ctx, _Asked(asked.query, asked.scope, earlier), intent, names)
         merged = returned("the aggregator", self.aggregator(found), OrchestratorResult)
         more = {"intent": msgspec.to_builtins(intent), "route": [one.specialist for one in found]}
         return _given(replace(merged, data={**merged.data, **more}), more)
 
     async def _in_parallel(
-        self, ctx: ProgramContext, asked: Question, intent: QueryIntent, names: Sequence[str]
+        self, ctx: ProgramContext, asked: _Asked, intent: QueryIntent, names: Sequence[str]
     ) -> list[Finding]:
         return await asyncio.gather(
             *(self._ask(ctx, name, self._context(asked, intent, name)) for name in names)
         )
 
     async def _in_sequence(
-        self, ctx: ProgramContext, asked: Question, intent: QueryIntent, names: Sequence[str]
+        self, ctx: ProgramContext, asked: _Asked, intent: QueryIntent, names: Sequence[str]
     ) -> list[Finding]:
         found: list[Finding] = []
         line = list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))
@@ -124,16 +151,17 @@ class Orchestrator(Program[OrchestratorResult]):
             if self.router.answered(intent, found):
                 break
             if takes_hops and (left := open_questions(found[-1])):
-                asked = replace(asked, query=left[0])
-                intent = await intent_of(self.analyzer, ctx, asked.query)
+                asked = asked._replace(query=left[0])
+                intent = await intent_of(self.analyzer, ctx, asked.query, asked.earlier)
                 line = [*self.router.select(asked.query, intent, self.enabled)]
         return found
 
     def _context(
-        self, asked: Question, intent: QueryIntent, name: str, found: tuple[Finding, ...] = ()
+        self, asked: _Asked, intent: QueryIntent, name: str, found: tuple[Finding, ...] = ()
     ) -> SpecialistContext:
         calls_max = self.registry.get(name).max_iterations if name in self.registry else 0
-        return SpecialistContext(asked.query, asked.scope, intent.hints, calls_max, found)
+        earlier = asked.earlier or msgspec.UNSET
+        return SpecialistContext(asked.query, asked.scope, intent.hints, calls_max, found, earlier)
 
     async def _ask(self, ctx: ProgramContext, name: str, context: SpecialistContext) -> Finding:
         """Return the finding of a specialist; one without an answer for each way in which it can fail."""
@@ -151,6 +179,19 @@ class Orchestrator(Program[OrchestratorResult]):
             return _no_answer(name, "cancelled", f"no answer within {self.timeout_s:g} s")
         result = msgspec.json.decode(report, type=SpecialistResult)
         return Finding(name, replace(result, confidence=min(max(result.confidence, 0.0), 1.0)))
+
+
+def _exchanges(runs: Iterable[EarlierRun]) -> tuple[Exchange, ...]:
+    """Return the questions of earlier runs with their answers in words."""
+    found = []
+    for one in runs:
+        try:
+            merged = msgspec.convert(one.value, OrchestratorResult)
+        except msgspec.ValidationError:  # of another program by this name
+            continue
+        texts = Question.from_prompt(one.prompt).query, merged.content or merged.error
+        found.append(Exchange(*(text[:EARLIER_CHARS_MAX] for text in texts)))
+    return tuple(found)
 
 
 def _given(merged: OrchestratorResult, more: dict[str, object]) -> OrchestratorResult:

@@ -5,6 +5,7 @@ yaml    block style, read by every safe loader  keeps everything
 toon    tables with one head                    keeps everything but the difference of 1.0 and 1
 xml     escaped, in one element                 loses the types of values
 auto    the one of json, toon and yaml with the fewest estimated tokens; the first of several
+        the estimate reads the content of each: see `token_estimates.py`
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +47,7 @@ def encoded(value: JsonValue, encoding: Encoding, tool: str) -> Encoded:
     if encoding != "auto":
         return Encoded(_as(encoding, value, tool), encoding)
     every = [Encoded(_as(one, value, tool), one) for one in AUTO]
-    return min(every, key=lambda one: estimated_tokens(one.text, one.encoding))
+    return min(every, key=lambda one: estimated_tokens(one.text))
 
 
 _ENCODERS: Final[Mapping[str, Callable[[JsonValue], str]]] = {

@@ -15,8 +15,8 @@ Rules
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from callboard.actors.protocol.token_estimates import Written, estimated_tokens
-from callboard.runtime.outputs.encodings import Encoded, compact_json, encoded
+from callboard.actors.protocol.token_estimates import estimated_tokens
+from callboard.runtime.outputs.encodings import compact_json, encoded
 from callboard.runtime.outputs.summaries import size_of, summary_of
 from callboard.runtime.outputs.tool_output import Encoding, OutputError, ResponseFormat
 from callboard.runtime.outputs.values import JsonValue, kind_of
@@ -62,29 +62,21 @@ def rendered(
     """
     start = "Observation: " * is_observation
     if form == "raw":
-        raw = Encoded(_error(shown.error), "json") if shown.error else _result(shown, encoding)
-        text = start + raw.text
-        return Rendering(text, estimated_tokens(text, _written(shown, raw)))
-    lines = [f"{start}[{shown.tool}] {_summary(shown, is_observation=is_observation)}"]
-    if form == "concise":
-        return Rendering(lines[0], estimated_tokens(lines[0]))
-    lines += _facts(shown)
-    if form == "standard":
-        text = "\n".join(lines)
-        return Rendering(text, estimated_tokens(text))
-    return _detailed(lines, shown, encoding)
+        lines = [start + (_error(shown.error) if shown.error else _result(shown, encoding))]
+    else:
+        lines = [f"{start}[{shown.tool}] {_summary(shown, is_observation=is_observation)}"]
+    if form in ("standard", "detailed"):
+        lines += _facts(shown)
+    if form == "detailed":
+        lines += _details(shown, encoding)
+    text = "\n".join(lines)
+    return Rendering(text, estimated_tokens(text))
 
 
-def _detailed(lines: list[str], shown: Shown, encoding: Encoding) -> Rendering:
-    lines.append(f"call: {shown.call_id}")
+def _details(shown: Shown, encoding: Encoding) -> list[str]:
+    lines = [f"call: {shown.call_id}"]
     lines += [f"{name}: {compact_json(value)}" for name, value in shown.copied.items()]
-    if shown.error is not None:
-        text = "\n".join(lines)
-        return Rendering(text, estimated_tokens(text))
-    result = _result(shown, encoding)
-    head = "\n".join([*lines, "result:", ""])
-    tokens = estimated_tokens(head) + estimated_tokens(result.text, _written(shown, result))
-    return Rendering(head + result.text, tokens)
+    return lines if shown.error is not None else [*lines, "result:", _result(shown, encoding)]
 
 
 def _facts(shown: Shown) -> list[str]:
@@ -111,13 +103,8 @@ def _error(error: OutputError | None) -> str:
     return f"error {error.code}: {error.message}" if error.message else f"error {error.code}"
 
 
-def _result(shown: Shown, encoding: Encoding) -> Encoded:
+def _result(shown: Shown, encoding: Encoding) -> str:
     """Return the result as text. A text is written as it is, except in XML, which needs its escapes."""
     if isinstance(shown.value, str) and encoding != "xml":
-        return Encoded(shown.value, "json")
-    return encoded(shown.value, encoding, shown.tool)
-
-
-def _written(shown: Shown, result: Encoded) -> Written:
-    is_text = shown.error is not None or isinstance(shown.value, str)
-    return "text" if is_text and result.encoding != "xml" else result.encoding
+        return shown.value
+    return encoded(shown.value, encoding, shown.tool).text

@@ -5,6 +5,7 @@ programs    the result
 people      all of it, and the telemetry, in the log
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -115,9 +116,17 @@ def _check_kinds(output: ToolOutput, names: Iterable[str], kind: Any, words: str
 
 
 def metrics(**figures: float) -> tuple[Metric, ...]:
-    """Return figures by name, for `Telemetry(metrics=...)`. Raises ValueError for one that is not finite.
+    """Return figures by name, for `Telemetry(metrics=...)`. One that is not finite is left out.
 
     >>> Telemetry(metrics=metrics(rows_read=3)).metrics[0].value
     3.0
     """
-    return tuple(Metric(name, value) for name, value in figures.items())
+    # An exception would be that of a tool that has run.
+    return tuple(Metric(name, value) for name, value in figures.items() if _is_finite(value))
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond those
+        return False

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.histories import NO_HISTORY, History
+from callboard.actors.protocol.histories import NO_HISTORY, HandedHistory
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.session.contexts import ContextRequest, delegate_of, view_of
 from callboard.actors.supervisor.state import SupervisorState
@@ -163,11 +163,13 @@ class ContextPort:
         if request is not None and isinstance(request.body, MakeContext):
             self._answer(request, request.body, f"it ended with {type(error).__name__}")
 
-    def _answer(self, request: Event, wanted: MakeContext, why: str = "", made: History = NO_HISTORY) -> None:
+    def _answer(
+        self, request: Event, wanted: MakeContext, why: str = "", made: HandedHistory = NO_HISTORY
+    ) -> None:
         """Answer a request. why: the reason of a failure."""
         for_whom = (wanted.parent, wanted.delegation, wanted.profile)
         status: Literal["ok", "failed"] = "failed" if why else "ok"
-        answer = ContextMade(*for_whom, status, made.note, why, made.messages, made.makers)
+        answer = ContextMade(*for_whom, status, made.note, why, made.messages, made.makers, made.repairs)
         self._board.answer(request, Post(SUPERVISOR, answer))
 
 

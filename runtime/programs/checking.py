@@ -1,13 +1,14 @@
 """Checks of recorded runs against a program as it is now. Nothing is asked, and nothing is written."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.failure_text import located_text
-from callboard.runtime.programs.history import last_run
+from callboard.runtime.programs.history import last_run, runs_before
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.replaying import ProgramDiverged, repeat, what_of
 from callboard.runtime.programs.run import ProgramRun
@@ -52,7 +53,8 @@ def check_run(found: Program[object] | None, name: str, address: str, messages: 
     if recorded is None or not recorded.steps:
         return RunCheck(address, name, "ok")
     steps = len(recorded.steps)
-    run = ProgramRun(found.model.main_of(recorded.prompt), recorded.steps[0].step.head.run)
+    before = partial(runs_before, recorded.place, messages.__getitem__)
+    run = ProgramRun(found.model.main_of(recorded.prompt, before), recorded.steps[0].step.head.run)
     for one in recorded.steps:
         try:
             repeat(run, one)

@@ -15,7 +15,8 @@ from callboard.actors.protocol.prompts import ASK_MODEL, TASK
 from callboard.runtime.agent import Agent, prompt_json
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer, ProgramFailed
-from callboard.runtime.programs.run import ProgramRun
+from callboard.runtime.programs.history import EarlierRun
+from callboard.runtime.programs.run import ProgramRun, RunsBefore
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
@@ -72,17 +73,27 @@ class ProgramContext:
     that it does must follow from its prompt and from this context: no I/O of its own, no clock, no chance.
     """
 
-    __slots__ = ("_agent", "_prompt", "_run")
+    __slots__ = ("_agent", "_before", "_prompt", "_run")
 
-    def __init__(self, run: ProgramRun, agent: Roster, prompt: Json) -> None:
+    def __init__(
+        self, run: ProgramRun, agent: Roster, prompt: Json, before: RunsBefore = lambda most: ()
+    ) -> None:
         self._run = run
         self._agent = agent
         self._prompt = prompt
+        self._before = before
 
     @property
     def prompt_json(self) -> Json:
         """Return the prompt as it came: a JSON string, or a list of content blocks."""
         return self._prompt
+
+    def earlier(self, most: int = 1) -> tuple[EarlierRun, ...]:
+        """Return the last runs for earlier asks of this session that returned, the oldest first.
+
+        most: as many. Each has `prompt`, `text` and `value`. A sub-agent has none: it begins anew.
+        """
+        return self._before(most)
 
     # --- asks ---------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from callboard.runtime.programs.asks import (
     Step,
     TextBlock,
     number_of,
+    text_of_blocks,
 )
 
 
@@ -31,12 +32,25 @@ class RecordedRun(msgspec.Struct, frozen=True, gc=False):
     """The last run of a conversation.
 
     number: among the runs of the agent, from 1 up. answers: those that no step was handed yet.
+    place: of the prompt, among the messages.
     """
 
     number: int
     prompt: Json
     steps: tuple[RecordedStep, ...] = ()
     answers: tuple[Answer, ...] = ()
+    place: int = 0
+
+
+class EarlierRun(msgspec.Struct, frozen=True, gc=False):
+    """A run of the same agent that returned: for an earlier ask of its session.
+
+    prompt: its text. text, value: as it returned; a value of None for a text alone.
+    """
+
+    prompt: str
+    text: str
+    value: Any = None
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -87,8 +101,35 @@ def last_run(length: int, message: Callable[[int], Json]) -> RecordedRun | None:
         if step is not None:
             steps.append(RecordedStep(answers, step))
         number = _number_before(place, message) + 1
-        return RecordedRun(number, prompt, tuple(reversed(steps)), answers if pending is None else pending)
+        answers = answers if pending is None else pending
+        return RecordedRun(number, prompt, tuple(reversed(steps)), answers, place)
     return None
+
+
+def runs_before(place: int, message: Callable[[int], Json], most: int) -> tuple[EarlierRun, ...]:
+    """Read the last runs before a message that returned, the oldest first.
+
+    most: as many. A reply of a model, from the time before the agent was a program, ends the reading.
+    """
+    found: list[EarlierRun] = []
+    ending: Ending | None = None
+    for at in range(place - 1, -1, -1):
+        said = _MESSAGE.decode(message(at))
+        try:
+            if said.role == "assistant":
+                ending = ending or read_step(said.content).ending
+                continue
+            _, prompt = _read_user(said.content)
+        except msgspec.ValidationError:
+            break
+        if prompt is not None:
+            if ending is not None:
+                value = None if ending.value is None else msgspec.json.decode(ending.value)
+                found.append(EarlierRun(text_of_blocks(prompt), ending.text, value))
+            ending = None
+        if len(found) == most:
+            break
+    return tuple(reversed(found))
 
 
 def answers_from(place: int, length: int, message: Callable[[int], Json]) -> tuple[Answer, ...] | None:

@@ -6,6 +6,7 @@ parked step (after a restart, for a retry, in a fork) is answered by executing t
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,13 +20,13 @@ from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.programs.asks import Answer, Step, run_name
-from callboard.runtime.programs.history import RecordedRun, answers_from, last_run
+from callboard.runtime.programs.history import RecordedRun, answers_from, last_run, runs_before
 from callboard.runtime.programs.replaying import executed_again
-from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
+from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun, RunsBefore
 from callboard.runtime.sanitize import MAX_BYTES
 
-MainOf: TypeAlias = Callable[[Json], Main]
-"""Makes, of a prompt, the function that starts a run."""
+MainOf: TypeAlias = Callable[[Json, RunsBefore], Main]
+"""Makes, of a prompt and the runs before it, the function that starts a run."""
 
 CRASHED: Final = "crashed"
 SLOW_MS: Final = 1_000
@@ -145,7 +146,8 @@ class ProgramModel:
 
     def _again(self, request: ModelRequest, recorded: RecordedRun) -> ProgramRun:
         name = run_name(recorded.number, request.session_id, request.address)
-        return executed_again(self.main_of(recorded.prompt), name, recorded)
+        before = partial(runs_before, recorded.place, request.message)
+        return executed_again(self.main_of(recorded.prompt, before), name, recorded)
 
 
 def _too_large(step: Step, size: int) -> str:

@@ -18,7 +18,8 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.programs.asks import text_of_blocks
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.model import ProgramModel
-from callboard.runtime.programs.run import Main, ProgramRun
+from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
+from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.tools.docstrings import described
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
@@ -92,9 +93,13 @@ class Program(Agent, Generic[R_co]):
         models = tuple(model.spec for model in self.models)
         return msgspec.structs.replace(super().profile(), turns="any", models=models)
 
-    def _main_of(self, prompt: Json) -> Main:
+    def words(self, outcome: Outcome[object]) -> str:
+        """Return the result of an ask of this program in words, as a chat shows it."""
+        return outcome.text
+
+    def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
         def main(run: ProgramRun) -> Coroutine[Any, Any, object]:
-            ctx, text = ProgramContext(run, self, prompt), text_of_blocks(prompt)
+            ctx, text = ProgramContext(run, self, prompt, before), text_of_blocks(prompt)
             return self.function(ctx, text) if self.contract is None else self._with_input(ctx, text)
 
         return main

@@ -31,11 +31,15 @@ from callboard.runtime.programs.asks import (
     number_of,
     salt_of,
 )
+from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
 from callboard.runtime.sanitize import MAX_BYTES, clean_text, to_json
 
 Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
 """Makes the coroutine of a run."""
+
+RunsBefore: TypeAlias = "Callable[[int], tuple[EarlierRun, ...]]"
+"""Reads the last runs before this one, at most so many."""
 
 CANCELS: Final = 3
 """The cancellations that a task gets when its run ends, before it is abandoned."""

@@ -18,7 +18,7 @@ from callboard.actors.protocol.errors import (
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.programs.asks import Answer
-from callboard.runtime.schemas.output_types import OutputType, form_of, name_of
+from callboard.runtime.schemas.output_types import OutputType, TypeForm, form_of, name_of
 from callboard.runtime.tools.output import NO_OUTPUT, Blocks
 from callboard.runtime.tools.signature import return_hint
 from callboard.runtime.tools.tool import Tool
@@ -30,8 +30,9 @@ _REMEMBERED: Final = 256  # tools whose result type is kept; to resolve one take
 def tool_value(tool: Tool | str, answer: Answer) -> object:
     """Return the result of a call, of the type that the tool's function is annotated with.
 
-    tool: its name, if it has no function in this program. Without such a type, return the text. Raises
-    CallFailed, Interrupted, NotApproved.
+    tool: its name, if it has no function in this program. Without such a type, return the text; for one that
+    no JSON schema describes, such as a path or an array, the JSON value.
+    Raises CallFailed, Interrupted, NotApproved.
     """
     if answer.is_error:
         _raise_call(tool if isinstance(tool, str) else tool.name, answer)
@@ -84,10 +85,20 @@ def _reader(tool: Tool) -> tuple[object, Callable[[Answer], object]]:
         return hint, partial(_text, is_optional=types.NoneType in kinds)
     if kinds in ((None,), (types.NoneType,)):
         return hint, lambda answer: None
-    build = form_of(hint).build
+    form = form_of(hint)
+    build = form.build if _is_described(form) else msgspec.json.decode
     if isinstance(hint, type) and issubclass(hint, str):
         return hint, lambda answer: build(msgspec.json.encode(answer.text))
     return hint, partial(_built, build, types.NoneType in kinds)
+
+
+def _is_described(form: TypeForm) -> bool:
+    """Return True if JSON has values of a type: each of them can be built again."""
+    try:
+        form.schema()
+    except Exception:  # of msgspec or pydantic
+        return False
+    return True
 
 
 def _text(answer: Answer, is_optional: bool) -> str | None:

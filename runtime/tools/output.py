@@ -5,29 +5,39 @@
     numbers, dicts, structs     their JSON, as text
     content blocks              unchanged: a list of dicts that are text, image, document, search_result or
                                 tool_reference blocks of the Messages API, or any list inside `Blocks`
-    bytes, generators, other    an error that says what to return instead
+    values of any other type    as `foreign_values.py` has them, with a note on what JSON has no form for
+    coroutines, awaitables      an error: their work has not begun
 
 A result above the limit is cut and says so. Text is searched for secrets before it is cut, so that no half of
 one stays at the cut. The board searches the results that are not cut.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+import msgspec
+
+from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json, Value
 from callboard.actors.protocol.port_messages import ToolStatus
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.failure_text import text_of
-from callboard.runtime.sanitize import clean_text, to_json
+from callboard.runtime.foreign_types import BYTES
+from callboard.runtime.foreign_values import note_of, taken
+from callboard.runtime.sanitize import MAX_DEPTH, clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
 
 NO_OUTPUT: Final = to_json("(no output)")  # of a tool that returned None; not a claim of success
 MAX_ERROR_CHARS: Final = 2_000  # characters of an exception's message that reach the model
 _NOTICE_ROOM = 130
+_PLAIN_BITS: Final = 64  # of a whole number that is written at once
+UNUSABLE: Final = "The tool ran, but what it returned cannot be used: "
+_LESS: Final = "return less, or the path of a file"
+_STRING: Final = msgspec.json.Decoder(str)
 _NOTHING: Final = NO_SECRETS.redactor
 _BLOCK_KEYS: Final = {
     "text": "text",
@@ -77,32 +87,45 @@ def returned(
     """
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
+    if reason := unfinished(value):
+        return failed(f"{UNUSABLE}{reason}", max_chars)
     try:
         return ToolOutcome("ok", _output(value, max_chars, redactor, may_cut))
-    except Exception as error:
-        said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
-        reason = _unfinished(value) or said
-        return failed(f"The tool ran, but what it returned cannot be used: {reason}", max_chars)
+    except InvalidPrompt as error:  # a program gets no part of a value
+        return failed(f"{UNUSABLE}{error}", max_chars)
 
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
-    if is_blocks(value):
-        blocks = value.blocks if isinstance(value, Blocks) else value
+    """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
+    if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
         return _blocks(blocks, max_chars, redactor)
-    if not isinstance(value, str):
-        value = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
+    text, notes = (value, "") if isinstance(value, str) else _text(value, may_cut)
     if not may_cut:
-        _refuse_long(len(value), max_chars)
-    return to_json(cut(value, max_chars, redactor))
+        _refuse_long(len(text), max_chars)
+        return to_json(text)
+    return to_json(cut(text, max(0, max_chars - len(notes)), redactor) + notes)
+
+
+def _text(value: object, may_cut: bool) -> tuple[str, str]:
+    """Return a result as text, and the line of notes on it. A program gets JSON, and no notes."""
+    if type(value) is int and value.bit_length() < _PLAIN_BITS:
+        return str(value), ""
+    found = taken(value.blocks if isinstance(value, Blocks) else value, bytes_as_text=may_cut)
+    text = bytes(found.json).decode()
+    if may_cut:
+        return (_STRING.decode(found.json) if isinstance(value, BYTES) else text), note_of(found.notes)
+    if found.is_cut:
+        raise InvalidPrompt(f"it is too large for a value; {_LESS}")
+    return text, ""
 
 
 def _refuse_long(chars: int, max_chars: int) -> None:
     if chars > max_chars:
         raise InvalidPrompt(
             f"it has {chars:,} characters, more than max_tool_output_chars ({max_chars:,}), and a program "
-            "gets no part of a value; return less, or the path of a file"
+            f"gets no part of a value; {_LESS}"
         )
 
 
@@ -135,34 +158,35 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
     return clean_text(f"{name}: {message}" if message else name)
 
 
-def _unfinished(value: object) -> str:
+def unfinished(value: object) -> str:
+    """Return the reason why a result is work that has not begun; empty for any other."""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that it was never awaited
         return "it is a coroutine; declare the function with async def"
     if inspect.isawaitable(value):
         return "it is an awaitable; declare the function with async def"
-    if isinstance(value, Iterator) or inspect.isasyncgen(value):
-        return "it is an iterator, which has not run yet; return a list"
+    if inspect.isasyncgen(value):
+        return "it is an async iterator, which has not run yet; return a list"
     return ""
 
 
-def is_blocks(value: object) -> TypeGuard[Blocks | list[dict[str, object]]]:
-    """Return True for `Blocks`, and for a list of content for a model, not data with a `type` by chance."""
+def blocks_in(value: object) -> list[dict[str, object]] | None:
+    """Return the content blocks that a result is, in `Blocks` or in a list; None for any other result.
+
+    Data in a list that has a `type` by chance is not content for a model.
+    """
     if isinstance(value, Blocks):
-        return True
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(one, dict) and _BLOCK_KEYS.get(str(one.get("type"))) in one for one in value)
-    )
+        return value.blocks if all(isinstance(one.get("type"), str) for one in value.blocks) else None
+    if not (isinstance(value, list) and value):
+        return None
+    is_content = all(isinstance(one, dict) and _BLOCK_KEYS.get(str(one.get("type"))) in one for one in value)
+    return value if is_content else None
 
 
 def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor) -> Json:
     """Encode the blocks, with their texts cut to max_chars together."""
     left, kept = max_chars, []
     for block in blocks:
-        if not isinstance(block.get("type"), str):
-            raise InvalidPrompt("it has a block without a type; a block is a dict with a type, such as text")
         text = block.get("text")
         if isinstance(text, str):
             if left <= 0:
@@ -171,4 +195,7 @@ def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor)
             left -= len(text)
         else:
             kept.append(block)
-    return to_json(kept, what="it")
+    found = taken(kept, max_depth=MAX_DEPTH + 1)  # a list around the blocks
+    if not found.notes:
+        return found.json
+    return Json(b"".join((bytes(found.json)[:-1], b",", text_block(note_of(found.notes).strip()), b"]")))

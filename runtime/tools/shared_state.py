@@ -11,13 +11,19 @@ from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, Invali
 from callboard.actors.protocol.labels import NO_LABELS, Labels
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
 from callboard.actors.session.shared_state import NO_STATE, SharedState
-from callboard.runtime.sanitize import to_json
+from callboard.runtime.foreign_values import taken
+from callboard.runtime.sanitize import clean_text, to_json
 
 UPDATES_MAX: Final = 1_000
 """Updates that one call may make."""
 
 UPDATE_BYTES_MAX: Final = 1_000_000
 """Bytes of JSON that the updates of one call may have together."""
+
+_TOO_LARGE: Final = (
+    f"a call may make {UPDATES_MAX:,} updates of the shared state, of {UPDATE_BYTES_MAX:,} bytes "
+    "together; keep large values in a file, and its path in the state"
+)
 
 NAME_CHARS_MAX: Final = 100
 """Characters of the name of a key."""
@@ -99,18 +105,15 @@ class StateAccess:
 
     def update(self, key: str, value: object) -> None:
         """Add an update. Raises InvalidState for one that cannot be posted."""
-        try:
-            given = to_json(value, max_bytes=UPDATE_BYTES_MAX)
-        except InvalidPrompt as error:
-            raise InvalidState(f"the state key {str(key)!r:.80} cannot take this update: {error}") from None
-        update = StateUpdate(str(key), given)
+        found = taken(value, max_bytes=UPDATE_BYTES_MAX)
+        if found.is_cut:
+            raise InvalidState(f"the state key {str(key)!r:.80} cannot take this update: {_TOO_LARGE}")
+        given = found.json
+        update = StateUpdate(clean_text(str(key)), given)
         if why := self._shared.why_refused((update,)):
             raise InvalidState(why)
         if len(self._updates) >= UPDATES_MAX or self._bytes + len(given) > UPDATE_BYTES_MAX:
-            raise InvalidState(
-                f"a call may make {UPDATES_MAX:,} updates of the shared state, of {UPDATE_BYTES_MAX:,} bytes "
-                "together; keep large values in a file, and its path in the state"
-            )
+            raise InvalidState(_TOO_LARGE)
         self._bytes += len(given)
         self._updates.append(update)
 

@@ -52,6 +52,33 @@ def test_as_json_each_result_is_a_document_on_a_line(chat: Callboard) -> None:
     assert [one["text"] for one in found] == ["There are 3 files.", "You are welcome."]
 
 
+DESK = """
+from callboard import Orchestrator, Specialist, SpecialistResult
+
+
+async def policy(ctx, context):
+    known = [f"{one.question} -> {one.answer}" for one in context.earlier or ()]
+    if "nothing" in context.query:
+        return SpecialistResult(False, error="nothing found")
+    return SpecialistResult(True, f"Asked: {context.query}. Known: {known}.", confidence=0.9)
+
+
+desk = Orchestrator([Specialist("facts", policy=policy)], name="desk")
+"""
+
+
+def test_an_orchestrator_says_its_content_and_knows_the_last_question(chat: Callboard, folder: Path) -> None:
+    (folder / "own_desk.py").write_text(DESK)
+    done = chat("own_desk:desk", text="How high?\nFind nothing.\nAnd how wide?\n")
+    first = "Asked: How high?. Known: []."
+    lines = done.stdout.splitlines()
+    assert lines[0] == first
+    assert lines[1].startswith("no specialist has an answer: facts (nothing found)")
+    assert lines[2].startswith(f"Asked: And how wide?. Known: ['How high? -> {first}', 'Find nothing. -> no ")
+    document = json.loads(chat("own_desk:desk", "--json", text="How high?\n").stdout)
+    assert document["structured_output"]["content"] == first
+
+
 def test_an_ask_without_a_result_makes_the_exit_code_1(chat: Callboard) -> None:
     done = chat("survey:failing", text="Try.\n")
     assert done.exit_code == 1

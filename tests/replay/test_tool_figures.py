@@ -12,6 +12,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned, ToolStatus
 from callboard.actors.protocol.telemetry import Metric, Telemetry
+from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.replay.tool_figures import Latency, ToolCollector, ToolUsage, tool_usage
 
 
@@ -38,7 +39,8 @@ def test_a_log_without_telemetry_has_what_its_events_hold() -> None:
     found = tool_usage([call(1), call(2), answer(3, 1, 30, said="x" * 334), answer(4, 2, 50, "error")]).total
     assert (found.calls, found.running, found.errors) == (2, 0, 1)
     assert found.latency == Latency(40.0, 30, 50)
-    assert found.tokens_out_estimated == 100 + 1
+    read = (f'"{"x" * 334}"', '""')
+    assert found.tokens_out_estimated == sum(map(estimated_tokens, read))
     assert (found.error_rate, found.cache_hit_rate, found.duration_us, found.metrics) == (0.5, None, 0, {})
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import History, InvalidAgent, SystemContext, WholeHistory
-from callboard.actors.protocol.histories import why_broken
+from callboard import InvalidAgent, SystemContext, WholeHistory
+from callboard.actors.protocol.histories import HandedHistory, why_broken
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.session.contexts import ContextRequest
 from callboard.runtime import whole_history
@@ -45,17 +45,17 @@ def view_of(*parts: Said) -> ContextRequest:
     return view([], every=tuple(one.body for one in every), origins=makers(every))
 
 
-def handed(seen: ContextRequest, tokens: int = 50_000) -> History:
+def handed(seen: ContextRequest, tokens: int = 50_000) -> HandedHistory:
     found = WholeHistory(tokens)(seen)
-    assert isinstance(found, History)
+    assert isinstance(found, HandedHistory)
     return found
 
 
-def contents(found: History) -> list[object]:
+def contents(found: HandedHistory) -> list[object]:
     return [one["content"] for one in decoded(found.messages)]
 
 
-def size(found: History) -> int:
+def size(found: HandedHistory) -> int:
     """Return the tokens of a history, counted independently of it."""
     total = tokens_of(str(msgspec.json.decode(found.note)))
     for one in found.messages:
@@ -180,15 +180,15 @@ def test_messages_have_no_place_in_a_system_prompt_and_no_program_reads_them() -
 )
 def test_a_history_of_ones_own_is_checked(messages: tuple[bytes, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        made_context(History(tuple(map(Json, messages))))
+        made_context(HandedHistory(tuple(map(Json, messages))))
 
 
 def test_a_history_of_ones_own_with_a_broken_note_or_number_is_refused() -> None:
     with pytest.raises(ValueError, match="a context is a text"):
-        made_context(History(note=Json(b"7")))
+        made_context(HandedHistory(note=Json(b"7")))
     with pytest.raises(ValueError, match="A message"):
-        made_context(History((Json(b'{"role":"user","content":"a","content":"b"}'),)))
-    assert made_context(History()) == History(note=NULL)
+        made_context(HandedHistory((Json(b'{"role":"user","content":"a","content":"b"}'),)))
+    assert made_context(HandedHistory()) == HandedHistory(note=NULL)
 
 
 @settings(max_examples=effort(60, 2_000), deadline=None)

@@ -78,6 +78,9 @@ const ended = (body) => {
 };
 const called = (body) => `${body.tool} ${JSON.stringify(body.arguments)}`;
 
+/** The words of a task: its description, if it has one, and its prompt. */
+const task = (body) => `${body.description ? `${body.description}: ` : ""}${textOf(body.prompt)}`;
+
 const SUMMARIES = {
   SessionOpened: (body) => `host ${body.host}, ${body.profiles.length} agent profiles, model ${body.model?.name ?? ""}`,
   Forked: (body) => `of ${body.origin}#${body.at}${(body.changes ?? []).map((one) => `, ${one.agent} turn ${one.turn}${one.call >= 0 ? ` call ${one.call}` : ""}`).join("")}`,
@@ -88,14 +91,14 @@ const SUMMARIES = {
   TellEnded: (body) => `${body.status} ${body.detail ?? ""}`,
   Told: (body) => body.text,
   Cancel: (body) => body.reason ?? "",
-  Begin: (body) => `${body.profile?.name ?? ""}: ${textOf(body.prompt)}`,
+  Begin: (body) => `${body.profile?.name ?? ""}: ${task(body)}`,
   Stop: (body) => body.reason,
   ReportJudged: (body) => `${body.verdict}${(body.problems ?? []).map((one) => `; ${one.path || "/"}: ${one.message}`).join("")}`,
   Delegated: (body) => `${body.address} works in the background`,
   DelegationEnded: ended,
   TurnRequested: (body) => `turn ${body.turn}${body.attempt > 1 ? `, attempt ${body.attempt}` : ""}${body.after_ms ? `, after ${durationText(body.after_ms)}` : ""}`,
   TurnSettled: (body) => (body.usage ? "settled" : "use not known"),
-  Delegate: (body) => `to ${body.profiles.join(", ")}${body.mode === "background" ? " in the background" : ""}: ${textOf(body.prompt)}`,
+  Delegate: (body) => `to ${body.profiles.join(", ")}${body.mode === "background" ? " in the background" : ""}: ${task(body)}`,
   ReportBack: (body) => JSON.stringify(body.value),
   Finished: ended,
   CallModel: (body) => `for ${body.agent}, asked for by event ${body.request}`,

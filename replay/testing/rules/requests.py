@@ -68,6 +68,7 @@ Part: TypeAlias = tuple[str, bytes]
 _PHRASES: Final = (prompts.CANCELLED, prompts.GIVEN_UP, prompts.TRUNCATED, prompts.REPORT_NOW)
 _OPENINGS: Final = (
     prompts.NOT_DELEGATED,
+    prompts.WRONG_NAMES,
     prompts.UNUSABLE_QUESTION,
     prompts.NO_QUESTIONS_LEFT,
     prompts.UNREAD_ARGUMENTS,

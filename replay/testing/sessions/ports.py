@@ -16,7 +16,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.histories import History
+from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.layers import Layers
@@ -177,11 +177,15 @@ def context_made(
     return Post(SUPERVISOR, _attempt(lambda: made(view), failed))
 
 
-def context_of(wanted: MakeContext, made: str | list[dict[str, object]] | History | None) -> ContextMade:
+def context_of(
+    wanted: MakeContext, made: str | list[dict[str, object]] | HandedHistory | None
+) -> ContextMade:
     """Return the answer with a context that a script has made."""
-    given = made if isinstance(made, History) else History(note=Json(encode(made)))
+    given = made if isinstance(made, HandedHistory) else HandedHistory(note=Json(encode(made)))
     about = (wanted.parent, wanted.delegation, wanted.profile)
-    return ContextMade(*about, content=given.note, history=given.messages, makers=given.makers)
+    return ContextMade(
+        *about, content=given.note, history=given.messages, makers=given.makers, repairs=given.repairs
+    )
 
 
 def has_context(scenario: Scenario, name: str) -> bool:

@@ -20,7 +20,7 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.failures import PASSING, FailureKind
-from callboard.actors.protocol.histories import History
+from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import Limits
@@ -68,7 +68,7 @@ StatefulTool: TypeAlias = Callable[[str, CallTool, Mapping[str, object]], ToolRe
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Returns the answer of the schema port."""
 
-Context: TypeAlias = Callable[[ContextRequest], str | list[dict[str, object]] | History | None]
+Context: TypeAlias = Callable[[ContextRequest], str | list[dict[str, object]] | HandedHistory | None]
 """Returns the context of a delegation: a content, or messages. May raise, which ends the delegation."""
 
 Other: TypeAlias = Callable[[Event], Post]

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.agent.arguments import COPIES_MAX, read_task, unwrapped
+from callboard.actors.agent.arguments import (
+    COPIES_MAX,
+    REPORT_NAMES,
+    TASK_CANCEL_NAMES,
+    TASK_WAIT_NAMES,
+    read_task,
+    unwrapped,
+    wrong_names,
+)
 from callboard.actors.protocol.immutable import NULL, Json
 from tests.actors.harness import raw
 
@@ -66,3 +74,24 @@ def test_racers_are_the_named_agents_each_with_the_given_copies(
 )
 def test_a_wrapped_value_is_unwrapped_and_other_values_stay(value: object, inner: object) -> None:
     assert msgspec.json.decode(unwrapped(raw(value))) == inner
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "known", "said"),
+    [
+        ("task_wait", {"task": ["host.1"]}, TASK_WAIT_NAMES, "'task' (use tasks)"),
+        ("task_cancel", {"tasks": ["host.1"]}, TASK_CANCEL_NAMES, "'tasks' (use task)"),
+        ("report_back", {"Value_": 1}, REPORT_NAMES, "'Value_' (use value)"),
+        ("task", {"a" * 90: 1, "b": 2}, ("prompt",), f"'{'a' * 50}', 'b'. Its arguments: prompt."),
+    ],
+)
+def test_a_wrong_name_is_told_with_the_one_that_is_like_it(
+    tool: str, arguments: dict[str, object], known: tuple[str, ...], said: str
+) -> None:
+    assert said in wrong_names(2, tool, raw(arguments), known)
+    assert wrong_names(1, tool, raw(arguments), known) == ""
+    assert wrong_names(2, tool, raw(dict.fromkeys(arguments)), known) == ""
+
+
+def test_arguments_that_are_no_object_have_no_wrong_names() -> None:
+    assert wrong_names(2, "task", raw([1]), ("prompt",)) == ""

@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.agent.arguments import COPIES_MAX
 from callboard.actors.protocol import prompts
@@ -167,8 +168,7 @@ def test_reports_go_in_call_order_and_the_first_settles() -> None:
     [
         ({"value": [1, 2]}, b"[1,2]"),
         ({"value": None}, b"null"),
-        ({"value": 3, "more": 4}, b"3"),
-        ({"n": 3}, b'{"n":3}'),
+        ({"value": 3, "more": None}, b"3"),
         ({}, b"{}"),
     ],
 )
@@ -179,6 +179,18 @@ def test_a_wrapped_report_is_unwrapped_and_other_values_are_left_to_the_schema(
     (report,) = agent.reads(calls(("report_back", written)))
     assert isinstance(report, ReportBack)
     assert bytes(report.value) == value
+
+
+@pytest.mark.parametrize("written", [{"value": 3, "more": 4}, {"result": [3]}])
+def test_a_wrapped_report_with_other_names_is_an_error_that_tells_the_right_one(
+    written: dict[str, object],
+) -> None:
+    agent = begun({"type": "array"})
+    agent.reads(calls(("report_back", written)))
+    assert agent.state.phase != "judging"
+    (answer,) = results(agent)
+    assert answer["is_error"]
+    assert str(answer["content"]).endswith("Its arguments: value.")
 
 
 # --- delegations ------------------------------------------------------------------
@@ -248,6 +260,49 @@ def test_a_task_names_one_agent_several_or_the_only_one(
 )
 def test_an_invalid_task_is_answered_with_the_arguments_of_a_valid_one(arguments: dict[str, object]) -> None:
     assert delegated(**arguments) == prompts.UNUSABLE_TASK + "helper"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ({"schema": {}}, "output_schema"),
+        ({"outputSchema": {}}, "output_schema"),
+        ({"output-schema": {}}, "output_schema"),
+        ({"subagent_type": "helper"}, "agent"),
+        ({"colour": "red"}, ""),
+    ],
+    ids=str,
+)
+def test_an_argument_that_task_does_not_have_is_refused_with_the_right_one(
+    wrong: dict[str, object], right: str
+) -> None:
+    advice = f" (use {right})" if right else ""
+    assert delegated(prompt="dig", **wrong) == (
+        f"Not delegated: task has no argument '{next(iter(wrong))}'{advice}. "
+        "Its arguments: agent, prompt, output_schema, agents, copies, description."
+    )
+    assert isinstance(delegated(prompt="dig", **dict.fromkeys(wrong)), Delegate)
+
+
+def test_a_description_of_a_task_is_kept_on_one_line_and_never_makes_a_call_unusable() -> None:
+    body = delegated(prompt="dig", description=" Find\nthe key " + "x" * 300)
+    assert isinstance(body, Delegate)
+    assert body.description.startswith("Find the key xxx")
+    assert len(body.description) == 200
+    odd = delegated(prompt="dig", description=7)
+    assert isinstance(odd, Delegate)
+    assert odd.description == ""
+
+
+def test_a_session_of_rules_1_takes_any_argument_and_no_description() -> None:
+    agent = AgentHarness()
+    agent.hears(replace(agent.begin(), rules=1))
+    given = {"prompt": "dig", "schema": {}, "description": "x"}
+    (body, *_) = agent.reads(Reply("", (("task", given),), "tool_use"))
+    assert isinstance(body, Delegate)
+    assert (body.schema, body.description) == (NULL, "")
+    assert agent.state.prefix is not None
+    assert not any(b'"description":{"type":"string"' in bytes(tool) for tool in agent.state.prefix.tools)
 
 
 def test_a_prompt_may_be_content_blocks() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from callboard.actors.protocol.codec import decode, encode
-from callboard.actors.protocol.histories import History, history_of, origins_of, why_broken, with_makers
+from callboard.actors.protocol.histories import HandedHistory, history_of, origins_of, why_broken, with_makers
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ContextMade
@@ -84,5 +84,5 @@ def test_a_begin_without_a_history_has_no_word_of_it() -> None:
     assert not {"history", "makers"} & {*Begin.__struct_fields__[:8]}
     bare = encode(ContextMade("host", 1, "kid"))
     assert not [key for key in ("history", "makers") if key in msgspec.json.decode(bare)]
-    assert History() == History(note=Json(b"null"))
+    assert HandedHistory() == HandedHistory(note=Json(b"null"))
     assert as_json([]) == Json(b"[]")

@@ -1,20 +1,60 @@
-"""Estimates of tokens."""
+"""Estimates of tokens, compared with the counts of a tokenizer that were recorded."""
 
+import doctest
+import json
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from callboard.actors.protocol.token_estimates import BYTES_PER_100_TOKENS, Written, estimated_tokens
+from callboard.actors.protocol import token_estimates
+from callboard.actors.protocol.token_estimates import READ_CHARS_MAX, estimated_tokens
+from callboard.runtime.outputs.encodings import encoded
+
+RECORDED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "data" / "tokens.json").read_text(encoding="utf-8")
+)
+"""Results, and their tokens by `o200k_base` in each encoding: `benchmarks/output_formats.py` writes them."""
 
 
-@pytest.mark.parametrize("written", BYTES_PER_100_TOKENS)
-def test_an_estimate_grows_with_the_bytes_and_is_never_zero_for_a_text(written: Written) -> None:
-    found = [estimated_tokens("x" * size, written) for size in range(50)]
+def test_estimates_are_near_the_counts_of_a_tokenizer() -> None:
+    off = sorted(
+        abs(estimated_tokens(encoded(row["value"], kind, "t").text) / count - 1)
+        for row in RECORDED
+        for kind, count in row["tokens"].items()
+    )
+    assert len(off) > 200
+    assert off[len(off) // 2] < 0.06
+    assert off[len(off) * 9 // 10] < 0.15
+
+
+@pytest.mark.parametrize("piece", ["x", "7", ",", " \n", "你", "Ab", ", x", "_"])
+def test_an_estimate_grows_with_a_text_and_is_never_zero(piece: str) -> None:
+    found = [estimated_tokens(piece * times) for times in range(50)]
     assert found[0] == 0
-    assert found[1] == 1
+    assert found[1] >= 1
     assert all(one <= other for one, other in pairwise(found))
 
 
-def test_bytes_count_and_not_characters() -> None:
-    assert estimated_tokens("你" * 112) == estimated_tokens("x" * 336) == 100
-    assert estimated_tokens("\ud800") == 1, "a lone surrogate is one byte"
+def test_bytes_of_other_scripts_count() -> None:
+    assert estimated_tokens("你" * 100) > 2 * estimated_tokens("é" * 50)
+    assert estimated_tokens("\ud800") == 1
+
+
+@given(st.text())
+def test_every_character_is_read_in_one_piece(text: str) -> None:
+    pieces = token_estimates._PIECE.findall(text)
+    assert "".join("".join(groups) for groups in pieces) == text
+
+
+def test_parts_of_a_long_text_stand_for_the_whole() -> None:
+    line = '{"id":12,"name":"Ada Lovelace"},'
+    many = READ_CHARS_MAX // len(line)
+    assert abs(estimated_tokens(line * many * 4) / (estimated_tokens(line * many) * 4) - 1) < 0.01
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(token_estimates).failed == 0

@@ -6,6 +6,7 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.sessions.replies import Reply, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.agent import Agent
@@ -67,3 +68,15 @@ def test_calls_without_figures_count_as_much_as_they_were_charged(attempts: int)
     tree = recording.tree()
     assert tree.usage_of(HOST) == end.usage
     assert tree.nodes["host.1"].usage.unknown_calls == tree.nodes["host.1"].usage.calls == attempts
+
+
+def test_the_description_of_a_task_is_shown_where_its_prompt_would_be() -> None:
+    named = Reply("", (task("kid", "dig", description="Find the key"),), "tool_use")
+    lines = script(host=[named, Reply("done")], kid=[Reply("found")])
+    scenario = Scenario([profile("host", ["kid"]), profile("kid")], lines, [ask()])
+    tree = Tree()
+    for event in SessionWorld(scenario).run().log:
+        tree.add(event)
+    kid = tree.nodes["host.1"]
+    assert (kid.description, kid.prompt, kid.task) == ("Find the key", "dig", "Find the key")
+    assert tree.nodes[HOST].task == tree.nodes[HOST].prompt

@@ -1,5 +1,7 @@
 """The analysis of a question by rules and by a model."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,4 +128,24 @@ def test_the_whole_context_of_a_model_backed_analyser_is_small() -> None:
     Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "which?")
     (request,) = seen
     sent = [bytes(request.system), *map(bytes, request.tools)]
-    assert sum(estimated_tokens(one.decode(), "json") for one in sent) <= 800
+    assert sum(estimated_tokens(one.decode()) for one in sent) <= 800
+
+
+def test_a_model_that_analyses_a_question_reads_those_before_it() -> None:
+    seen: list[str] = []
+
+    def policy(request: ModelRequest) -> Reply:
+        seen.append(str(request.conversation[0]["content"]))
+        return calls(call("report_back", primary="b"))
+
+    host = Orchestrator([Specialist("b", policy=answering("B"))], analyzer=ModelAnalyzer(["b"]))
+
+    async def main() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(host)
+            for prompt in ("How high?", "And how wide?"):
+                assert (await session.ask(prompt)).is_ok
+
+    asyncio.run(main())
+    assert seen[0] == "How high?"
+    assert seen[-1] == "Asked before: How high?\nAnswered: B\n\nAnd how wide?"

@@ -56,7 +56,7 @@ def test_a_policy_makes_it_a_program_with_the_same_tools() -> None:
     assert list(agent.tools) == ["look"]
 
 
-FIELDS = ["query", "scope", "hints", "max_iterations", "found"]
+FIELDS = ["query", "scope", "hints", "max_iterations", "found", "earlier"]
 
 
 @pytest.mark.parametrize("policy", [None, answering("x")])

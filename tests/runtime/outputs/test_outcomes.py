@@ -1,5 +1,6 @@
 """The outcome of a call whose tool returned a `ToolOutput`."""
 
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -99,10 +100,23 @@ def test_an_error_is_an_error_result_with_its_traceback_for_people() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [object(), b"bytes", {1, 2}, float("nan"), {"a": [object()]}])
+@pytest.mark.parametrize("value", [object(), {1, float("nan")}, float("nan"), {"a": [object()]}])
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_result_that_json_cannot_hold_is_an_error_that_says_so(value: object, form: ResponseFormat) -> None:
+def test_a_result_that_json_cannot_hold_is_taken_with_a_note(value: object, form: ResponseFormat) -> None:
     found = outcome(ToolOutput(value, response_format=form))
+    assert found.status == "ok"
+    assert "\n[note: " in text(found)
+    assert text(found).endswith("]")
+    assert found.telemetry is not None
+    assert found.telemetry.is_ok
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_work_that_has_not_begun_is_an_error_that_says_so(form: ResponseFormat) -> None:
+    async def later() -> None:
+        raise AssertionError
+
+    found = outcome(ToolOutput(later(), response_format=form))
     assert found.status == "error"
     assert "what it returned cannot be used" in text(found)
     assert text(found).startswith(
@@ -125,16 +139,29 @@ def test_a_text_that_is_too_long_for_json_is_summed_up(form: ResponseFormat) -> 
 def test_metadata_that_json_cannot_hold_are_shown_as_that() -> None:
     found = outcome(ToolOutput(1, metadata={"a": {1}, "b": 2}), OutputRules("detailed", show=("a", "b")))
     assert found.status == "ok"
-    assert 'a: "cannot be shown: it is a set' in text(found)
-    assert "b: 2" in text(found)
+    assert "a: [1]\nb: 2" in text(found)
 
 
 def test_metadata_that_json_cannot_hold_do_not_fail_the_call() -> None:
-    for metadata in ({"a": object()}, {"a": "x" * METADATA_BYTES_MAX}):
+    recorded = []
+    odd: Any = {"a": Path("x"), 1: float("inf")}
+    for metadata in (odd, {"a": "x" * METADATA_BYTES_MAX}):
         found = outcome(ToolOutput(1, metadata=metadata), OutputRules("raw"))
         assert (found.status, text(found)) == ("ok", "1")
         assert found.telemetry is not None
-        assert b"not_recorded" in bytes(found.telemetry.metadata)
+        recorded.append(bytes(found.telemetry.metadata))
+    assert recorded[0] == b'{"a":"x","1":null}'
+    assert b"not_recorded" in recorded[1]
+
+
+def test_telemetry_that_cannot_be_logged_does_not_fail_the_call() -> None:
+    odd: Any = Telemetry(retries="three", duration_us=5, metrics=metrics(rows=3), version="\ud800")  # type: ignore[arg-type]  # a tool of a user's
+    found = outcome(ToolOutput(1, telemetry=odd, error=OutputError("\ud800")))
+    assert found.telemetry is not None
+    assert msgspec.json.decode(msgspec.json.encode(found.telemetry), type=Telemetry) == found.telemetry
+    assert (found.telemetry.retries, found.telemetry.duration_us) == (0, 5)
+    assert (found.telemetry.version, found.telemetry.code) == ("\ufffd", "\ufffd")
+    assert [one.value for one in found.telemetry.metrics] == [3.0]
 
 
 def test_metadata_are_recorded() -> None:
@@ -169,10 +196,13 @@ def test_updates_and_a_checkpoint_are_made_by_the_context() -> None:
 
 
 @pytest.mark.parametrize("parts", [{"state_update": {"gone": 1}}, {"checkpoint": "two words"}])
-def test_an_update_that_cannot_be_made_is_an_error(parts: dict[str, Any]) -> None:
-    found = outcome(ToolOutput(1, **parts))
+def test_an_update_that_cannot_be_made_is_an_error_with_the_result(parts: dict[str, Any]) -> None:
+    found = outcome(ToolOutput("paid twice", **parts))
     assert found.status == "error"
-    assert "its output cannot be used" in text(found)
+    assert b"its output cannot be used" in bytes(found.output)
+    assert b"paid twice" in bytes(found.output)
+    assert found.telemetry is not None
+    assert found.telemetry.code == "InvalidOutput"
 
 
 def test_an_error_makes_no_updates() -> None:

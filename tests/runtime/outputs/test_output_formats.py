@@ -30,10 +30,3 @@ def test_the_rows_of_the_page_are_those_of_the_benchmark(benchmark: dict[str, An
 def test_the_recorded_runs_have_results(benchmark: dict[str, Any]) -> None:
     for path in benchmark["RUNS"].glob("*.json"):
         assert benchmark["results"](path), path.name
-
-
-def test_the_page_has_the_figures_of_the_estimator(benchmark: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "tool-output.md").read_text().splitlines()
-    for written, figure in benchmark["BYTES_PER_100_TOKENS"].items():
-        (line,) = [line for line in page if line.startswith(f"| {written} |")]
-        assert line.split("|")[4].strip() == str(figure)

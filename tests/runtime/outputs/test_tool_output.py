@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from callboard import MisuseError, OutputRules, Telemetry, ToolOutput, metrics
+from callboard.actors.protocol.telemetry import Metric
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,7 @@ def test_an_output_cannot_be_changed() -> None:
 
 def test_metrics_are_finite_numbers() -> None:
     assert Telemetry(metrics=metrics(rows=3, share=0.5)).metrics[0].value == 3.0
-    for bad in (float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="the metric 'rows' is a finite number"):
-            metrics(rows=bad)
+    for bad in (float("nan"), float("inf"), 10**400):
+        assert [one.name for one in metrics(rows=bad, share=1)] == ["share"]
+    with pytest.raises(ValueError, match="the metric 'rows' is a finite number"):
+        Metric("rows", float("nan"))

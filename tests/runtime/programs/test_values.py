@@ -2,6 +2,7 @@
 
 import datetime
 import enum
+import pathlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,7 @@ def back(hint: object, value: object) -> object:
 
     function.__annotations__["return"] = hint
     made = tool(effect="read", name="made", description="Makes.")(function)
-    outcome = returned(value, 1_000)
+    outcome = returned(value, 1_000, may_cut=False)
     assert outcome.status == "ok"
     return tool_value(made, Answer("id", outcome.output))
 
@@ -84,6 +85,23 @@ def test_a_result_comes_back_as_its_function_is_annotated(hint: object, value: o
 def test_lists_come_back_whatever_they_hold(value: object) -> None:
     if isinstance(value, list):
         assert back(list[Any], value) == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "read"),
+    [
+        (pathlib.PurePosixPath, pathlib.PurePosixPath("a/b"), "a/b"),
+        (list[pathlib.PurePosixPath], [pathlib.PurePosixPath("a/b")], ["a/b"]),
+        (range, range(2), [0, 1]),
+        (bytes, b"\xff", b"\xff"),
+        (set[int], {1, 2}, {1, 2}),
+        (dict[int, str], {1: "a"}, {1: "a"}),
+    ],
+)
+def test_a_result_that_no_schema_describes_comes_back_as_its_json_value(
+    hint: Any, value: object, read: object
+) -> None:
+    assert back(hint, value) == read
 
 
 def test_without_a_type_the_result_is_text() -> None:

@@ -40,6 +40,10 @@ class Holder(msgspec.Struct):
     inner: list[bytes]
 
 
+class Kept(msgspec.Struct):
+    inner: list[Plain]
+
+
 class Knot(msgspec.Struct):
     next: "Knot | None"
     tags: set[str]
@@ -61,6 +65,8 @@ def returning(hint: object) -> Callable[..., object]:
         dict[Literal["a"], int], collections.OrderedDict[str, int], int | None, Finding | None,
         Literal["a", "b"], Annotated[int, msgspec.Meta(ge=1)], Span, Counted, Row, Pair, Finding, Page[int],
         Located, Boxed[int], Open, Base, list[Finding], "int", "Nowhere",
+        bytes, str | bytes, list[bytes], set[str], frozenset, dict[str, set[int]], dict[int, str],
+        Mapping[UUID, str], complex, pathlib.Path, Holder, Knot, collections.deque[int], range,
     ],
 )  # fmt: skip
 def test_a_result_that_can_become_json_or_says_nothing_is_taken(hint: object) -> None:
@@ -70,25 +76,15 @@ def test_a_result_that_can_become_json_or_says_nothing_is_taken(hint: object) ->
 @pytest.mark.parametrize(
     ("hint", "why"),
     [
-        (bytes, "decode it, or encode it as base64"),
-        (str | bytes, "decode it"),
-        (list[bytes], "decode it"),
-        (set[str], "return sorted"),
-        (frozenset, "return sorted"),
-        (dict[str, set[int]], "return sorted"),
-        (dict[int, str], "keys are int"),
-        (Mapping[UUID, str], "keys are uuid.UUID"),
         (Iterator[str], "return a list"),
         (AsyncIterator[str], "return a list"),
         (Awaitable[str], "async def"),
-        (complex, "complex is no JSON: return text"),
-        (pathlib.Path, "pathlib.Path is no JSON"),
         (Plain, "Plain is no JSON"),
         (Annotated[Plain, "x"], "Plain is no JSON"),
         (list[Plain | None], "Plain is no JSON"),
-        (Holder, "decode it"),
-        (Knot, "return sorted"),
-        (Boxed[Holder] | Holder, "decode it"),
+        (dict[int, Plain], "Plain is no JSON"),
+        (Kept, "Plain is no JSON"),
+        (Boxed[Kept] | Kept, "Plain is no JSON"),
         (type[int], "type is no JSON"),
     ],
 )
@@ -99,19 +95,19 @@ def test_a_result_that_cannot_is_refused_with_what_to_return_instead(hint: objec
 
 
 def test_the_decorator_refuses_sync_and_async_tools_and_partly_annotated_ones_not() -> None:
-    with pytest.raises(InvalidAgent, match="tool fetch: its result, bytes"):
+    with pytest.raises(InvalidAgent, match=r"tool fetch: its result, tests\.runtime\.reports\.Plain"):
 
         @tool
-        async def fetch() -> bytes:
+        async def fetch() -> Plain:
             """Fetch."""
-            return b""
+            return Plain()
 
-    with pytest.raises(InvalidAgent, match="tool names: its result, set"):
+    with pytest.raises(InvalidAgent, match="tool names: its result, list"):
 
         @tool(effect="read")
-        def names() -> set[str]:
+        def names() -> list[Plain]:
             """List names."""
-            return set()
+            return []
 
     @tool(effect="read")
     def free():  # type: ignore[no-untyped-def]  # a tool without annotations is the subject
@@ -121,15 +117,17 @@ def test_the_decorator_refuses_sync_and_async_tools_and_partly_annotated_ones_no
     assert free.name == "free"
 
 
-def test_a_result_of_an_unknown_type_is_checked_when_there_is_one() -> None:
+def test_a_result_of_an_unknown_type_is_taken_with_a_note_once_the_tool_has_run() -> None:
     @tool(effect="read")
     def look() -> Any:
         """Look."""
-        return {1, 2}
+        return {"seen": {2, 1}, "share": float("nan")}
 
     returned = results_of(look)
-    assert returned.status == "error"
-    assert b"is a set, whose order is chance" in bytes(returned.output)
+    assert returned.status == "ok"
+    assert msgspec.json.decode(returned.output) == (
+        '{"seen":[1,2],"share":null}\n[note: numbers that are not finite are null: $.share]'
+    )
 
 
 @pytest.mark.parametrize("is_listed", [False, True])

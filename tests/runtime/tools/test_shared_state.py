@@ -1,5 +1,7 @@
 """A tool's access to the shared state, and the keys that agents declare."""
 
+from pathlib import Path
+
 import pytest
 
 from callboard import Agent, InvalidAgent, InvalidState, SharedKey, ToolContext
@@ -48,6 +50,12 @@ def test_updates_are_taken_in_order_and_do_not_show_in_the_values() -> None:
     assert mine.values["count"] == 2
 
 
+def test_an_update_with_values_of_other_types_is_made_and_not_lost() -> None:
+    mine = access()
+    mine.update("notes", {"seen": {2, 1}, "at": Path("a"), 3: float("nan")})
+    assert [bytes(one.value) for one in mine.taken()[0]] == [b'{"seen":[1,2],"at":"a","3":null}']
+
+
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
@@ -55,9 +63,8 @@ def test_updates_are_taken_in_order_and_do_not_show_in_the_values() -> None:
         ("count", True, "it adds whole numbers"),
         ("stage", 3, "it holds a text, and this is a number"),
         ("gone", 1, "declares no state key 'gone'"),
-        ("notes", object(), "cannot take this update"),
-        ("notes", float("inf"), "cannot take this update"),
-        ("notes", "x" * (UPDATE_BYTES_MAX + 1), "too large"),
+        ("notes", "x" * UPDATE_BYTES_MAX, "cannot take this update"),
+        ("notes", ["x" * UPDATE_BYTES_MAX, b""], "keep large values in a file"),
         (7, 1, "declares no state key '7'"),
     ],
 )

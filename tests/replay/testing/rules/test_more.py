@@ -162,11 +162,11 @@ def in_line() -> SessionWorld:
     """Let the second helper of the first team wait for its team's budget; then another helper asks."""
     people = [
         profile("host", ["pair", "single"]),
-        profile("pair", ["helper"], limits=Limits(tokens=4_700)),
+        profile("pair", ["helper"], limits=Limits(tokens=4_800)),
         profile("single", ["helper"]),
         profile("helper"),
     ]
-    world = SessionWorld(Scenario(people, two_teams, [ask()], Limits(tokens=7_150, max_result_chars=100)))
+    world = SessionWorld(Scenario(people, two_teams, [ask()], Limits(tokens=7_350, max_result_chars=100)))
     while moves := [move for move in world.moves() if not move.strand.startswith("model host.1.")]:
         world.make(moves[0])
     return world

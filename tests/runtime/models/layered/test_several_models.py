@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from callboard import History, WholeHistory
+from callboard import WholeHistory
 from callboard.actors.agent.state import request_of
+from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.origin import Origin
 from callboard.replay.testing.input_rules import bedrock, gemini, openai
 from callboard.replay.testing.sessions.scenario import profile
@@ -125,7 +126,7 @@ def test_a_service_takes_every_conversation_that_is_handed_over(
     parent = request_to(target, [*said, says(CLAUDE, use("last", "task"))])
     seen = view([], every=parent.messages, origins=parent.origins)
     found = WholeHistory(data.draw(st.integers(100, 3_000)))(seen)
-    assert isinstance(found, History)
+    assert isinstance(found, HandedHistory)
     who = replace(profile("kid", [], ["look"] if has_tools else []), model=MODELS[api].spec, lossy=True)
     agent = AgentHarness("host.1")
     agent.hears(

@@ -1,0 +1,1 @@
+"""Histories of other products: conversations in any usual shape, made whole."""
