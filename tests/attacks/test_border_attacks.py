@@ -29,7 +29,6 @@ from callboard import (
 from callboard import Reply as Said
 from callboard import call as scripted_call
 from callboard.actors.protocol.errors import CallboardError
-from callboard.actors.protocol.histories import History
 from callboard.actors.protocol.immutable import Json
 from callboard.cli.main import cli
 from callboard.cli.owner_client import NoOwner
@@ -37,6 +36,7 @@ from callboard.replay.exports.parsing import ExportReader
 from callboard.runtime.contexts import made_context
 from callboard.runtime.control import server as control
 from callboard.runtime.control.wire import TellAgent
+from callboard.runtime.histories.history import History
 from callboard.runtime.http.call_http import HttpAnswer
 from callboard.runtime.mcp import http as mcp_http
 from callboard.runtime.mcp.content import read_result
@@ -279,7 +279,7 @@ def test_an_export_of_a_stranger_is_refused_with_an_error_of_ours(hostile: str) 
 def test_a_history_of_another_program_is_cleaned_before_it_is_judged(hostile: str) -> None:
     said = [{"role": "user", "content": hostile}, {"role": "assistant", "content": hostile}]
     messages = tuple(Json(json.dumps(one, separators=(",", ":")).encode()) for one in said)
-    found = made_context(History(messages, note=Json(json.dumps(hostile).encode())))
+    found = made_context(History(messages, note=hostile))
     for one in (*found.messages, found.note):
         assert is_clean(json.loads(bytes(one)), hostile)
 
