@@ -74,7 +74,7 @@ def own_fields(value: Any) -> Iterable[tuple[object, object]] | None:
     """Return the fields of a mapping, struct, model, dataclass or attrs class; None for any other value."""
     kind: Any = type(value)
     if isinstance(value, dict):
-        return dict.items(value)  # whatever a subclass makes of it: as the encoder reads it
+        return dict.items(value)  # as the encoder reads it, also of a subclass
     if isinstance(value, Mapping):
         return value.items()
     if isinstance(value, msgspec.Struct):

@@ -61,7 +61,7 @@ class Eager(msgspec.Struct, frozen=True, gc=False):
     heard: the answers that go with the next turn, in the order in which they came.
     wake: the deadline that the supervisor knows of, None for none.
     end: how the agent ends once its open calls have drained; None while it goes on.
-    latch: how it ends whatever its code does, once a step has heard of it; None for none.
+    latch: the end that its code cannot avert, once a step has heard of it; None without one.
     questions: those put to models. questions_max: the most of a program, None for no limit.
     """
 

@@ -1,4 +1,4 @@
-"""Ends that latch: how a program hears that it has to end, whatever its code makes of it.
+"""Ends that latch: how a program hears of an end that its code cannot avert.
 
 A refusal for want of budget latches as the supervisor says (`DelegationEnded.latch`), and so does the first
 question over `max_iterations`.
@@ -9,7 +9,7 @@ Rules
   - What is asked in that step is not posted. A text that it returns is kept as partial text.
   - A step that was out when the news came is not the last one, unless the program returned in it: a return
     that knew nothing of the news stands.
-  - One question is one, whatever its attempts. The turns of a brain and its questions count together.
+  - One question is one, with all its attempts. The turns of a brain and its questions count together.
 """
 
 from collections.abc import Iterable

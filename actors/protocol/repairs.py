@@ -1,8 +1,8 @@
 """Repairs of a reply on its way back to the service that made it. Pure: every replay gives the same.
 
-A service may refuse as input what it gave as output. A reply that its input rules take goes back as it came,
-byte for byte; in any other the parts that they refuse are changed, and the rest stays. The log keeps the
-model's own words.
+A service may refuse as input a reply that it gave as output. A reply that its input rules take goes back as
+it came, byte for byte; in any other the parts that they refuse are changed, and the rest stays. The log keeps
+the model's own words.
 
 Rules
   - A repair depends on the reply, and on the ids in earlier ones. It is level 0 of `repair_levels.py`. There
@@ -17,7 +17,6 @@ Rules
 import re
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -199,8 +198,7 @@ class Mender:
             if ours != use.id:
                 changed["id"] = text_json(ours)
         self._used.add(wire_id)
-        with suppress(msgspec.DecodeError):
-            self._callers.add(_CALLER.decode(use.caller).tool_id)
+        self._callers.add(_caller_of(use))
         self._ids.setdefault(use.id, deque()).append(
             _STRING.decode(changed["id"]) if "id" in changed else use.id
         )
@@ -319,6 +317,14 @@ class Mender:
 def our_id(reply: int, number: int, theirs: str) -> str:
     """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
     return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
+
+
+def _caller_of(use: _Use) -> str:
+    """Return the id of the server tool that made a call; '' for the model itself."""
+    try:
+        return _CALLER.decode(use.caller).tool_id if use.caller != NULL else ""
+    except msgspec.DecodeError:
+        return ""
 
 
 def _without(part: Json, key: str) -> Json:

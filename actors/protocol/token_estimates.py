@@ -7,8 +7,7 @@
     white space    a token, up to and with line breaks
     other scripts  a third of a token for a byte
 
-So the quotes of JSON, the indents of YAML and the commas of a table cost what they cost, whatever stands
-between them. The figures were fitted to the tokenizer `o200k_base` on recorded results and made tables;
+So the quotes of JSON, the indents of YAML and the commas of a table have their own cost beside any text. The figures were fitted to the tokenizer `o200k_base` on recorded results and made tables;
 docs/tool-output.md has their errors. No tokenizer is asked at run time, so an estimate is the same on every
 machine. It decides about `auto` and is shown to people, and about nothing else.
 """

@@ -313,7 +313,7 @@ def reader_for(request: ModelRequest, can_send: CanSend | None, rules: InputRule
 
 
 def is_as_said(request: ModelRequest, can_send: CanSend | None, rules: InputRules | None) -> bool:
-    """Return True if a conversation is sent as it is, whatever it holds."""
+    """Return True if any conversation is sent as it is."""
     return can_send is None and rules is None and not request.repair.level and is_all_own(request)
 
 

@@ -58,7 +58,7 @@ class FileLabels:
     def note(self, path: str, digest: str, labels: Labels) -> None:
         """Record a write."""
         versions = self._versions.setdefault(path, {})
-        # These bytes may have been written before, as one of the versions that are no longer told apart.
+        # These bytes may have been written before, as one of the versions that are no longer distinguished.
         before = versions.get(digest, versions.get(_OLDER, NO_LABELS))
         versions[digest] = united(before, labels)
         if len(versions) > VERSIONS_MAX:

@@ -1,4 +1,4 @@
-"""Refusals that latch: a program whose budget no model fits any more ends so, whatever its code does next.
+"""Refusals that latch: a program whose budget no model fits any more ends so, even if its code goes on.
 
 A refusal is a turn or a delegation for which a scope is too small for good.
 

@@ -5,7 +5,7 @@ refusal                            its text
 image_url, input_image             image, from a data URL or an address
 file, input_file                   document, from a data URL or an address
 image, document, thinking, ...     the same block without its cache mark
-audio, the id of a file            a text that says what is left out
+audio, the id of a file            a text that names the part left out
 """
 
 import re

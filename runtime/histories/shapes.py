@@ -152,7 +152,7 @@ class Reader:
     def _of_item(self, item: Block, kind: str, index: int) -> Iterator[Said]:
         if kind in _CALLS:
             arguments = item.get(_CALLS[kind])
-            if kind == "custom_tool_call":  # its input is a text, whatever that looks like
+            if kind == "custom_tool_call":  # its input is a text of any form
                 arguments = {"input": arguments}
             yield self._call(item.get("call_id") or item.get("id"), item.get("name"), arguments, index)
         elif kind in _OUTPUTS:

@@ -1,4 +1,4 @@
-"""The parts of an error document that say what the error is, in whatever form a service writes it.
+"""The parts of an error document that say what the error is, in the forms in which services write it.
 
 Services put them at the top, below `error`, `errors` or `detail`, and gateways wrap the document of another
 service, as JSON or as a text of JSON. So the whole document is walked, up to a bound, and its fields are

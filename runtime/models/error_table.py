@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 RETRYABLE: Final = frozenset({"rate_limit_error", "overloaded_error", "timeout_error", "api_error"})
 """Codes of errors that another attempt may cure."""
 FINAL: Final = frozenset({"context_full", "billing_error"})
-"""Codes of errors that no other attempt cures, whatever a header says."""
+"""Codes of errors that no other attempt cures, even if a header names a wait."""
 REFUSED: Final = frozenset(
     {"authentication_error", "permission_error", "not_found_error", "invalid_request_error", *FINAL}
 )

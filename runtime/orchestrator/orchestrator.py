@@ -98,7 +98,7 @@ class Orchestrator(Program[OrchestratorResult]):
         )
 
     def words(self, outcome: Outcome[object]) -> str:
-        """Return the merged answer of an ask in words, or the reason why there is none."""
+        """Return the merged answer of an ask in words, or the reason for its absence."""
         if not outcome.is_ok:
             return outcome.text
         merged = self.result(outcome)

@@ -91,7 +91,7 @@ class ProgramContext:
     def earlier(self, most: int = 1) -> tuple[EarlierRun, ...]:
         """Return the last runs for earlier asks of this session that returned, the oldest first.
 
-        most: as many. Each has `prompt`, `text` and `value`. A sub-agent has none: it begins anew.
+        most: as many. Each has `prompt`, `text` and `value`. A sub-agent has no earlier runs.
         """
         return self._before(most)
 

@@ -1,6 +1,6 @@
 """Result types: one without a JSON of its own is refused when the tool is made, before it can have an effect.
 
-Once a tool has run, its result is taken whatever it is: see `foreign_values.py`. So a result without an
+Once a tool has run, its result is taken, of any type: see `foreign_values.py`. So a result without an
 annotation, or of a type that says nothing (`Any`, `object`, a protocol), is not refused.
 """
 

@@ -258,7 +258,7 @@ def test_d12_a_huge_tool_output_is_cut_before_it_is_copied() -> None:
     assert peak < 5_000_000
 
 
-def test_d12_a_huge_structured_output_is_an_error_and_not_a_stall() -> None:
+def test_d12_a_huge_structured_output_is_cut_with_a_note_and_no_stall() -> None:
     shared: object = ["x" * 1_000] * 1_000
     for _ in range(20):
         shared = [shared, shared]
@@ -268,8 +268,9 @@ def test_d12_a_huge_structured_output_is_an_error_and_not_a_stall() -> None:
         return shared
 
     outcome = call(rows, b"{}")
-    assert outcome.status == "error"
-    assert b"too large" in bytes(outcome.output)
+    assert outcome.status == "ok"
+    assert len(bytes(outcome.output)) < 2**20
+    assert b"cut" in bytes(outcome.output)
 
 
 @pytest.mark.slow

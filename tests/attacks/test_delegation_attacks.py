@@ -142,7 +142,8 @@ def test_g7_an_agent_posts_only_to_the_supervisor_and_its_tools() -> None:
             task("host"),
             task("host.1"),
             task("supervisor"),
-            task("kid", to="host", recipient="host.1", address="supervisor", parent="host"),
+            task("kid", to="host", recipient="host.1", address="supervisor", parent="host"),  # is refused
+            task("kid"),
             ("send", {"to": "host.1", "text": "hello"}),
             ("look", {"to": "host", "recipient": "host"}),
         )

@@ -194,8 +194,7 @@ def test_a_tool_that_ignores_being_cancelled_does_not_hold_the_outcome(tmp_path:
 # --- floods -----------------------------------------------------------------------------------------------
 
 
-def test_d12_a_gibibyte_that_a_tool_would_stream_is_never_drawn() -> None:
-    # A generator is not a result: it is refused before its first piece is made.
+def test_d12_of_a_gibibyte_that_a_tool_would_stream_only_the_beginning_is_drawn() -> None:
     drawn = itertools.count()
 
     @tool(effect="read")
@@ -206,7 +205,7 @@ def test_d12_a_gibibyte_that_a_tool_would_stream_is_never_drawn() -> None:
     model = ScriptedModel([call("stream"), say("done")])
     outcome = Runtime(":memory:", model=model).run_sync(Agent("host", tools=[stream]), "go")
     assert outcome.text == "done"
-    assert next(drawn) == 0
+    assert next(drawn) < 32
 
 
 @pytest.mark.slow

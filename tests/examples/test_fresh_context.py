@@ -103,9 +103,9 @@ def test_only_its_last_text_returns() -> None:
     assert "review.py" not in outcome.text
 
 
-def test_a_worker_without_words_returns_no_summary() -> None:
+def test_a_worker_that_says_nothing_has_failed_as_empty() -> None:
     outcome, _ = ran(Agent("worker", description="Works."), lambda request: say(""))
-    assert "(no summary)" in outcome.text
+    assert "(empty)" in outcome.text
 
 
 def test_the_host_and_its_worker_share_the_files(tmp_path: Path) -> None:

@@ -192,14 +192,14 @@ ROUTES: Final = (
         "next-hop-by-the-first-intent",
         "The question of the next hop is routed by the intent of the first one.",
         "orchestrator",
-        "                intent = await intent_of(self.analyzer, ctx, asked.query)\n",
+        "                intent = await intent_of(self.analyzer, ctx, asked.query, asked.earlier)\n",
         "",
     ),
     _mutant(
         "next-hop-asks-the-first-question",
         "The specialists of the next hop are asked the first question again.",
         "orchestrator",
-        "                asked = replace(asked, query=left[0])\n",
+        "                asked = asked._replace(query=left[0])\n",
         "",
     ),
     _mutant(

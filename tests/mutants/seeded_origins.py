@@ -44,8 +44,8 @@ REPAIRS: Final = (
         "unreadable-is-empty",
         "Arguments that are not an object go back as an empty one.",
         "protocol.repairs",
-        'changed["input"] = unreadable(Json(use.input))',
-        'changed["input"] = Json(b"{}")',
+        'return {"input": unreadable(Json(use.input))}',
+        'return {"input": Json(b"{}")}',
     ),
 )
 """Mutants of replies that are repaired on their way back."""

@@ -172,8 +172,8 @@ def _check_part(part: JsonObject, role: str, at: int) -> None:
     _only(part, PART, where)
     data = part.keys() & DATA
     _need(len(data) == 1, f"{where}: required oneof field 'data' must have one initialized field: {data}")
-    # An empty text is none: https://github.com/router-for-me/CLIProxyAPI/issues/3485. The service sends some
-    # of its signatures in such parts, and takes those.
+    # An empty text is no answer: https://github.com/router-for-me/CLIProxyAPI/issues/3485.
+    # The service sends some of its signatures in such parts, and takes those.
     has_data = part.get("text") != "" or "thoughtSignature" in part
     _need(has_data, f"{where}: required oneof field 'data' must have one initialized field")
     is_models = bool(part.keys() & {"functionCall", "thought", "thoughtSignature"})

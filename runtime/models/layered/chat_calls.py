@@ -9,7 +9,7 @@ several ways, the most trusted first:
     by id               the indexes change, or the pieces of a call come under several
     by opening          within an index, each piece with a name begins a call
 
-The first way in which every call has the name of a tool and whole arguments is taken. If there is none, the
+The first way in which every call has the name of a tool and whole arguments is taken. Without one, the
 calls that share no key with another one are taken as the API says, and the others are refused. A piece that
 repeats id and index never begins a call: a server that says a call once more, with other arguments, would
 have both run.
@@ -109,7 +109,7 @@ def joined(
 
 
 def _fit(calls: Sequence[JoinedCall], tools: frozenset[str]) -> bool:
-    """Return True if each of these is a whole call of a tool that was offered: a piece of a name is none."""
+    """Return True if each of these is a whole call of a tool that was offered, not of a piece of one."""
     return all(call.is_whole and (not tools or call.name in tools) for call in calls)
 
 

@@ -102,7 +102,7 @@ def _call_block(part: ToolCallPart, call_id: str, dumped: JsonObject, refused: s
 
 def _written(arguments: object) -> str:
     """Return the arguments of a call as text."""
-    # A number that is none in JSON stays in sight, as Infinity.
+    # A number that JSON does not have stays in sight, as Infinity.
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 

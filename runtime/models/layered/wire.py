@@ -199,7 +199,7 @@ class LayeredClient(httpx2.AsyncClient):
 async def _in_form(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> httpx2.Response:
     """Return an answer of status 200 as its reader wants it: a stream, or a whole document.
 
-    Raises OtherForm for an answer that is to be read in the other way, CallFailed for one that nobody reads.
+    Raises OtherForm for an answer that is to be read in the other way, CallFailed for one that has no reader.
     """
     dialect, watched = exchange.dialect, exchange.watched
     assert watched is not None
@@ -219,13 +219,13 @@ async def _of_stream(exchange: Exchange, response: httpx2.Response, is_stream: b
     """Return a stream as its reader wants it, with its calls joined. Raises OtherForm, CallFailed."""
     if exchange.dialect is RESPONSES:
         exchange.has_told = exchange.on_text is not None
-        whole = await joined_answer(exchange, response, exchange.on_text or _tell_nobody)
+        whole = await joined_answer(exchange, response, exchange.on_text or _tell_no_one)
         return _with_content(response, whole, "application/json")
     joined = mended(exchange, response)
     return joined if is_stream else _other(exchange, joined)
 
 
-def _tell_nobody(text: str) -> None:
+def _tell_no_one(text: str) -> None:
     """Drop a text: the whole answer is told."""
 
 
