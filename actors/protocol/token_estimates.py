@@ -7,8 +7,9 @@
     white space    a token, up to and with line breaks
     other scripts  a third of a token for a byte
 
-So the quotes of JSON, the indents of YAML and the commas of a table have their own cost beside any text. The figures were fitted to the tokenizer `o200k_base` on recorded results and made tables;
-docs/tool-output.md has their errors. No tokenizer is asked at run time, so an estimate is the same on every
+So the quotes of JSON, the indents of YAML and the commas of a table have their own cost beside any text. The
+figures were fitted to the tokenizer `o200k_base` on recorded results and made tables; docs/tool-output.md has
+their errors. No tokenizer is asked at run time, so an estimate is the same on every
 machine. It decides about `auto` and is shown to people, and about nothing else.
 """
 
