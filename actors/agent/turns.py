@@ -75,8 +75,7 @@ def ask_turn(
     request = TurnRequested(*asked, repair=state.repair)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
-    if state.new_labels:
-        state, request = _telling_labels(state, request)
+    state, request = _telling_labels(state, request)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
@@ -118,6 +117,8 @@ def _after_change(
 
 
 def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
+    if not state.new_labels:
+        return state, request
     return replace(state, new_labels=NO_LABELS), replace(request, labels=state.new_labels)
 
 

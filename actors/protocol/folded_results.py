@@ -34,9 +34,9 @@ def folded(end: DelegationEnded) -> str:
     """Return the result of an agent tool that failed, as JSON of at most `end.room` bytes where that fits."""
     detail = end.detail or EXPLAINED[end.kind]
     whole = _written(end, detail, end.text)
-    if not end.room or _size(whole) <= end.room:
+    if not end.room or json_bytes(whole) <= end.room:
         return whole
-    if _size(_written(end, detail, "")) <= end.room:
+    if json_bytes(_written(end, detail, "")) <= end.room:
         return _longest(lambda kept: _written(end, detail, end.text[:kept]), len(end.text), end.room)
     return _longest(lambda kept: _written(end, detail[:kept], ""), len(detail), end.room)
 
@@ -54,11 +54,26 @@ def _status(end: DelegationEnded) -> Response:
     return "invalid_input" if end.problems else "unavailable"
 
 
-def _size(text: str) -> int:
+def json_bytes(text: str) -> int:
+    """Return the bytes that a text takes within a request, without its quotation marks."""
     return len(encode(text)) - 2
+
+
+def cut_to(text: str, most: int) -> str:
+    """Return the beginning of a text, with a note, so that both take at most so many bytes of a request."""
+    size = json_bytes(text)
+    if size <= most:
+        return text
+    note = f" [cut: this result has {size:,} bytes, and {most:,} may be read]"
+    left = most - json_bytes(note)
+    if left < 0:  # a user's own limit may be as small as 1
+        note, left = "", most
+    # A character takes at least one byte, and a longer beginning never fewer than a shorter one.
+    kept = bisect_right(range(1, left + 1), left, key=lambda chars: json_bytes(text[:chars]))
+    return text[:kept] + note
 
 
 def _longest(written: Callable[[int], str], most: int, room: int) -> str:
     """Return the longest result with a beginning of its words that fits; the shortest if none does."""
-    kept = bisect_right(range(1, most + 1), room, key=lambda chars: _size(written(chars)))
+    kept = bisect_right(range(1, most + 1), room, key=lambda chars: json_bytes(written(chars)))
     return written(kept)

@@ -4,7 +4,6 @@ These texts are part of the rules: a log that was made with other texts does not
 frozen, change them with a new rule set only.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
-from callboard.actors.protocol.folded_results import FOLDED, folded
+from callboard.actors.protocol.folded_results import FOLDED, cut_to, folded
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
@@ -320,26 +319,7 @@ def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
     if end.metadata is not None and end.metadata.response in FOLDED:
         return folded(end), True
     text, is_error = (end.text, False) if end.kind == "answered" else (_failed_delegation(end), True)
-    return (_cut(text, end.room) if end.room else text), is_error
-
-
-def json_bytes(text: str) -> int:
-    """Return the bytes that a text takes within a request, without its quotation marks."""
-    return len(encode(text)) - 2
-
-
-def _cut(text: str, most: int) -> str:
-    """Return the beginning of a text, with a note, so that both take at most so many bytes of a request."""
-    size = json_bytes(text)
-    if size <= most:
-        return text
-    note = f" [cut: this result has {size:,} bytes, and {most:,} may be read]"
-    left = most - json_bytes(note)
-    if left < 0:  # a user's own limit may be as small as 1
-        note, left = "", most
-    # A character takes at least one byte, and a longer beginning never fewer than a shorter one.
-    kept = bisect_right(range(1, left + 1), left, key=lambda chars: json_bytes(text[:chars]))
-    return text[:kept] + note
+    return (cut_to(text, end.room) if end.room else text), is_error
 
 
 def _failed_delegation(end: DelegationEnded) -> str:

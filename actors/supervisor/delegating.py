@@ -332,10 +332,7 @@ def _timeout_ms(work: UnitOfWork, address: str) -> int:
 
 
 def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
-    """Begin every racer of a delegation.
-
-    parent: the agent that delegated.
-    """
+    """Begin every racer of a delegation. parent: the agent that delegated."""
     request, record, contexts = delegation.request, work.record(parent), dict(delegation.contexts)
     assert request is not None
     assert record is not None

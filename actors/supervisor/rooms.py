@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_block
+from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, Need, bound_of_any, dearest_input
@@ -80,7 +81,7 @@ def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
     budget = ancestry[-1].budget
     if (end.room and end.kind != "reported") or not is_limited(ancestry):
         return budget
-    over = prompts.json_bytes(prompts.delegation_result(end)[0]) - end.room
+    over = json_bytes(prompts.delegation_result(end)[0]) - end.room
     more = need_of_room(ancestry, max(0, over))
     if more == NOTHING:
         return budget
@@ -96,7 +97,7 @@ def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -
     budget: with the room of its result already. address: of its first agent.
     """
     # The next turn reads the answer to the call, and a later one the end, in a block of its own.
-    started = need_of_room(ancestry, prompts.json_bytes(prompts.started(address)))
+    started = need_of_room(ancestry, json_bytes(prompts.started(address)))
     task = need_of_room(ancestry, room + task_frame(address))
     more = add(started, subtract(task, need_of_room(ancestry, room)))
     return replace(

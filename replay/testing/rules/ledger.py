@@ -17,6 +17,7 @@ from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
 from callboard.actors.protocol.messages import (
@@ -176,7 +177,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.background[who] += len(body.profiles)
         room = scope.results[body.turn, body.call]
         address = self.facts.copies[who, body.turn, body.call][0]
-        started = self.need_of(who, prompts.json_bytes(prompts.started(address)))
+        started = self.need_of(who, json_bytes(prompts.started(address)))
         frame = len(text_block(prompts.task_ended_with(address, "")))
         task = scope.tasks[body.turn, body.call] = self.need_of(who, room + frame)
         more = add(started, subtract(task, self.need_of(who, room)))
@@ -238,7 +239,7 @@ class Ledger(msgspec.Struct, eq=False):
         room = scope.results.pop((end.turn, end.call), 0)
         if room and end.kind != "reported":
             return task
-        over = prompts.json_bytes(prompts.delegation_result(end)[0]) - room
+        over = json_bytes(prompts.delegation_result(end)[0]) - room
         more = self.need_of(who, max(0, over))
         scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
         return add(task, more)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
-from callboard.actors.protocol.folded_results import folded, response_of
+from callboard.actors.protocol.folded_results import folded, json_bytes, response_of
 from callboard.actors.protocol.messages import DelegationEnded
-from callboard.actors.protocol.prompts import delegation_result, json_bytes
+from callboard.actors.protocol.prompts import delegation_result
 from callboard.actors.protocol.value_types import CallMetadata, SchemaProblem
 from tests.effort import effort
 

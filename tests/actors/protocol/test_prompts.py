@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
+from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
@@ -158,7 +159,7 @@ def test_last_words_and_reasons_are_cut_as_well() -> None:
     text, is_error = prompts.delegation_result(end)
     assert is_error
     assert text.startswith("The delegation failed (budget): ddd")
-    assert prompts.json_bytes(text) == 500
+    assert json_bytes(text) == 500
 
 
 @given(st.text(min_size=1).map(lambda text: text * 7), st.integers(1, 120))
@@ -166,11 +167,11 @@ def test_a_cut_result_takes_at_most_its_room_in_a_request_and_as_much_of_it_as_f
     text: str, room: int
 ) -> None:
     cut, _ = prompts.delegation_result(DelegationEnded(1, 0, "answered", text=text, room=room))
-    assert prompts.json_bytes(cut) <= room
-    assert prompts.json_bytes(cut) == len(text_json(cut)) - 2
+    assert json_bytes(cut) <= room
+    assert json_bytes(cut) == len(text_json(cut)) - 2
     if cut != text:
-        assert prompts.json_bytes(text) > room
+        assert json_bytes(text) > room
         kept = len(cut.partition(" [cut: ")[0]) if " [cut: " in cut else len(cut)
         assert cut[:kept] == text[:kept]
         # The next character, escaped, has at most six bytes.
-        assert prompts.json_bytes(cut) > room - 6
+        assert json_bytes(cut) > room - 6
