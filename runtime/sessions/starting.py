@@ -229,7 +229,7 @@ class SessionStarter(ForkStarter):
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
-        more_ms = extension_ms(how.extend)
+        extend_ms = extension_ms(how.extend)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
@@ -238,13 +238,13 @@ class SessionStarter(ForkStarter):
         deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
         past = await past_fork(self.log, recorded)
-        if past is None and not settings.counts_downtime:
-            more_ms += downtime_ms(recorded)
+        leaves_out = past is None and not settings.counts_downtime
         first = continuation(
             recorded,
             deps.added_to(found.opened),
             has_limits=how.limits is not None,
-            extend_ms=more_ms,
+            extend_ms=extend_ms,
+            left_out_ms=downtime_ms(recorded) if leaves_out else 0,
             policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
