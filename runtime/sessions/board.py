@@ -45,7 +45,6 @@ from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
 from callboard.runtime.sessions.secret_inputs import SecretInputs
 from callboard.runtime.sessions.session_deps import SessionDeps
-from callboard.runtime.sessions.spreading import spread_starts
 
 PATIENCE_S: Final = 10.0  # seconds that cancelled work may take to end, before a session leaves it behind
 
@@ -206,10 +205,7 @@ class Board:
             if stored is None:
                 self._writer.stage(self.session_id, self._epoch, recovered.posted)
             self._note(recovered.posted)
-            now, later = spread_starts(recovered) if self.admits is None else (recovered.starts, ())
-            core.perform((*recovered.timers, *now), self)
-            for delay_ms, start in later:
-                asyncio.get_running_loop().call_later(delay_ms / 1_000, self.start_admitted, start)
+            core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:
             self._fail_stop(error)
         self._publish()
@@ -244,7 +240,7 @@ class Board:
             self._start_now(start.request)
 
     def start_admitted(self, start: Start) -> None:
-        """Let a port act on a request that was kept back, while nothing else is performed."""
+        """Let a port act on a request that `admits` has kept back, while nothing else is performed."""
         self.flush()
         if self.error is None and self.core.gate.may_start(start.request):
             self._at = self.now_ms

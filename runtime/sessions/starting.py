@@ -44,6 +44,7 @@ from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sanitize import clean_text
@@ -298,6 +299,8 @@ class SessionStarter(ForkStarter):
         board = self._connect(session, epoch, found, deps, scope)
         if past is None:
             session.remember(recorded, is_closing(recovered))
+            if recorded.running:
+                board.ports[MODEL] = PacedModelPort(board, board.ports[MODEL])
             board.restore(recovered)
         else:
             self._play(session, board, found, recorded, past, recovered)

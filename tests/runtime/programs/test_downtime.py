@@ -30,6 +30,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
+from callboard.runtime.ports.paced_models import earliest_s
 from callboard.runtime.programs.history import RecordedRun, RecordedStep
 from callboard.runtime.programs.replaying import executed_again
 from tests.runtime.programs.kit import T0, Function, answer, main_of, started
@@ -161,7 +162,8 @@ def test_45_readers_with_timeouts_lose_nothing_to_an_hour_without_a_process(
 def test_the_calls_that_a_resume_makes_again_do_not_begin_at_once() -> None:
     found = lived(readers, [(10, HOUR)])
     began = sorted(round((at - found.resumed_at) * 1_000) for at in found.began)
-    assert began == [0] * 8 + [25 * place for place in range(1, READERS - 7)]
+    assert began == [round(1_000 * earliest_s(place + 1)) for place in range(READERS)]
+    assert began[:9] == [0] * 8 + [170]
 
 
 @program
@@ -229,7 +231,7 @@ def test_calls_that_wait_for_their_moment_are_cancelled_and_never_begin() -> Non
         log, service = await log_with(left), Service()
         async with Runtime(log, model=service.model) as runtime:
             session = await runtime.resume(NAME, readers)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)
             outcome = await session.cancel()
             await asyncio.sleep(HOUR)
             await session.close()
@@ -237,13 +239,13 @@ def test_calls_that_wait_for_their_moment_are_cancelled_and_never_begin() -> Non
         return outcome.kind, len(service.began), events_of(log)
 
     kind, calls, _ = run_virtually(live())[0]
-    assert (kind, calls) == ("cancelled", 8 + 4)
+    assert (kind, calls) == ("cancelled", 8 + 3)
 
 
 def test_calls_that_wait_for_their_moment_do_not_begin_in_a_process_that_detaches() -> None:
     async def live() -> tuple[Outcome, int, int]:
         log, begun = MemoryLog(), []
-        for wait in (10.0, 0.05, -1.0):
+        for wait in (10.0, 0.5, -1.0):
             service = Service()
             limits = WIDE
             async with Runtime(
@@ -265,7 +267,7 @@ def test_calls_that_wait_for_their_moment_do_not_begin_in_a_process_that_detache
 
     outcome, second, third = run_virtually(live())[0]
     assert outcome.structured_output == ["read"] * READERS
-    assert second == 8 + 2
+    assert second == 8 + 3
     assert third == READERS
 
 
