@@ -85,35 +85,29 @@ async def log_with(events: list[Event]) -> MemoryLog:
     return log
 
 
+def process(log: MemoryLog, service: Service, *, counts: bool = False) -> Runtime:
+    return Runtime(log, model=service.model, limits=WIDE, deadline_counts_downtime=counts)
+
+
 def lived(host: Agent, times: list[tuple[float, float]], *, counts: bool = False) -> Lives:
     """Run a host. times: the seconds of each process until it is killed, and those until the next one."""
 
     async def live() -> Lives:
-        log, is_new = MemoryLog(), True
-        clock = asyncio.get_running_loop()
-        for alive, down in [*times, (0.0, -1.0)]:
-            service = Service()
-            async with Runtime(
-                log,
-                model=service.model,
-                limits=WIDE,
-                deadline_counts_downtime=counts,
-            ) as runtime:
-                resumed_at = clock.time()
-                if is_new:
-                    session = await runtime.open(host, session_id=NAME)
+        log, clock = MemoryLog(), asyncio.get_running_loop()
+        for place, (alive, down) in enumerate(times):
+            async with process(log, Service(), counts=counts) as runtime:
+                session = await runtime.open(host, session_id=NAME, resume=place > 0)
+                if not place:
                     await session.submit("go")
-                else:
-                    session = await runtime.resume(NAME, host)
-                is_new = False
-                if down < 0:
-                    outcome = await session.outcome
-                    await session.close()
-                    break
                 await asyncio.sleep(alive)
                 left = events_of(log)
             log = await log_with(left)
             await asyncio.sleep(down)
+        service, resumed_at = Service(), clock.time()
+        async with process(log, service, counts=counts) as runtime:
+            session = await runtime.resume(NAME, host)
+            outcome = await session.outcome
+            await session.close()
         return Lives(outcome, events_of(log), service.began, resumed_at)
 
     return run_virtually(live())[0]
@@ -244,26 +238,21 @@ def test_calls_that_wait_for_their_moment_are_cancelled_and_never_begin() -> Non
 
 def test_calls_that_wait_for_their_moment_do_not_begin_in_a_process_that_detaches() -> None:
     async def live() -> tuple[Outcome, int, int]:
-        log, begun = MemoryLog(), []
-        for wait in (10.0, 0.5, -1.0):
-            service = Service()
-            limits = WIDE
-            async with Runtime(
-                log, model=service.model, limits=limits, deadline_counts_downtime=False
-            ) as runtime:
-                session = await runtime.open(readers, session_id=NAME, resume=True)
-                if wait == 10:
+        log, second, third = MemoryLog(), Service(), Service()
+        for service, alive in ((Service(), 10.0), (second, 0.5)):
+            async with process(log, service) as runtime:
+                session = await runtime.open(readers, session_id=NAME, resume=service is second)
+                if service is not second:
                     await session.submit("go")
-                if wait < 0:
-                    outcome = await session.outcome
-                    await session.close()
-                else:
-                    await asyncio.sleep(wait)
-                    await session.detach(grace_s=0)
+                await asyncio.sleep(alive)
+                await session.detach(grace_s=0)
             await asyncio.sleep(HOUR)
-            begun.append(len(service.began))
+        async with process(log, third) as runtime:
+            session = await runtime.resume(NAME, readers)
+            outcome = await session.outcome
+            await session.close()
         events_of(log)
-        return outcome, begun[1], begun[2]
+        return outcome, len(second.began), len(third.began)
 
     outcome, second, third = run_virtually(live())[0]
     assert outcome.structured_output == ["read"] * READERS
