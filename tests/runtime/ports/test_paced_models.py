@@ -1,7 +1,8 @@
 """The pace of the model calls after a resume in the middle of an ask."""
 
 import asyncio
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +18,12 @@ from callboard import (
     program,
     say,
 )
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.runtime.models.scripted import Step, fail
-from callboard.runtime.ports.paced_models import AT_ONCE, DOUBLES_S, earliest_s
+from callboard.runtime.ports.paced_models import AT_ONCE, DOUBLES_S, PacedModelPort, earliest_s
+from callboard.runtime.sessions.board import Board
 from tests.virtual_clock import run_virtually
 
 COUNT: Final = 40
@@ -80,6 +85,54 @@ def began_after(*, asks_again: bool) -> list[float]:
 
 def test_back_offs_that_ended_without_a_process_make_no_burst() -> None:
     assert began_after(asks_again=False) == [round(earliest_s(place + 1), 3) for place in range(COUNT)]
+
+
+class Calls:
+    """A model port that notes its calls. As a board, it lets all of them start."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.core = SimpleNamespace(states={"host": AgentState("host")})
+        self.gate = SimpleNamespace(may_start=lambda request: True)
+        self.running: set[asyncio.Task[Any]] = set()
+
+    def start(self, request: Event) -> None:
+        self.seen.append(f"start {request.seq}")
+
+    def abort(self, request: Event) -> bool:
+        self.seen.append(f"abort {request.seq}")
+        return True
+
+    def detach(self) -> None:
+        self.seen.append("detach")
+
+    async def aclose(self) -> None:
+        self.seen.append("close")
+
+
+def test_a_call_that_waits_is_dropped_by_a_stop_and_by_the_end() -> None:
+    async def live() -> list[str]:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+        calls = Calls()
+        port = PacedModelPort(cast(Board, calls), calls)
+        asked = [
+            Event(seq, 0, "supervisor", "model", 0, CallModel("host", 1)) for seq in range(1, AT_ONCE + 4)
+        ]
+        for request in asked:
+            port.start(request)
+        assert calls.seen == [f"start {request.seq}" for request in asked[:AT_ONCE]]
+        calls.seen.clear()
+        assert port.abort(asked[0])
+        assert not port.abort(asked[AT_ONCE])
+        await asyncio.sleep(earliest_s(AT_ONCE + 2))
+        port.detach()
+        await asyncio.sleep(1)
+        await port.aclose()
+        assert errors == []
+        return calls.seen
+
+    assert run_virtually(live())[0] == ["abort 1", f"start {AT_ONCE + 2}", "detach", "close"]
 
 
 def test_a_session_that_is_resumed_between_its_asks_is_not_held_up() -> None:

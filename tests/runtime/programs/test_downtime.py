@@ -369,3 +369,15 @@ def test_a_step_without_downtime_is_written_as_before() -> None:
     assert b"left_out_ms" not in bytes(first.content())
     assert b'"left_out_ms":2000' in bytes(second.content())
     assert second.head.wake == T0 + 3_000
+
+
+def test_a_run_that_begins_after_a_downtime_counts_from_its_own_start() -> None:
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        await ctx.sleep(1)
+        return "over"
+
+    run = started(host)
+    assert run.step((), T0, left_out_ms=5_000).head.wake == T0 + 1_000
+    assert run.step((), T0 + 500, left_out_ms=6_000).head.wake == T0 + 1_500
+    assert run.step((), T0 + 1_500, left_out_ms=6_000).head.wake == T0 + 2_000
+    assert run.step((), T0 + 2_000, left_out_ms=6_000).ending is not None
