@@ -65,7 +65,7 @@ class Runtime(Operations, Forks):
     cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
         an exception has left, unless the runtime is ending by then.
     deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
-        deadline by the time since the last event.
+        deadline by the time since the last event, and the timeouts of programs leave it out.
     deps: an object for the tools, never logged; or a function of a session's id, tags and metadata.
     files: the folder that tools reach through `ctx.files`: `Files(folder, write=["notes"])`, a path that may
         only be read, or a function like that of `deps` (docs/files.md).

@@ -55,6 +55,7 @@ class Resumed(RichMessage, frozen=True):
 
     rules: those of the session. host, profiles, model: of the agents from now on; empty for
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
+    left_out_ms: the time before this resume that the timeouts and sleeps of programs do not count.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
     reopens: continues a closed session. state: further keys of the shared state.
@@ -75,6 +76,7 @@ class Resumed(RichMessage, frozen=True):
     files: FileArea | None = None
     format: str = "1.0"
     permissions: Layers = ()
+    left_out_ms: int = 0
 
 
 @final

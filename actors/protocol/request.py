@@ -51,14 +51,15 @@ class ModelRequest:
 
     In a live session a policy or model of your own finds more, which is no part of the request. deps: the
     object of `Runtime(deps=)` or `ask(deps=)`. session_id: of the session. seq: of the event that granted
-    it. For a program only: at: the time by the session's clock, in milliseconds since 1970 UTC. state_of:
-    returns the shared state's value of a key.
+    it. For a program only: at: the time by the session's clock, in milliseconds since 1970 UTC. left_out_ms:
+    the sum of the times that its timeouts do not count. state_of: returns the shared state's value of a key.
     """
 
     deps: object = None
     session_id: str = ""
     seq: int = 0
     at: int = 0
+    left_out_ms: int = 0
     state_of: StateOf | None = None
 
     def __init__(

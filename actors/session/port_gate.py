@@ -34,7 +34,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
+from callboard.actors.protocol.client_messages import (
+    Forked,
+    Resumed,
+    RevokePermission,
+    SessionOpened,
+    resumed_in,
+)
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
@@ -74,6 +80,7 @@ class PortGate:
     permissions: the permissions for calls that would need an approval.
     shared: the shared state after the events so far. files: the labels of files.
     results: those of tools that may be given again; None before the first call of such a tool.
+    left_out_ms: the sum of the times that the timeouts of programs do not count.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -90,6 +97,7 @@ class PortGate:
         self.shared = NO_STATE
         self.is_fork = False
         self.files = FileLabels()
+        self.left_out_ms = 0
         self.results: CachedResults | None = None
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
@@ -282,6 +290,8 @@ class PortGate:
         self.shared = self.shared.after(event)
         self.is_fork |= isinstance(event.body, Forked)
         self.files.declare(event)
+        if (resumed := resumed_in(event.body)) is not None:
+            self.left_out_ms += resumed.left_out_ms
 
     def _placed(self, event: Event, actions: list[Action]) -> None:
         body, request = event.body, self.open.get(event.cause)

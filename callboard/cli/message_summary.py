@@ -55,6 +55,8 @@ def _resumed(body: c.Resumed) -> str:
         changes.append(f"limited over all sessions: {', '.join(body.capacity) or 'no model'}")
     if body.extend_ms:
         changes.append(f"deadlines {duration(body.extend_ms)} later")
+    if body.left_out_ms:
+        changes.append(f"{duration(body.left_out_ms)} left out for programs")
     return ", ".join(changes)
 
 

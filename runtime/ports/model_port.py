@@ -105,7 +105,9 @@ class ModelPort:
         asked.session_id = self._board.session_id
         asked.seq = request.seq
         if asked.model.is_program:
-            asked.at, asked.state_of = self._board.now_ms, self._board.gate.shared.json_of
+            gate = self._board.gate
+            asked.at, asked.left_out_ms = self._board.now_ms, gate.left_out_ms
+            asked.state_of = gate.shared.json_of
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))

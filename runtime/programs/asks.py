@@ -58,7 +58,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=STEP, 
     program's earliest deadline; None for none. Both are in milliseconds since 1970 UTC. cancels: the ids of
     open asks that the program gave up. marks: the names that `ctx.since` was first asked about. state: the
     values of the shared state that the step has read. undeclared: of the other keys that it has looked up,
-    the words of the error.
+    the words of the error. left_out_ms: the sum of the times up to this step that timeouts do not count.
     """
 
     run: str
@@ -69,6 +69,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=STEP, 
     marks: dict[str, bool]
     state: dict[str, Json] = {}
     undeclared: dict[str, str] = {}
+    left_out_ms: int = 0
 
 
 class TextBlock(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):

@@ -204,7 +204,7 @@ class ProgramContext:
         """Wait until a time, also over restarts. Raises MisuseError for a time without a zone."""
         if when.tzinfo is None:
             raise MisuseError(f"sleep_until({when!r}): give the time a zone, for example datetime.UTC")
-        await asyncio.sleep((when - self.now()).total_seconds())
+        await self._run.wait_by_clock((when - self.now()).total_seconds())
 
     def random(self) -> Random:
         """Return the run's generator of random numbers, which is the same in each execution."""

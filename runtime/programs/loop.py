@@ -5,7 +5,9 @@ Rules
     the timers that are due, one deadline after the other, and runs until nothing is ready after each.
   - Callbacks run first in, first out. Tasks and futures hash by the number of their creation, so that a set
     of them iterates alike in every process. Python's own would hash by their place in memory.
-  - Its time is the time of the step, in seconds since the run began, and stands still within a step.
+  - Its time is the time of the step, in seconds since the run began, and stands still within a step. The
+    times that are left out are no part of it: a timer set before one is due that much later by the clock. A
+    timer for a time of day is not.
   - No sockets, files, threads or subprocesses: each such method raises and names what to write instead.
   - Garbage is not collected inside a step: the moment of a collection is chance, and a finalizer can act.
 """
@@ -68,6 +70,12 @@ class ProgramFuture(asyncio.Future[T]):
         return self._number
 
 
+class ClockTimer(asyncio.TimerHandle):
+    """A timer for a time of day. `when` counts the times that are left out."""
+
+    __slots__ = ()
+
+
 class ProgramLoop(_Base):
     """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets."""
 
@@ -83,18 +91,26 @@ class ProgramLoop(_Base):
         self._is_over = False
         self._context = contextvars.Context()
         self._ms = 0
+        self._left_out_ms = 0
 
     # --- one step -------------------------------------------------------------------
 
     def run_step(
-        self, ms: int, begin: Callable[[], object], *, fires: bool = True, callbacks_max: int = CALLBACKS_MAX
+        self,
+        ms: int,
+        begin: Callable[[], object],
+        *,
+        left_out_ms: int = 0,
+        fires: bool = True,
+        callbacks_max: int = CALLBACKS_MAX,
     ) -> None:
         """Run one step: `begin`, then all that is ready, then the due timers.
 
-        ms: its time, in milliseconds since the run began. fires: False leaves timers alone.
+        ms: its time by the clock, in milliseconds since the run began. left_out_ms: how much of that is left
+        out; less than before changes nothing. fires: False leaves timers alone.
         Raises EndlessStep for a step that runs more than `callbacks_max` callbacks.
         """
-        self._ms = ms
+        self._set_time(ms, left_out_ms)
         outer = asyncio._get_running_loop()
         task = asyncio.current_task(outer) if outer is not None else None
         hooks, collects = sys.get_asyncgen_hooks(), gc.isenabled()
@@ -117,6 +133,20 @@ class ProgramLoop(_Base):
                 gc.enable()
             if outer is not None and task is not None:
                 asyncio._enter_task(outer, task)
+
+    def _set_time(self, ms: int, left_out_ms: int) -> None:
+        # The time of the loop never goes back, though the machine's clock may have.
+        most = self._left_out_ms + max(0, ms - self._ms)
+        self._ms = ms
+        left_out_ms = min(left_out_ms, most)
+        if left_out_ms > self._left_out_ms:
+            self._left_out_ms = left_out_ms
+            self._timers = [(self._due(timer), number, timer) for _, number, timer in self._timers]
+            heapq.heapify(self._timers)
+
+    def _due(self, timer: asyncio.TimerHandle) -> float:
+        """Return when a timer is due by the clock, in seconds since the run began."""
+        return timer.when() + (0 if isinstance(timer, ClockTimer) else self._left_out_ms / 1_000)
 
     def _run_ready(self, left: int) -> int:
         ready = self._ready
@@ -151,7 +181,7 @@ class ProgramLoop(_Base):
 
     @property
     def wake_ms(self) -> int | None:
-        """Return the earliest deadline, in milliseconds since the run began; None without one."""
+        """Return the earliest deadline by the clock, in milliseconds since the run began; None for none."""
         self._forget_cancelled()
         return due_ms(self._timers[0][0]) if self._timers else None
 
@@ -170,8 +200,8 @@ class ProgramLoop(_Base):
     # --- the parts of a loop that asyncio uses -----------------------------------------
 
     def time(self) -> float:
-        """Return the time of the step, in seconds since the run began."""
-        return self._ms / 1_000
+        """Return the time of the step, in seconds since the run began, without those left out."""
+        return (self._ms - self._left_out_ms) / 1_000
 
     def call_soon(
         self,
@@ -210,9 +240,17 @@ class ProgramLoop(_Base):
         """Run a callback in the first step at this time or later."""
         if not math.isfinite(when):
             raise MisuseError(f"a program cannot wait until {when!r}; give a number of seconds")
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        return self._add(asyncio.TimerHandle(when, callback, args, self, context))
+
+    def call_by_clock(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts
+    ) -> asyncio.TimerHandle:
+        """Run a callback in the first step that is this many seconds later by the clock, or more."""
+        return self._add(ClockTimer(self._ms / 1_000 + delay, callback, args, self))
+
+    def _add(self, timer: asyncio.TimerHandle) -> asyncio.TimerHandle:
         timer._scheduled = True  # type: ignore[attr-defined]  # a private part of asyncio
-        heapq.heappush(self._timers, (when, self._number(), timer))
+        heapq.heappush(self._timers, (self._due(timer), self._number(), timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

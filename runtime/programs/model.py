@@ -115,7 +115,8 @@ class ProgramModel:
 
     def _stepped(self, request: ModelRequest) -> ModelAnswer:
         run, answers = self._next(request)
-        step = run.step(answers, max(request.at, run.at), None, request.state_of)
+        at, left_out_ms = max(request.at, run.at), max(request.left_out_ms, run.left_out_ms)
+        step = run.step(answers, at, None, request.state_of, left_out_ms=left_out_ms)
         content = step.content()
         if len(content) > MAX_BYTES:
             run.stop()

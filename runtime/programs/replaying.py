@@ -50,7 +50,8 @@ def repeat(run: ProgramRun, one: RecordedStep) -> None:
     head = one.step.head
     state = _RecordedState(head)
     try:
-        found = difference(one.step, run.step(one.answers, head.at, head.marks, state.read))
+        now = run.step(one.answers, head.at, head.marks, state.read, left_out_ms=head.left_out_ms)
+        found = difference(one.step, now)
     except ProgramCrashed as error:
         found = state.new_read or (what_of(one.step), f"crashed: {error}")
         raise ProgramDiverged(head.step, *found) from error

@@ -64,7 +64,9 @@ class ProgramRun:
         self.is_over = False
         self.steps = 0
         self.at = 0
+        self.left_out_ms = 0
         self._began_at = 0
+        self._left_out_before = 0
         self._number = number_of(run)
         self._main = main
         self._task: asyncio.Task[object] | None = None
@@ -87,20 +89,23 @@ class ProgramRun:
         at: int,
         marks: Mapping[str, bool] | None = None,
         state_of: StateOf | None = None,
+        *,
+        left_out_ms: int = 0,
     ) -> Step:
         """Run the next step.
 
         answers: in the order of the log. at: the time, in milliseconds since 1970 UTC; never less than that
         of the step before. marks: of a recorded step; None for a new one. state_of: for reading the shared
-        state; of a recorded step it knows the values that were read then. Raises ProgramCrashed; passes
+        state; of a recorded step it knows the values that were read then. left_out_ms: the sum of the times
+        that timeouts do not count; never less than that of the step before. Raises ProgramCrashed; passes
         SystemExit and KeyboardInterrupt of the program on.
         """
         self.steps += 1
-        self.at = at
+        self.at, self.left_out_ms = at, left_out_ms
         self._new, self._given_up, self._marks, self._recorded_marks = {}, [], {}, marks
         self._read, self._undeclared, self._state_of = {}, {}, state_of
         if self._task is None:
-            self._began_at = at
+            self._began_at, self._left_out_before = at, left_out_ms
         self._run(partial(self._begin, answers))
         assert self._task is not None
         if self._task.done():
@@ -110,6 +115,11 @@ class ProgramRun:
         if not self._open and wake is None:
             raise self._stuck(self._task)
         return Step(self._head(wake), tuple(self._new.values()))
+
+    @property
+    def _ms(self) -> int:
+        """The milliseconds from the first step to this one."""
+        return self.at - self._began_at
 
     @property
     def _wake(self) -> int | None:
@@ -158,6 +168,17 @@ class ProgramRun:
         if self._new.pop(ask, None) is None:
             self._given_up.append(ask)
 
+    async def wait_by_clock(self, seconds: float) -> None:
+        """Wait as `asyncio.sleep` does, for a time of day: the times that timeouts do not count do count."""
+        if seconds <= 0:
+            return await asyncio.sleep(0)
+        reached = self._loop.create_future()
+        timer = self._loop.call_by_clock(seconds, _reach, reached)
+        try:
+            await reached
+        finally:
+            timer.cancel()
+
     def since(self, name: str) -> bool:
         """Return True if this run came here first with code that asks about the name."""
         known = self._since.get(name)
@@ -190,7 +211,8 @@ class ProgramRun:
 
     def _run(self, begin: Callable[[], object]) -> None:
         try:
-            self._loop.run_step(self.at - self._began_at, begin, callbacks_max=CALLBACKS_MAX)
+            left_out_ms = self.left_out_ms - self._left_out_before
+            self._loop.run_step(self._ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
         except EndlessStep as error:
             where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()
@@ -210,7 +232,17 @@ class ProgramRun:
 
     def _head(self, wake: int | None) -> Head:
         given_up = tuple(self._given_up)
-        return Head(self.run, self.steps, self.at, wake, given_up, self._marks, self._read, self._undeclared)
+        return Head(
+            self.run,
+            self.steps,
+            self.at,
+            wake,
+            given_up,
+            self._marks,
+            self._read,
+            self._undeclared,
+            self.left_out_ms,
+        )
 
     def _end(self, task: "asyncio.Task[object]") -> Ending:
         """Return the end of a program that returned. Raises ProgramCrashed for one that raised."""
@@ -242,13 +274,18 @@ class ProgramRun:
                 return
             try:
                 self._loop.run_step(
-                    self.at - self._began_at,
+                    self._ms,
                     partial(_cancel_all, live),
                     fires=False,
                     callbacks_max=_ENDING_CALLBACKS_MAX,
                 )
             except (EndlessStep, SystemExit) as error:
                 logger.warning("a program does not end: %s", failure_text(error))
+
+
+def _reach(future: "asyncio.Future[None]") -> None:
+    if not future.done():  # it may have been cancelled in the same step
+        future.set_result(None)
 
 
 def _cancel_all(tasks: "list[asyncio.Task[Any]]") -> None:

@@ -45,6 +45,7 @@ from callboard.runtime.sessions.session_memory import MemoryChoice
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000
+LEAVES_OUT_SINCE_RULES: Final = 2  # before, the timeouts of programs count all time
 _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 
 
@@ -285,12 +286,14 @@ def continuation(
     *,
     has_limits: bool = False,
     extend_ms: int = 0,
+    left_out_ms: int = 0,
     policy: AgentsPolicy = "accept",
 ) -> Resumed | SessionOpened:
     """Return the client's first message of the continuation, which holds changes only.
 
-    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline. policy:
-    for changed agents.
+    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline.
+    left_out_ms: time that does not count: added to every running deadline, and left out by the timeouts of
+    programs. policy: for changed agents.
     """
     if not recorded.events:
         return now
@@ -299,10 +302,12 @@ def continuation(
     state = tuple(key for key in now.state if key.name not in recorded.state)
     files = None if now.files == recorded.files else now.files
     more = tuple(layer for layer in now.permissions if layer not in recorded.permissions)
+    rules = now.rules if recorded.opened is None else recorded.opened.rules
     same = Resumed(
-        now.rules if recorded.opened is None else recorded.opened.rules,
+        rules,
         limits=limits,
-        extend_ms=extend_ms,
+        extend_ms=extend_ms + left_out_ms,
+        left_out_ms=left_out_ms if rules >= LEAVES_OUT_SINCE_RULES else 0,
         capacity=capacity,
         reopens=reopens,
         state=state,

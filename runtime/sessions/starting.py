@@ -44,6 +44,7 @@ from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sanitize import clean_text
@@ -229,7 +230,7 @@ class SessionStarter(ForkStarter):
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
-        more_ms = extension_ms(how.extend)
+        extend_ms = extension_ms(how.extend)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
@@ -238,13 +239,13 @@ class SessionStarter(ForkStarter):
         deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
         past = await past_fork(self.log, recorded)
-        if past is None and not settings.counts_downtime:
-            more_ms += downtime_ms(recorded)
+        leaves_out = past is None and not settings.counts_downtime
         first = continuation(
             recorded,
             deps.added_to(found.opened),
             has_limits=how.limits is not None,
-            extend_ms=more_ms,
+            extend_ms=extend_ms,
+            left_out_ms=downtime_ms(recorded) if leaves_out else 0,
             policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
@@ -298,6 +299,8 @@ class SessionStarter(ForkStarter):
         board = self._connect(session, epoch, found, deps, scope)
         if past is None:
             session.remember(recorded, is_closing(recovered))
+            if recorded.running:
+                board.ports[MODEL] = PacedModelPort(board, board.ports[MODEL])
             board.restore(recovered)
         else:
             self._play(session, board, found, recorded, past, recovered)

@@ -78,6 +78,9 @@ def test_a_prompt_of_blocks_is_its_texts() -> None:
 
 def test_a_resume_is_told_with_when_its_agents_hold() -> None:
     assert summary_of(Resumed(1, "host", (raw({}),))) == "with 1 agent profile of now"
+    assert summary_of(Resumed(2, extend_ms=5_000, left_out_ms=5_000)) == (
+        "deadlines 5.0s later, 5.0s left out for programs"
+    )
     later = Resumed(1, "host", (raw({}),), from_next_ask=True)
     assert summary_of(later) == "with 1 agent profile of now from the next ask on"
 

@@ -119,11 +119,13 @@ def stepped(
     at: int,
     marks: dict[str, bool] | None = None,
     state_of: StateOf | None = None,
+    *,
+    left_out_ms: int = 0,
 ) -> Step:
     if marks is not None:  # executed again
-        return original(run, answers, at, marks, state_of)
+        return original(run, answers, at, marks, state_of, left_out_ms=left_out_ms)
     pass_point()
-    made = original(run, answers, at, None, state_of)
+    made = original(run, answers, at, None, state_of, left_out_ms=left_out_ms)
     pass_point()
     return made
 

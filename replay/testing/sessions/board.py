@@ -195,7 +195,8 @@ class Board:
         asked = (self.memory.request if self.memory else request_of)(state)
         if state.model.is_program:  # a step has a time and a state of its own
             asked = copy.copy(asked)
-            asked.at, asked.state_of = self.now, self.gate.shared.json_of
+            asked.at, asked.left_out_ms = self.now, self.gate.left_out_ms
+            asked.state_of = self.gate.shared.json_of
         self.asked[request.seq] = asked
 
     def close_request(self, request: Request) -> None:

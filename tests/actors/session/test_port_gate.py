@@ -2,6 +2,7 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
@@ -351,3 +352,10 @@ def test_a_cancel_that_crosses_the_answer_or_names_no_call_does_nothing() -> Non
 def test_a_timer_for_a_moment_has_the_rest_of_the_time(until: int, left: int) -> None:
     gate = Counter()
     assert gate.post("supervisor", "clock", SetTimer(1, until=until)) == (Arm(1, 1_000, left, 1),)
+
+
+def test_the_times_that_resumes_leave_out_add_up() -> None:
+    gate = Counter()
+    for body in (Resumed(2, left_out_ms=5), Resumed(2), Forked("s", 1, "", Resumed(2, left_out_ms=7))):
+        gate.post("client", "supervisor", body)
+    assert gate.left_out_ms == 12

@@ -51,6 +51,27 @@ def test_a_deadline_is_due_at_the_millisecond_it_names(now: int, wait: int) -> N
     assert due_ms(now / 1_000 + wait / 1_000) == now + wait
 
 
+@given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=30), st.integers(1, 30))
+def test_after_a_time_left_out_every_timer_fires_at_its_time_by_the_clock(
+    timers: list[tuple[int, bool]], left_out: int
+) -> None:
+    loop, seen = ProgramLoop(), list[int]()
+
+    def begin() -> None:
+        for place, (ms, is_by_clock) in enumerate(timers):
+            (loop.call_by_clock if is_by_clock else loop.call_later)(ms / 1_000, seen.append, place)
+
+    loop.run_step(0, begin)
+    due = [ms + (0 if is_by_clock else left_out) for ms, is_by_clock in timers]
+    for now in range(left_out, 81):
+        loop.run_step(now, lambda: None, left_out_ms=left_out)
+        assert loop.time() == (now - left_out) / 1_000
+        assert sorted(seen) == [place for place, when in enumerate(due) if when <= now]
+    assert [due[place] for place in seen if due[place] > left_out] == sorted(
+        when for when in due if when > left_out
+    )
+
+
 def test_many_cancelled_timers_are_forgotten() -> None:
     loop = ProgramLoop()
 

@@ -40,6 +40,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
+from callboard.runtime.sessions.resuming import RecordedSession, continuation
 from tests.effort import effort
 from tests.golden import SESSIONS, golden
 
@@ -101,6 +102,16 @@ def test_a_session_keeps_the_rules_it_was_opened_with(rules: int) -> None:
     said = [e.body.rules for e in found.events if isinstance(e.body, SessionOpened | Resumed | Begin)]
     assert set(said) == {rules}
     assert any(isinstance(e.body, Resumed) for e in found.events)
+
+
+@pytest.mark.parametrize("rules", range(1, RULES + 1))
+def test_programs_leave_downtime_out_under_the_rules_that_have_it(rules: int) -> None:
+    events = tuple(golden("everything", rules)[:20])
+    opened = events[0].body
+    assert isinstance(opened, SessionOpened)
+    found = continuation(RecordedSession(events), opened, extend_ms=1, left_out_ms=5)
+    assert isinstance(found, Resumed)
+    assert (found.extend_ms, found.left_out_ms) == (6, 5 if rules >= 2 else 0)
 
 
 # --- tools ------------------------------------------------------------------------
