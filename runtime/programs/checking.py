@@ -1,13 +1,14 @@
 """Checks of recorded runs against a program as it is now. Nothing is asked, and nothing is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.failure_text import located_text
-from callboard.runtime.programs.history import last_run
+from callboard.runtime.programs.history import RecordedRun, last_run
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.replaying import ProgramDiverged, repeat, what_of
 from callboard.runtime.programs.run import ProgramRun
@@ -19,7 +20,8 @@ Verdict: TypeAlias = Literal["ok", "diverged", "missing"]
 class RunCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     """The check of an agent's last run. steps: the recorded ones.
 
-    step, recorded, now: of a divergence, the step, its recorded asks, and those of the program today.
+    step, recorded, now: of a divergence, the step, its recorded asks, and those of the program today, from
+    the first place that differs. by_chance: the same code executed twice does two different things.
     """
 
     address: str
@@ -29,6 +31,7 @@ class RunCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     step: int = 0
     recorded: str = ""
     now: str = ""
+    by_chance: bool = False
 
     def line(self) -> str:
         """Return the check as a line of text."""
@@ -37,7 +40,38 @@ class RunCheck(msgspec.Struct, frozen=True, omit_defaults=True):
             return f"{head}: there is no program {self.program!r} any more"
         if self.result == "ok":
             return f"{head}: {self.steps} steps as recorded"
-        return f"{head}: step {self.step} differs; recorded: {self.recorded}; now: {self.now}"
+        chance = "; it depends on chance: executed twice, it does two things" if self.by_chance else ""
+        return f"{head}: step {self.step} differs; recorded: {self.recorded}; now: {self.now}{chance}"
+
+
+class RecordedAgent(msgspec.Struct, frozen=True):
+    """A program's agent of a session: its place, its program's name, and its conversation."""
+
+    address: str
+    program: str
+    messages: tuple[Json, ...]
+
+
+class CheckStopped(SystemExit):
+    """The end of a check that was over its time. No code of a program should catch it."""
+
+
+def programs_of(states: Mapping[str, object], *, only_running: bool = False) -> list[RecordedAgent]:
+    """Return the agents of a session that are programs: those that run, or all if none runs.
+
+    states: of the actors, by address. only_running: True for none if none runs.
+    """
+    found = [
+        state
+        for state in states.values()
+        if isinstance(state, AgentState) and state.prefix is not None and state.model.is_program
+    ]
+    running = [one for one in found if one.phase != "idle"]
+    return [
+        RecordedAgent(one.address, one.prefix.profile.name, tuple(one.history.values()))
+        for one in (running if running or only_running else found)
+        if one.prefix is not None
+    ]
 
 
 def check_run(found: Program[object] | None, name: str, address: str, messages: Sequence[Json]) -> RunCheck:
@@ -52,14 +86,29 @@ def check_run(found: Program[object] | None, name: str, address: str, messages: 
     if recorded is None or not recorded.steps:
         return RunCheck(address, name, "ok")
     steps = len(recorded.steps)
+    error = _divergence(found, recorded)
+    if error is None:
+        return RunCheck(address, name, "ok", steps)
+    by_chance = is_chance(error, _divergence(found, recorded))
+    return RunCheck(address, name, "diverged", steps, error.step, error.recorded, error.now, by_chance)
+
+
+def is_chance(first: ProgramDiverged, second: ProgramDiverged | None) -> bool:
+    """Return whether two executions of one code differ from each other. second: None if it is as recorded."""
+    return second is None or (first.step, first.now) != (second.step, second.now)
+
+
+def _divergence(found: Program[object], recorded: RecordedRun) -> ProgramDiverged | None:
+    """Execute a recorded run again. Return where it differs."""
     run = ProgramRun(found.model.main_of(recorded.prompt), recorded.steps[0].step.head.run)
     for one in recorded.steps:
         try:
             repeat(run, one)
         except ProgramDiverged as error:
-            return RunCheck(address, name, "diverged", steps, error.step, error.recorded, error.now)
+            return error
+        except CheckStopped:
+            raise
         except SystemExit as error:
-            at, did = one.step.head.step, what_of(one.step)
-            return RunCheck(address, name, "diverged", steps, at, did, f"raised {located_text(error)}")
+            return ProgramDiverged(one.step.head.step, what_of(one.step), f"raised {located_text(error)}")
     run.stop()
-    return RunCheck(address, name, "ok", steps)
+    return None
