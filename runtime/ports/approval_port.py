@@ -157,6 +157,8 @@ class ApprovalPort:
     def _settle(self, seq: int, digest: str, answer: ApprovalAnswer) -> bool:
         """Post a person's answer, unless the question is closed."""
         board = self._board
+        if board.waits is not None:
+            raise board.waits
         request = board.gate.request(seq)
         if request is None or not self._is_wanted(request):
             return False

@@ -7,11 +7,9 @@ import msgspec
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.immutable import Json
-from callboard.runtime.failure_text import located_text
-from callboard.runtime.programs.history import RecordedRun, last_run
+from callboard.runtime.programs.history import last_run
 from callboard.runtime.programs.program import Program
-from callboard.runtime.programs.replaying import ProgramDiverged, repeat, what_of
-from callboard.runtime.programs.run import ProgramRun
+from callboard.runtime.programs.replaying import divergence
 
 Verdict: TypeAlias = Literal["ok", "diverged", "missing"]
 """`missing`: the given agents hold no program of that name."""
@@ -52,10 +50,6 @@ class RecordedAgent(msgspec.Struct, frozen=True):
     messages: tuple[Json, ...]
 
 
-class CheckStopped(SystemExit):
-    """The end of a check that was over its time. No code of a program should catch it."""
-
-
 def programs_of(states: Mapping[str, object], *, only_running: bool = False) -> list[RecordedAgent]:
     """Return the agents of a session that are programs: those that run, or all if none runs.
 
@@ -86,29 +80,9 @@ def check_run(found: Program[object] | None, name: str, address: str, messages: 
     if recorded is None or not recorded.steps:
         return RunCheck(address, name, "ok")
     steps = len(recorded.steps)
-    error = _divergence(found, recorded)
+    run = recorded.steps[0].step.head.run
+    error = divergence(found.model.main_of(recorded.prompt), run, recorded)
     if error is None:
         return RunCheck(address, name, "ok", steps)
-    by_chance = is_chance(error, _divergence(found, recorded))
-    return RunCheck(address, name, "diverged", steps, error.step, error.recorded, error.now, by_chance)
-
-
-def is_chance(first: ProgramDiverged, second: ProgramDiverged | None) -> bool:
-    """Return whether two executions of one code differ from each other. second: None if it is as recorded."""
-    return second is None or (first.step, first.now) != (second.step, second.now)
-
-
-def _divergence(found: Program[object], recorded: RecordedRun) -> ProgramDiverged | None:
-    """Execute a recorded run again. Return where it differs."""
-    run = ProgramRun(found.model.main_of(recorded.prompt), recorded.steps[0].step.head.run)
-    for one in recorded.steps:
-        try:
-            repeat(run, one)
-        except ProgramDiverged as error:
-            return error
-        except CheckStopped:
-            raise
-        except SystemExit as error:
-            return ProgramDiverged(one.step.head.step, what_of(one.step), f"raised {located_text(error)}")
-    run.stop()
-    return None
+    told = (error.step, error.recorded, error.now, error.by_chance)
+    return RunCheck(address, name, "diverged", steps, *told)

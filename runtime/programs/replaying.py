@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.programs.asks import Ask, Head, Step
 from callboard.runtime.programs.history import RecordedRun, RecordedStep
 from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
@@ -22,18 +23,28 @@ _BEFORE_CHARS: Final = 15  # of them that are equal, so that the place can be fo
 class ProgramDiverged(ProgramCrashed):
     """A recorded step that the program does not repeat. step: its number. recorded, now: what each side does.
 
+    by_chance: the code is the recorded code.
+
     The program was changed, or it depends on more than its prompt, its answers and its context.
     """
 
-    def __init__(self, step: int, recorded: str, now: str) -> None:
-        super().__init__(
-            f"step {step} is not as recorded. Recorded: {recorded}. Now: {now}. If the program was changed, "
-            'write the new part as `if ctx.since("name"):`; else it depends on a clock, on chance, or on the '
-            "order of a set"
+    def __init__(self, step: int, recorded: str, now: str, *, by_chance: bool = False) -> None:
+        advice = (
+            "The code is the recorded code: it depends on chance, as on a clock, on random numbers or on the "
+            "order of a set; use ctx.now() and ctx.random()"
+            if by_chance
+            else 'If the program was changed, write the new part as `if ctx.since("name"):`; else it depends '
+            "on a clock, on chance, or on the order of a set"
         )
+        super().__init__(f"step {step} is not as recorded. Recorded: {recorded}. Now: {now}. {advice}")
         self.step = step
         self.recorded = recorded
         self.now = now
+        self.by_chance = by_chance
+
+
+class CheckStopped(SystemExit):
+    """The end of a check that was over its time. Like any SystemExit, it passes through tasks."""
 
 
 def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
@@ -45,6 +56,32 @@ def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
     for one in recorded.steps:
         repeat(made, one)
     return made
+
+
+def divergence(main: Main, run: str, recorded: RecordedRun) -> ProgramDiverged | None:
+    """Execute the recorded steps of a run again; return where they differ, and whether that is chance."""
+    first = _divergence(main, run, recorded)
+    if first is None:
+        return None
+    second = _divergence(main, run, recorded)
+    by_chance = second is None or (first.step, first.now) != (second.step, second.now)
+    return ProgramDiverged(first.step, first.recorded, first.now, by_chance=by_chance)
+
+
+def _divergence(main: Main, run: str, recorded: RecordedRun) -> ProgramDiverged | None:
+    made = ProgramRun(main, run)
+    for one in recorded.steps:
+        try:
+            repeat(made, one)
+        except ProgramDiverged as error:
+            return error
+        except CheckStopped:
+            raise
+        except SystemExit as error:
+            head = one.step.head
+            return ProgramDiverged(head.step, what_of(one.step), f"raised {located_text(error)}")
+    made.stop()
+    return None
 
 
 def repeat(run: ProgramRun, one: RecordedStep) -> None:

@@ -13,8 +13,9 @@ from typing import Final, TypeAlias
 
 from callboard.actors.protocol.errors import Diverged
 from callboard.runtime.agent import Agent
-from callboard.runtime.programs.checking import CheckStopped, RecordedAgent, RunCheck, check_run
+from callboard.runtime.programs.checking import RecordedAgent, RunCheck, check_run
 from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.replaying import CheckStopped, ProgramDiverged
 
 CHECK_TIMEOUT_S: Final = 30.0  # as `callboard check-program --timeout`
 
@@ -94,36 +95,24 @@ def _stop(thread: threading.Thread) -> None:
 
 def diverged(session_id: str, found: Sequence[RunCheck]) -> Diverged:
     """Return the error for a session whose programs are not as recorded. found: what differs, not empty."""
-    more = f" ({len(found) - 1} more of its programs differ, too)" if len(found) > 1 else ""
-    first = found[0]
-    where = f"session {session_id}, {first.address}"
+    first, others = found[0], len(found) - 1
+    more = f" ({others} more of its programs differ, too)" if others else ""
     if first.result == "missing":
-        why = f"{where}: there is no program {first.program!r} any more{more}"
-        return _waits(session_id, why)
-    why = (
-        f"{where}: program {first.program!r} does not repeat step {first.step}. "
-        f"Recorded: {first.recorded}. Now: {first.now}{more}."
-    )
-    if first.by_chance:
-        return _waits(
-            session_id,
-            f"{why} The code is not what differs: it depends on chance, since executed twice it does two "
-            "different things; use ctx.now() and ctx.random(), and do not rely on the order of a set",
-        )
-    return _waits(session_id, f'{why} Write the new part as `if ctx.since("name"):`, or bring the code back')
+        return waits(session_id, first.address, f"there is no program {first.program!r} any more{more}")
+    told = (first.step, first.recorded, first.now)
+    return waits(session_id, first.address, f"{ProgramDiverged(*told, by_chance=first.by_chance)}{more}")
 
 
 def overdue(session_id: str, timeout_s: float) -> Diverged:
     """Return the error for a session whose check was over its time."""
-    return _waits(
-        session_id,
-        f"session {session_id}: its programs did not repeat their recorded steps within {timeout_s:g} s "
-        "(Runtime(check_timeout_s=...))",
-    )
+    limit = f"{timeout_s:g} s (Runtime(check_timeout_s=...))"
+    return waits(session_id, "", f"its programs did not repeat their recorded steps within {limit}")
 
 
-def _waits(session_id: str, why: str) -> Diverged:
+def waits(session_id: str, address: str, why: str) -> Diverged:
+    """Return the error for a session that waits for its code."""
+    where = f"session {session_id}{', ' if address else ''}{address}"
     return Diverged(
-        f"{why}. Nothing was added to the log, and the session waits for its code: resume it under code that "
-        f'fits, fork it, or end it by `resume({session_id!r}, agent, on_diverged="crash")`'
+        f"{where}: {why}. The session stays unfinished and waits for its code: resume it under code that "
+        f'fits, fork it, or end it with `resume({session_id!r}, agent, on_diverged="crash")`'
     )

@@ -3,12 +3,22 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from callboard.actors.protocol.errors import SessionBusy
+from callboard.actors.protocol.errors import Diverged, SessionBusy
+from callboard.runtime.agent import Agent
+from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.sessions.session import Session
+
+
+class Waiting(NamedTuple):
+    """A session that waits for its code. agent: the object that did not fit. since_ms: when it began."""
+
+    agent: Agent
+    error: Diverged
+    since_ms: int
 
 
 class LiveSessions:
@@ -23,6 +33,7 @@ class LiveSessions:
         # A program that no longer holds a sleeping session leaves nothing of it in memory.
         self._asleep: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._claimed: set[str] = set()
+        self.waiting: dict[str, Waiting] = {}
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions or session_id in self._claimed
@@ -63,6 +74,16 @@ class LiveSessions:
         if self._sessions.get(name) is session:
             del self._sessions[name]
             self._asleep[name] = session
+
+    def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
+        """Remember that the code of this process does not fit a session. The time runs from the first one."""
+        former = self.waiting.get(session_id)
+        self.waiting[session_id] = Waiting(agent, error, former.since_ms if former else now_ms())
+
+    def waited_ms(self, session_id: str) -> int:
+        """Return for how long a session has waited for its code."""
+        found = self.waiting.get(session_id)
+        return max(0, now_ms() - found.since_ms) if found else 0
 
     @contextmanager
     def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:
