@@ -52,7 +52,7 @@ def check_program(
     """Check a changed program against the recorded steps of sessions, before it is deployed.
 
     Each program of a session is executed again, step by step, with the answers and times that are in the log.
-    It must ask the same again: a session in which it does not would end as `crashed` when it goes on. Of an
+    It must ask the same again: a session in which it does not would wait for its code. Of an
     unfinished session the runs that still go on are checked, of another one the last run of each program.
 
     The programs run in a process of their own, without network and subprocesses. No model is called, no tool
