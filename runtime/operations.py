@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
-from callboard.runtime.agent import Agent
+from callboard.runtime.agent import Agent, roster
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.protocol import EventLog
@@ -16,13 +17,19 @@ from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.runtime.sessions.starting import Settings
 from callboard.runtime.statistics import RuntimeStats, stats_of
 
 
 class Operations(ABC):
     """List, resume, delete and count the sessions of a log."""
+
+    _settings: Settings
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -85,6 +92,24 @@ class Operations(ABC):
 
         async for found in resume_each(self._catalog.elsewhere("unfinished"), one):
             yield found
+
+    async def outcome(
+        self, session_id: str, request_id: str | None = None, *, agent: Agent | None = None
+    ) -> Outcome[Any] | None:
+        """Return the outcome of an ask that has ended, read from the log; None if it has not ended.
+
+        For a service that gets a request twice, also when the session is closed or runs elsewhere. Nothing is
+        resumed or recorded. The session's events are read, about 10 us each.
+
+        request_id: of the ask; None for the latest one that ended. agent: the host, if the report's type is
+        named by an agent and is not in `Runtime(types=...)`.
+
+        Raises SessionNotFound, MissingType for a report whose type is not given, CorruptLog, StoreError.
+        """
+        self._usable()
+        agents = roster(agent) if agent else {}
+        types = SessionTypes(agents, agent.name if agent else "", self._settings.types)
+        return await past_outcome(self._log, session_id, request_id, types)
 
     async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session permanently. Return the number of its events.

@@ -12,7 +12,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, prompt_for, roster
+from callboard.runtime.agent import Agent, limits_of, prompt_for
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.contracts import Prompt
@@ -24,21 +24,31 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice, model_or_name
 from callboard.runtime.operations import Operations
 from callboard.runtime.permissions import bundle_of
+from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import GivenSecrets, Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
 from callboard.runtime.sessions.call_options import RunOptions, split
-from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, idle_seconds, seconds
+from callboard.runtime.sessions.detaching import (
+    DETACH_GRACE_S,
+    Grace,
+    OnDiverged,
+    ProcessLife,
+    check_seconds,
+    closed,
+    idle_seconds,
+    refuse_on_diverged,
+    seconds,
+)
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
-from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
-from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
-from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
+from callboard.runtime.sessions.session_types import schema_of_ask
+from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings
 from callboard.runtime.tools.execution import ToolRunner
 
 T = TypeVar("T")
@@ -73,6 +83,7 @@ class Runtime(Operations, Forks):
     keep_requests: True keeps the body of every answered model request in the log, as it was sent and without
         secrets, for `callboard request SEQ --as-sent`. The log grows by about two conversations.
     permissions: a bundle that bounds every agent of every session (docs/permissions.md).
+    check_timeout_s: seconds in which the programs of a session must repeat their steps before it is resumed.
     memory: `ctx.memory`: a path, a `Memory`, or a function like that of `deps` (docs/memory.md).
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
@@ -106,6 +117,7 @@ class Runtime(Operations, Forks):
         permissions: Bundle | None = None,
         http: Http | None = None,
         memory: MemoryChoice = None,
+        check_timeout_s: float = CHECK_TIMEOUT_S,
     ) -> None:
         super().__init__(log_of(log, durability))
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -124,6 +136,7 @@ class Runtime(Operations, Forks):
             bundle_of(permissions),
             checked_http(http),
             checked_memory(memory),
+            check_seconds(check_timeout_s),
         )
         self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()
@@ -332,6 +345,7 @@ class Runtime(Operations, Forks):
         files: FilesChoice = None,
         memory: MemoryChoice = None,
         permissions: Bundle | None = None,
+        on_diverged: OnDiverged = "wait",
     ) -> Opening:
         """Resume a session that another process left: `await` it, or `async with` it.
 
@@ -350,9 +364,11 @@ class Runtime(Operations, Forks):
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
         name, SessionEnded for a closed session, SessionBusy for one that runs here, SessionNotFound,
         CorruptLog, Diverged if the code does not do what the log says, and SessionFailed if the supervisor's
-        decider raises.
+        decider raises. on_diverged: `"crash"` ends an ask whose programs do otherwise than recorded.
         """
-        how = Continuing(limits, extend, accept_changes, steal, deps, files, memory, permissions)
+        refuse_on_diverged(on_diverged)
+        given = (deps, files, memory, permissions)
+        how = Continuing(limits, extend, accept_changes, steal, *given, on_diverged=on_diverged)
         return Opening(lambda: self._started().resume(session_id, agent, how))
 
     def reopen(
@@ -372,24 +388,6 @@ class Runtime(Operations, Forks):
         """
         how = Continuing(limits, 0.0, accept_changes, False, deps, files, memory, reopens=True)
         return Opening(lambda: self._started().resume(session_id, agent, how))
-
-    async def outcome(
-        self, session_id: str, request_id: str | None = None, *, agent: Agent | None = None
-    ) -> Outcome[Any] | None:
-        """Return the outcome of an ask that has ended, read from the log; None if it has not ended.
-
-        For a service that gets a request twice, also when the session is closed or runs elsewhere. Nothing is
-        resumed or recorded. The session's events are read, about 10 us each.
-
-        request_id: of the ask; None for the latest one that ended. agent: the host, if the report's type is
-        named by an agent and is not in `Runtime(types=...)`.
-
-        Raises SessionNotFound, MissingType for a report whose type is not given, CorruptLog, StoreError.
-        """
-        self._started()
-        agents = roster(agent) if agent else {}
-        types = SessionTypes(agents, agent.name if agent else "", self._settings.types)
-        return await past_outcome(self._log, session_id, request_id, types)
 
     def _started(self) -> SessionStarter:
         if self._starter is None:

@@ -1,15 +1,13 @@
 """`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?"""
 
-from collections.abc import Iterator
 from typing import Final
 
 import click
 import msgspec
 
-from callboard.actors.agent.state import AgentState
 from callboard.cli.errors import DIVERGED, FAILED, refuse_if
 from callboard.cli.formats import counted
-from callboard.cli.offline_child import CheckRuns, RecordedAgent
+from callboard.cli.offline_child import CheckRuns
 from callboard.cli.offline_process import OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, talk
@@ -18,7 +16,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery
-from callboard.runtime.programs.checking import RunCheck
+from callboard.runtime.programs.checking import RunCheck, programs_of
 
 _CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED}
 
@@ -54,7 +52,7 @@ def check_program(
     """Check a changed program against the recorded steps of sessions, before it is deployed.
 
     Each program of a session is executed again, step by step, with the answers and times that are in the log.
-    It must ask the same again: a session in which it does not would end as `crashed` when it goes on. Of an
+    It must ask the same again: a session in which it does not would wait for its code. Of an
     unfinished session the runs that still go on are checked, of another one the last run of each program.
 
     The programs run in a process of their own, without network and subprocesses. No model is called, no tool
@@ -94,25 +92,13 @@ def _places(reader: LogReader, session: str, *, is_unfinished: bool) -> list[tup
 
 
 def _checked(child: OfflineProcess, recording: Recording, timeout_s: float) -> _SessionCheck:
-    name, agents = recording.session_id, tuple(_programs(recording))
+    name = recording.session_id
+    agents = tuple(programs_of(recording.states(recording.head.seq) if recording.head.seq else {}))
     runs = child.ask(CheckRuns(agents), tuple[RunCheck, ...], timeout_s) if agents else ()
     if runs is None:
         return _SessionCheck(name, "stopped", error=f"not done within {timeout_s:g} s (--timeout)")
     results = {run.result for run in runs}
     return _SessionCheck(name, next((one for one in _CODES if one in results), "ok"), runs)
-
-
-def _programs(recording: Recording) -> Iterator[RecordedAgent]:
-    """Yield the agents that are programs: those that run, or all if none runs."""
-    states = recording.states(recording.head.seq) if recording.head.seq else {}
-    found = [
-        state
-        for state in states.values()
-        if isinstance(state, AgentState) and state.prefix is not None and state.model.is_program
-    ]
-    for state in [one for one in found if one.phase != "idle"] or found:
-        assert state.prefix is not None
-        yield RecordedAgent(state.address, state.prefix.profile.name, tuple(state.history.values()))
 
 
 def _emit(one: _SessionCheck) -> None:

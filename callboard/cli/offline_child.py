@@ -18,20 +18,12 @@ from callboard.actors.protocol.shared_state import StateKey
 from callboard.cli.errors import Failure, failure_of
 from callboard.cli.loading import load_agent
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.programs.checking import RunCheck, check_run
+from callboard.runtime.programs.checking import RecordedAgent, RunCheck, check_run
 from callboard.runtime.programs.program import Program
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.shared_state import declared
 
 _REFUSED: Final = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
-
-
-class RecordedAgent(msgspec.Struct, frozen=True):
-    """A program's agent of a session: its place, its program's name, and its conversation."""
-
-    address: str
-    program: str
-    messages: tuple[Json, ...]
 
 
 class CheckRuns(msgspec.Struct, frozen=True, tag=True):

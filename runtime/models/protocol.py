@@ -70,6 +70,10 @@ class ModelAnswer(Value, frozen=True):
     body: bytes = b""
 
 
+class DivergedAnswer(ModelAnswer, frozen=True):
+    """The answer of a program that does not repeat its recorded steps. A live session waits for its code."""
+
+
 @runtime_checkable
 class Checkable(Protocol):
     """A model that can find out in advance that its calls cannot work."""

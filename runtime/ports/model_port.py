@@ -24,7 +24,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.live_answer import LiveAnswer
-from callboard.runtime.models.protocol import KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.models.protocol import DivergedAnswer, KeepsRuns, Model, ModelAnswer, OnText
 from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
@@ -114,6 +114,8 @@ class ModelPort:
             return
         live = LiveAnswer(self._buffer_of, request.seq, asked)
         answer = self._call(asked, live)
+        if isinstance(answer, DivergedAnswer) and self._is_left_open(grant.agent, answer):
+            return
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             self._live[request.seq] = live
             work = self._wait(request, wish, asked.model, answer, live)
@@ -148,6 +150,10 @@ class ModelPort:
         self._bodies.clear()
         self._ended("")
         await self._tasks.aclose()
+
+    def _is_left_open(self, agent: str, answer: DivergedAnswer) -> bool:
+        """Return whether the session waits for the code of a program: detaching answers the call then."""
+        return self._board.on_diverged(agent, answer.failure.message if answer.failure else "")
 
     def _text_buffer(self, grant: int, asked: ModelRequest) -> StreamBuffer:
         """Return the buffer for the live text of a call. grant: the seq of its `CallModel`."""

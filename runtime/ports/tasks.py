@@ -11,7 +11,7 @@ import logging
 import sys
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -138,6 +138,11 @@ class Tasks:
         """Return the tasks that work on requests."""
         tasks = {piece.task for piece in self._pieces.values()} | {self._stepper}
         return {task for task in tasks if task is not None}
+
+    def of(self, seqs: Iterable[int]) -> set[asyncio.Task[Any]]:
+        """Return the tasks that work on some of the requests."""
+        pieces = (self._pieces.get(seq) for seq in seqs)
+        return {piece.task for piece in pieces if piece is not None and piece.task is not None}
 
     async def aclose(self) -> None:
         """Cancel all work and wait for its end. Work that ignores that is left after a grace."""

@@ -126,6 +126,14 @@ class ToolPort:
         """Return the tasks of calls."""
         return self._tasks.running
 
+    def writing(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of calls that write."""
+        return self._tasks.of(filter(self._writes, self._tasks.begun))
+
+    def _writes(self, seq: int) -> bool:
+        request = self._board.gate.request(seq)
+        return request is not None and isinstance(request.body, CallTool) and request.body.effect == "write"
+
     async def aclose(self) -> None:
         """Cancel all calls."""
         await self._tasks.aclose()

@@ -18,10 +18,10 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.failure_text import located_text
-from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
 from callboard.runtime.programs.asks import Answer, Step, run_name
 from callboard.runtime.programs.history import RecordedRun, answers_from, last_run, runs_before
-from callboard.runtime.programs.replaying import executed_again
+from callboard.runtime.programs.replaying import ProgramDiverged, divergence, executed_again
 from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun, RunsBefore
 from callboard.runtime.sanitize import MAX_BYTES
 
@@ -74,6 +74,9 @@ class ProgramModel:
         began = monotonic_ms()
         try:
             return self._stepped(request)
+        except ProgramDiverged as error:
+            failure = ModelFailure(CRASHED, str(error))
+            return DivergedAnswer(failure=failure, usage=ZERO, model=self.spec.name)
         except ProgramCrashed as error:
             return ModelAnswer(failure=ModelFailure(CRASHED, str(error)), usage=ZERO, model=self.spec.name)
         except (KeyboardInterrupt, SystemExit) as error:
@@ -137,18 +140,26 @@ class ProgramModel:
             if answers is not None:
                 return parked.run, answers
             parked.run.stop()
+        is_same_code = parked is not None
         try:
             recorded = last_run(request.length, request.message)
         except msgspec.ValidationError as error:
             raise ProgramCrashed(f"the recorded replies are not those of a program ({error})") from None
         if recorded is None:
             raise ProgramCrashed("the program was asked for a step without a prompt")
-        return self._again(request, recorded), recorded.answers
+        return self._again(request, recorded, is_same_code=is_same_code), recorded.answers
 
-    def _again(self, request: ModelRequest, recorded: RecordedRun) -> ProgramRun:
+    def _again(self, request: ModelRequest, recorded: RecordedRun, *, is_same_code: bool) -> ProgramRun:
+        """Execute the recorded steps again. is_same_code: this object has recorded the last of them."""
         name = run_name(recorded.number, request.session_id, request.address)
         before = partial(runs_before, recorded.place, request.message)
-        return executed_again(self.main_of(recorded.prompt, before), name, recorded)
+        main = partial(self.main_of, recorded.prompt, before)
+        try:
+            return executed_again(main(), name, recorded)
+        except ProgramDiverged as error:
+            again = None if is_same_code else divergence(main(), name, recorded)
+            by_chance = again is None or again.by_chance or again.now != error.now
+            raise ProgramDiverged(error.step, error.recorded, error.now, by_chance=by_chance) from error
 
 
 def _too_large(step: Step, size: int) -> str:

@@ -6,32 +6,45 @@ It may read no other key of the shared state: the values of that time are record
 """
 
 from collections import Counter
+from itertools import zip_longest
 from typing import Final
 
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.programs.asks import Ask, Head, Step
 from callboard.runtime.programs.history import RecordedRun, RecordedStep
 from callboard.runtime.programs.run import Main, ProgramCrashed, ProgramRun
 
 _SHOWN: Final = 3  # asks of a side
-_SHOWN_CHARS: Final = 120  # of an ask
+_SHOWN_CHARS: Final = 60  # of each side, from the first place that differs
+_BEFORE_CHARS: Final = 15  # of them that are equal, so that the place can be found
 
 
 class ProgramDiverged(ProgramCrashed):
     """A recorded step that the program does not repeat. step: its number. recorded, now: what each side does.
 
+    by_chance: the code is the recorded code.
+
     The program was changed, or it depends on more than its prompt, its answers and its context.
     """
 
-    def __init__(self, step: int, recorded: str, now: str) -> None:
-        super().__init__(
-            f"step {step} is not as recorded. Recorded: {recorded}. Now: {now}. If the program was changed, "
-            'write the new part as `if ctx.since("name"):`; else it depends on a clock, on chance, or on the '
-            "order of a set"
+    def __init__(self, step: int, recorded: str, now: str, *, by_chance: bool = False) -> None:
+        advice = (
+            "The code is the recorded code: it depends on chance, as on a clock, on random numbers or on the "
+            "order of a set; use ctx.now() and ctx.random()"
+            if by_chance
+            else 'If the program was changed, write the new part as `if ctx.since("name"):`; else it depends '
+            "on a clock, on chance, or on the order of a set"
         )
+        super().__init__(f"step {step} is not as recorded. Recorded: {recorded}. Now: {now}. {advice}")
         self.step = step
         self.recorded = recorded
         self.now = now
+        self.by_chance = by_chance
+
+
+class CheckStopped(SystemExit):
+    """The end of a check that was over its time. Like any SystemExit, it passes through tasks."""
 
 
 def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
@@ -43,6 +56,32 @@ def executed_again(main: Main, run: str, recorded: RecordedRun) -> ProgramRun:
     for one in recorded.steps:
         repeat(made, one)
     return made
+
+
+def divergence(main: Main, run: str, recorded: RecordedRun) -> ProgramDiverged | None:
+    """Execute the recorded steps of a run again; return where they differ, and whether that is chance."""
+    first = _divergence(main, run, recorded)
+    if first is None:
+        return None
+    second = _divergence(main, run, recorded)
+    by_chance = second is None or (first.step, first.now) != (second.step, second.now)
+    return ProgramDiverged(first.step, first.recorded, first.now, by_chance=by_chance)
+
+
+def _divergence(main: Main, run: str, recorded: RecordedRun) -> ProgramDiverged | None:
+    made = ProgramRun(main, run)
+    for one in recorded.steps:
+        try:
+            repeat(made, one)
+        except ProgramDiverged as error:
+            return error
+        except CheckStopped:
+            raise
+        except SystemExit as error:
+            head = one.step.head
+            return ProgramDiverged(head.step, what_of(one.step), f"raised {located_text(error)}")
+    made.stop()
+    return None
 
 
 def repeat(run: ProgramRun, one: RecordedStep) -> None:
@@ -85,12 +124,12 @@ def difference(recorded: Step, now: Step) -> tuple[str, str] | None:
     """Return what each of two steps does and the other does not; None if they do the same."""
     asked, asks = _ids(recorded), _ids(now)
     if asked != asks:
-        return _asks(recorded.asks, asked - asks), _asks(now.asks, asks - asked)
+        return _asks(_only(recorded.asks, asked - asks), _only(now.asks, asks - asked))
     given_up, gives_up = set(recorded.head.cancels), set(now.head.cancels)
     if given_up != gives_up:
         return _cancels(given_up - gives_up), _cancels(gives_up - given_up)
     if recorded.ending != now.ending:
-        return _end(recorded), _end(now)
+        return _ends(recorded, now)
     return None
 
 
@@ -98,9 +137,41 @@ def _ids(step: Step) -> Counter[str]:
     return Counter(one.id for one in step.asks)
 
 
-def _asks(asks: tuple[Ask, ...], only: Counter[str]) -> str:
-    told = [f"asked {one!s:.{_SHOWN_CHARS}}" for one in asks if only[one.id]]
-    return _listed(told) or "asked nothing else"
+def _only(asks: tuple[Ask, ...], ids: Counter[str]) -> list[str]:
+    return [str(one) for one in asks if ids[one.id]]
+
+
+def _asks(recorded: list[str], now: list[str]) -> tuple[str, str]:
+    """Return the asks of each side alone, in words; of a pair, from the first place that differs."""
+    shown = [excerpts(*pair) for pair in zip_longest(recorded, now, fillvalue="")]
+    was = [f"asked {one}" for one, _ in shown if one]
+    found = [f"asked {other}" for _, other in shown if other]
+    return _listed(was) or "asked nothing else", _listed(found) or "asked nothing else"
+
+
+def excerpts(one: str, other: str) -> tuple[str, str]:
+    """Return 60 characters of each of two texts, from shortly before the first place that differs."""
+    start = 0 if not (one and other) else max(0, _equal_chars(one, other) - _BEFORE_CHARS)
+    if max(len(one), len(other)) <= _SHOWN_CHARS:
+        start = 0
+    return _cut(one, start), _cut(other, start)
+
+
+def _equal_chars(one: str, other: str) -> int:
+    """Return the length of the beginning that two texts share: by halves, since they may be long."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _SHOWN_CHARS
+    return f"{'...' if start else ''}{text[start:end]}{'...' if len(text) > end else ''}"
 
 
 def _cancels(ids: set[str]) -> str:
@@ -109,14 +180,21 @@ def _cancels(ids: set[str]) -> str:
 
 def what_of(step: Step) -> str:
     """Return the asks or the end of a step, in words."""
-    return _end(step) if step.ending else _asks(step.asks, _ids(step))
+    return _ends(step, step)[0] if step.ending else _asks(_only(step.asks, _ids(step)), [])[0]
 
 
-def _end(step: Step) -> str:
+def _ends(recorded: Step, now: Step) -> tuple[str, str]:
+    """Return how each of two steps ends, in words."""
+    was, found = (repr(step.ending.text) if step.ending else "" for step in (recorded, now))
+    was, found = excerpts(was, found)
+    return _end(recorded, was), _end(now, found)
+
+
+def _end(step: Step, text: str) -> str:
     if step.ending is None:
         return "went on"
     verb = "returned" if step.ending.failure is None else f"failed ({step.ending.failure}) with"
-    return f"{verb} {step.ending.text!r:.{_SHOWN_CHARS}}"
+    return f"{verb} {text}"
 
 
 def _listed(told: list[str]) -> str:

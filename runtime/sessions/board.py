@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
-from callboard.actors.protocol.errors import SessionFailed
+from callboard.actors.protocol.errors import Diverged, SessionFailed
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop
 from callboard.actors.protocol.usage import Usage
@@ -69,6 +69,9 @@ class Board:
         self.time: Callable[[], int] | None = None  # of a clock of its own
         self.admits: Callable[[Start], bool] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
+        self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
+        self.writing: Callable[[], set[asyncio.Task[Any]]] = set
+        self.waits: Diverged | None = None  # for its code
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()

@@ -64,6 +64,7 @@ class SessionCatalog:
     async def _delete(self, session_id: str, *, keep_forks: bool) -> int:
         with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
             count = await self._log.delete(session_id, keep_forks=keep_forks)
+        self._live.waiting.pop(session_id, None)
         self.remover.start()
         return count
 

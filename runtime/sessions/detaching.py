@@ -11,8 +11,8 @@ Rules
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Literal, TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError, SessionDetached
 from callboard.runtime.log.protocol import Head
@@ -21,6 +21,10 @@ from callboard.runtime.sessions.call_options import OnCancel
 from callboard.runtime.sessions.outcome import Outcome
 
 DETACH_GRACE_S: Final = 1.0  # seconds for answers under way, unless the caller says otherwise
+
+
+OnDiverged: TypeAlias = Literal["wait", "crash"]
+"""What becomes of a session whose programs do otherwise than recorded: it waits for its code, or it ends."""
 
 
 class ProcessLife:
@@ -35,13 +39,13 @@ class ProcessLife:
 
 
 class Grace:
-    """The time that sessions have for the answers under way. Make it inside the event loop."""
+    """The time that sessions have for answers under way; None for any. Make it inside the event loop."""
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float | None) -> None:
         loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = loop.create_future()
         self._timer = loop.call_later(grace_s, self.end) if grace_s else None
-        if not grace_s:
+        if grace_s == 0:
             self.end()
 
     def end(self) -> None:
@@ -57,11 +61,16 @@ class Grace:
             await asyncio.wait({*tasks, self._over}, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def detach(board: Board, grace: Grace) -> Head:
-    """Detach a session and return its durable head. A cancellation ends the grace, not the detaching."""
+async def detach(board: Board, grace: Grace, writes: Grace | None = None) -> Head:
+    """Detach a session and return its durable head. A cancellation ends the grace, not the detaching.
+
+    writes: a further grace for the running calls that write.
+    """
     board.stand_still()
     try:
         await grace.wait_for(board.running)
+        if writes is not None:
+            await writes.wait_for(board.writing)
     finally:
         board.cut_off()
     return await board.durable()
@@ -129,3 +138,22 @@ def refuse_on_cancel(on_cancel: str) -> None:
     """Refuse a word that is no `OnCancel`. Raises MisuseError."""
     if on_cancel not in ("cancel", "detach"):
         raise MisuseError(f'on_cancel is "cancel" or "detach", not {on_cancel!r}')
+
+
+def refuse_on_diverged(on_diverged: str) -> None:
+    """Refuse a word that is no `OnDiverged`. Raises MisuseError."""
+    if on_diverged not in ("wait", "crash"):
+        raise MisuseError(f'on_diverged is "wait" or "crash", not {on_diverged!r:.80}')
+
+
+def check_seconds(check_timeout_s: float) -> float:
+    """Return `Runtime(check_timeout_s=...)`. Raises MisuseError for other values than numbers above 0."""
+    if not seconds("check_timeout_s", check_timeout_s):
+        raise MisuseError("check_timeout_s=0: a number of seconds above 0")
+    return check_timeout_s
+
+
+async def closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
+    """Close what can be closed together. Return the errors."""
+    found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+    return [error for error in found if isinstance(error, BaseException)]

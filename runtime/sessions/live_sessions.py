@@ -3,12 +3,21 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from callboard.actors.protocol.errors import SessionBusy
+from callboard.actors.protocol.errors import Diverged, SessionBusy
+from callboard.runtime.agent import Agent
+from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.sessions.session import Session
+
+
+class Waiting(NamedTuple):
+    """A session that waits for its code. agent: the object that did not fit."""
+
+    agent: Agent
+    error: Diverged
 
 
 class LiveSessions:
@@ -23,6 +32,7 @@ class LiveSessions:
         # A program that no longer holds a sleeping session leaves nothing of it in memory.
         self._asleep: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._claimed: set[str] = set()
+        self.waiting: dict[str, Waiting] = {}
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions or session_id in self._claimed
@@ -50,6 +60,7 @@ class LiveSessions:
         self._sessions[name] = session
         self._asleep.pop(name, None)
         session.on_release = partial(self._release, name, session, on_leave)
+        session.on_goes_on = partial(self.goes_on, name)
         session.on_sleep = partial(self._to_sleep, name, session, on_leave)
 
     def _release(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
@@ -63,6 +74,25 @@ class LiveSessions:
         if self._sessions.get(name) is session:
             del self._sessions[name]
             self._asleep[name] = session
+
+    async def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
+        """Remember that the code of this process does not fit a session. The time runs from the first one."""
+        self.waiting[session_id] = Waiting(agent, error)
+        if not await self._log.waiting_since(session_id):
+            await self._log.set_waiting(session_id, now_ms())
+
+    async def waited_ms(self, session_id: str) -> int:
+        """Return for how long a session has waited for its code, in any process."""
+        since = await self._log.waiting_since(session_id)
+        return max(0, now_ms() - since) if since else 0
+
+    async def goes_on(self, session_id: str) -> int:
+        """Forget that a session has waited for its code. Return for how long it did."""
+        waited = await self.waited_ms(session_id)
+        if waited or session_id in self.waiting:
+            await self._log.set_waiting(session_id, 0)
+        self.waiting.pop(session_id, None)
+        return waited
 
     @contextmanager
     def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:

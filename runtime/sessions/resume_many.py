@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.errors import InvalidAgent, MisuseError, UnknownName
+from callboard.actors.protocol.errors import Diverged, InvalidAgent, MisuseError, UnknownName
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.sessions.session import Session
@@ -22,6 +22,11 @@ class Resumption(NamedTuple):
     row: SessionRow
     session: Session | None = None
     error: Exception | None = None
+
+    @property
+    def waits_for_code(self) -> bool:
+        """Return whether the session stays unfinished until its code is back."""
+        return isinstance(self.error, Diverged)
 
 
 def host_finder(hosts: Hosts) -> Callable[[SessionRow], Agent]:

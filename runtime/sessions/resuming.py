@@ -1,6 +1,6 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -37,7 +37,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_format, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
-from callboard.runtime.sessions.detaching import seconds
+from callboard.runtime.sessions.detaching import OnDiverged, seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
 from callboard.runtime.sessions.session_deps import Given, labels_of, refuse_without_deps
 from callboard.runtime.sessions.session_files import FilesChoice, files_of, refuse_without_files
@@ -104,7 +104,7 @@ class ResumeRules(NamedTuple):
 
     policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
     has_deps: the program gives an object for the tools. files: those that it gives. ends_at: the seq at which
-    this process has left it; None for any.
+    this process has left it; None for any. fits: refuses one that its programs do not fit.
     """
 
     policy: AgentsPolicy
@@ -113,6 +113,7 @@ class ResumeRules(NamedTuple):
     reopens: bool = False
     has_deps: bool = False
     files: FilesChoice = None
+    fits: Callable[[RecordedSession], Awaitable[None]] | None = None
     ends_at: int | None = None
 
 
@@ -128,6 +129,7 @@ class Continuing(NamedTuple):
     memory: MemoryChoice = None
     permissions: Bundle | None = None
     reopens: bool = False
+    on_diverged: OnDiverged = "wait"
 
     @property
     def given(self) -> Given:
@@ -215,19 +217,28 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
 
     now: the session as it would be opened today.
 
-    Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, CorruptLog.
+    Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, Diverged, CorruptLog.
     """
     recorded = await read_session(log, session_id)
-    check(session_id, recorded, now, rules)  # first, so that a refusal fences no running owner
+    # First, so that a refusal fences no running owner.
+    await _check_all(session_id, recorded, now, rules)
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await read_session(log, session_id)
-        check(session_id, recorded, now, rules)
+        await _check_all(session_id, recorded, now, rules)
     if head.seq != len(recorded.events):
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
         raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
     return TakenOver(epoch, head, recorded)
+
+
+async def _check_all(
+    session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules
+) -> None:
+    check(session_id, recorded, now, rules)
+    if rules.fits is not None:
+        await rules.fits(recorded)
 
 
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:

@@ -243,9 +243,9 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         return asyncio.shield(self._last)
 
     def check_open(self) -> None:
-        """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
-        if self._error is not None:
-            raise self._error
+        """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed, Diverged."""
+        if (error := self._error or self._diverged) is not None:
+            raise error
         if self._detaching is not None:
             raise detached(self.session_id)
         if self._is_over or self._is_closing:
@@ -273,6 +273,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         Raises MisuseError on another event loop than the session's.
         """
         self.check_loop()
+        await self._take_up_to_end()
         if not self._running or self.has_failed or self._detaching is not None:
             return None
         outcome = self.outcome
@@ -288,6 +289,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
             ended = EndedAsk(event.seq, body, self._asking, self._board.delegations.taken(event.seq))
             self._outcomes.add(ended, (head.seq, head.digest.hex()))
             self._running = ""
+            self._may_start_again()
             self._settle(body.request_id)
             self._note_idle()
         elif isinstance(body, TellEnded):

@@ -23,13 +23,15 @@ from callboard.runtime.tools.shared_state import declared
 class SessionAgents(NamedTuple):
     """The agents and models of a session, by name.
 
-    opened: the first event of such a session. unpriced: a model without known prices, or empty.
+    opened: the first event of such a session. unpriced: a model without known prices, or empty. given: the
+    host, as it was given.
     """
 
     agents: Mapping[str, Agent]
     models: Mapping[str, Model]
     opened: SessionOpened
     unpriced: str
+    given: Agent
 
 
 def agents_of_session(
@@ -80,7 +82,7 @@ def agents_of_session(
         )
     )
     assert isinstance(opened, SessionOpened)
-    return SessionAgents(agents, models, opened, unpriced)
+    return SessionAgents(agents, models, opened, unpriced, host)
 
 
 def _as_found(agent: Agent, found: Probed, broken: Mapping[str, str]) -> Agent:

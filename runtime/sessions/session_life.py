@@ -1,16 +1,20 @@
 """The life of a session in one process: it is closed, detached, or left by an exception; or it fails."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self
 
 from callboard.actors.protocol.client_messages import Close
+from callboard.actors.protocol.errors import Diverged, StoreError
 from callboard.runtime.log.protocol import Head
+from callboard.runtime.programs.session_check import waits
 from callboard.runtime.sessions.board import PATIENCE_S
 from callboard.runtime.sessions.detaching import (
     DETACH_GRACE_S,
     Grace,
+    OnDiverged,
     ProcessLife,
     detach,
     detached,
@@ -38,6 +42,12 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self._is_closing = False
         self._is_over = False
         self._ends: list[Callable[[], None]] = []
+        self.on_diverged: OnDiverged = "wait"
+        self.on_waits: Callable[[Diverged], Awaitable[object]]
+        self.on_goes_on: Callable[[], Awaitable[object]]
+        self._diverged: Diverged | None = None
+        self._writes: Grace | None = None
+        self._only_ends = False  # it was taken up again without its code
 
     def connect(self, parts: LiveParts) -> None:
         """Take live parts, when the session begins or wakes."""
@@ -45,6 +55,9 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self._ends.append(parts.hub.end)
         parts.board.on_failure = self._on_failure
         parts.board.on_cut_off = self._on_cut_off
+        parts.board.on_diverged = self._on_diverged
+        if self._only_ends:
+            parts.board.admits = lambda start: False
 
     def _let_go(self, live: LiveParts) -> None:
         super()._let_go(live)
@@ -59,7 +72,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._is_over:
+        if self._is_over or self._diverged is not None:
             return
         if kind is None or self.has_failed:
             await self.close()
@@ -75,6 +88,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         """
         self.check_loop()
         self.stay()
+        await self._take_up_to_end()
         if self._detaching is not None:
             raise detached(self.session_id)
         if self._closing is None:
@@ -143,16 +157,63 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
             return await asyncio.shield(self._closing)
         if self._detaching is None:
             self._detaching = self._loop.create_task(self._detach(grace))
+        elif self._writes is not None:
+            leaving = self._detaching
+            await grace.wait_for(lambda: set() if leaving.done() else {leaving})
+            self._writes.end()
         return await asyncio.shield(self._detaching)
 
     async def _detach(self, grace: Grace) -> Head:
         """Detach the session, in a task of its own."""
         await self._settled()
         try:
-            return await detach(self._live.board, grace) if self._live else self.slept.head
+            return await detach(self._live.board, grace, self._writes) if self._live else self.slept.head
         finally:
-            self._fail_waiters(self._error or detached(self.session_id))
+            self._fail_waiters(self._error or self._diverged or detached(self.session_id))
             await self._leave(CUT_OFF_S)
+
+    # --- waiting for its code ---------------------------------------------------------
+
+    def _on_diverged(self, address: str, why: str) -> bool:
+        """Detach, since a program does otherwise than recorded. Return False if it is to end as `crashed`."""
+        if self.on_diverged == "crash":
+            return False
+        if self._detaching is None and not self._is_closing:
+            self._diverged = self._board.waits = waits(self.session_id, address, why)
+            self._writes = Grace(None)
+            self._detaching = self._loop.create_task(self._wait_for_code(self._diverged))
+            self._detaching.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return True
+
+    async def _wait_for_code(self, error: Diverged) -> Head:
+        self._board.stand_still()
+        with contextlib.suppress(StoreError):  # the note is for those who list sessions
+            await self.on_waits(error)
+        return await self._detach(Grace(DETACH_GRACE_S))
+
+    async def _take_up_to_end(self) -> None:
+        """Take up a session that waits for its code, for a cancel or a close: nothing starts in it.
+
+        Raises what `Runtime.resume` raises.
+        """
+        if self._diverged is None or self._detaching is None:
+            return
+        head = await asyncio.shield(self._detaching)
+        if self._live is not None:
+            self._let_go(self._live)
+        self.slept = self.slept._replace(head=head)
+        self._last, self._closed = self._loop.create_future(), self._loop.create_future()
+        self._only_ends = True
+        await self._wake()
+        await self.on_goes_on()
+        self._detaching = self._closing = self._diverged = self._writes = None
+        self._is_over = False
+
+    def _may_start_again(self) -> None:
+        """Let requests start again, once the ask that waited for its code has ended."""
+        if self._only_ends:
+            self._only_ends = False
+            self._board.admits = None
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -47,6 +47,7 @@ from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
+from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.schemas.checker import SchemaChecker
@@ -54,7 +55,8 @@ from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.detaching import ProcessLife, closed_before
+from callboard.runtime.sessions.code_check import CodeCheck
+from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.listed_tools import ListedTools
@@ -84,12 +86,6 @@ from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.sources import LiveSources, Scope
 
 _TITLE_CHARS_MAX: Final = 200
-
-
-async def closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
-    """Close what can be closed together. Return the errors."""
-    found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
-    return [error for error in found if isinstance(error, BaseException)]
 
 
 class NewSession(NamedTuple):
@@ -124,6 +120,7 @@ class Settings:
     permissions: Bundle
     http: Http
     memory: MemoryChoice = None
+    check_timeout_s: float = CHECK_TIMEOUT_S
 
 
 @dataclass
@@ -229,8 +226,10 @@ class SessionStarter(ForkStarter):
         found = self._agents_of(agent, how.limits, probed, how.permissions)
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
-        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files)
         extend_ms = extension_ms(how.extend)
+        code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
+        fits = None if how.on_diverged == "crash" else partial(code.check, session_id)
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
@@ -238,27 +237,26 @@ class SessionStarter(ForkStarter):
         recorded = taken.recorded
         deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
-        past = await past_fork(self.log, recorded)
-        leaves_out = past is None and not settings.counts_downtime
+        past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
+        if past is None and not settings.counts_downtime:
+            waited_ms = downtime_ms(recorded)
         first = continuation(
             recorded,
             deps.added_to(found.opened),
             has_limits=how.limits is not None,
             extend_ms=extend_ms,
-            left_out_ms=downtime_ms(recorded) if leaves_out else 0,
+            left_out_ms=waited_ms,
             policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
+        session.on_diverged = how.on_diverged
         self._go_on(session, taken, first, found, deps, scope, past)
         return session
 
     async def _recorded_tools(
         self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
     ) -> Probed:
-        """Return the tools that the sources of the agents had when they were last recorded.
-
-        given: the deps of the resume, or None.
-        """
+        """Return the tools that the sources had when they were last recorded. given: the deps of the resume."""
         if not needs_probe(agent):
             return NOT_PROBED
         recorded = await read_session(self.log, session_id)
@@ -368,11 +366,13 @@ class SessionStarter(ForkStarter):
         hub = StreamHub(board, self.log)
         approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
         session.connect(LiveParts(board, hub, approvals))
+        session.on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, session.tools, self.tools, hub.on_progress)
+        board.ports[TOOLS] = tools = ToolPort(board, session.tools, self.tools, hub.on_progress)
+        board.writing = tools.writing
         board.ports[APPROVALS] = approvals
         board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
         instances = session.tools.instances

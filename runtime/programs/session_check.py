@@ -1,0 +1,118 @@
+"""The check of a whole session: do its programs of today repeat what is recorded of them?
+
+It executes them in a thread of its own, for a bounded time: their code is a stranger to this process, and an
+event loop that waits for it would hold up every session. Nothing is asked, and nothing is written.
+"""
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from callboard.actors.protocol.errors import Diverged
+from callboard.runtime.agent import Agent
+from callboard.runtime.programs.checking import RecordedAgent, RunCheck, check_run
+from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.replaying import CheckStopped, ProgramDiverged
+
+CHECK_TIMEOUT_S: Final = 30.0  # as `callboard check-program --timeout`
+
+Find: TypeAlias = Callable[[str], Program[object] | None]
+"""Returns the program of today by its name, None for a name that is gone."""
+
+
+def finder(agents: Mapping[str, Agent]) -> Find:
+    """Return the function that finds a program among agents, by name."""
+
+    def found(name: str) -> Program[object] | None:
+        agent = agents.get(name)
+        return agent if isinstance(agent, Program) else None
+
+    return found
+
+
+async def check_programs(
+    recorded: Sequence[RecordedAgent], find: Find, timeout_s: float = CHECK_TIMEOUT_S
+) -> list[RunCheck]:
+    """Execute the recorded runs of a session's programs again, off the event loop.
+
+    recorded: as `programs_of` returns them. Returns the check of each run that is not as recorded. Raises
+    TimeoutError for a session that is over its time; its check is stopped.
+    """
+    if not recorded:
+        return []
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[list[RunCheck]] = loop.create_future()
+    thread = threading.Thread(
+        target=_check, args=(recorded, find, loop, done), name="callboard check", daemon=True
+    )
+    thread.start()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await done
+    except BaseException:  # its time is over, or its caller has left
+        _stop(thread)
+        raise
+
+
+def _check(
+    recorded: Sequence[RecordedAgent],
+    find: Find,
+    loop: asyncio.AbstractEventLoop,
+    done: "asyncio.Future[list[RunCheck]]",
+) -> None:
+    """Check each run, in the thread, and hand the result to the loop."""
+    try:
+        checked = [check_run(find(one.program), one.program, one.address, one.messages) for one in recorded]
+        told = partial(_settle, done, [one for one in checked if one.result != "ok"], None)
+    except CheckStopped:
+        return
+    except BaseException as error:
+        told = partial(_settle, done, [], error)
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(told)
+
+
+def _settle(
+    done: "asyncio.Future[list[RunCheck]]", found: list[RunCheck], error: BaseException | None
+) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(found)
+    else:
+        done.set_exception(error)
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Raise `CheckStopped` in a thread, at its next line of Python."""
+    if thread.ident is None or not thread.is_alive():
+        return
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(CheckStopped))
+
+
+def diverged(session_id: str, found: Sequence[RunCheck]) -> Diverged:
+    """Return the error for a session whose programs are not as recorded. found: what differs, not empty."""
+    first, others = found[0], len(found) - 1
+    more = f" ({others} more of its programs differ, too)" if others else ""
+    if first.result == "missing":
+        return waits(session_id, first.address, f"there is no program {first.program!r} any more{more}")
+    told = (first.step, first.recorded, first.now)
+    return waits(session_id, first.address, f"{ProgramDiverged(*told, by_chance=first.by_chance)}{more}")
+
+
+def overdue(session_id: str, timeout_s: float) -> Diverged:
+    """Return the error for a session whose check was over its time."""
+    limit = f"{timeout_s:g} s (Runtime(check_timeout_s=...))"
+    return waits(session_id, "", f"its programs did not repeat their recorded steps within {limit}")
+
+
+def waits(session_id: str, address: str, why: str) -> Diverged:
+    """Return the error for a session that waits for its code."""
+    where = f"session {session_id}{', ' if address else ''}{address}"
+    return Diverged(
+        f"{where}: {why}. The session stays unfinished and waits for its code: resume it under code that "
+        f'fits, fork it, or end it with `resume({session_id!r}, agent, on_diverged="crash")`'
+    )

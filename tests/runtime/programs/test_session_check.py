@@ -1,0 +1,116 @@
+"""The check of a session's programs: off the loop, bounded in time, and with the first place that differs."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from callboard import program
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.programs.checking import RecordedAgent, RunCheck
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.run import ProgramRun
+from callboard.runtime.programs.session_check import check_programs, diverged, finder
+from callboard.runtime.sanitize import to_json
+from tests.runtime.programs.kit import work
+
+Body = Callable[[ProgramContext, str], Awaitable[object]]
+
+
+def host(body: Body) -> Program[Any]:
+    @program(tools=[work])
+    async def host(ctx: ProgramContext, prompt: str) -> object:
+        return await body(ctx, prompt)
+
+    return host
+
+
+def recorded(body: Body) -> list[RecordedAgent]:
+    """Record the first step of a program."""
+    run = ProgramRun(host(body).model.main_of(Json(b'"go"'), lambda most: ()), "1.s.host")
+    said = run.step((), 1_700_000_000_000).content()
+    run.stop()
+    messages = (to_json({"role": "user", "content": "go"}), Json(b'{"role":"assistant","content":%b}' % said))
+    return [RecordedAgent("host", "host", messages)]
+
+
+def checked(was: Body, now: Body, timeout_s: float = 30.0) -> list[RunCheck]:
+    return asyncio.run(check_programs(recorded(was), finder({"host": host(now)}), timeout_s))
+
+
+async def plain(ctx: ProgramContext, prompt: str) -> object:
+    return await ctx.call(work, n=1)
+
+
+def test_a_program_that_repeats_its_steps_has_no_mismatch() -> None:
+    assert checked(plain, plain) == []
+
+
+def test_a_mismatch_names_the_agent_and_the_step() -> None:
+    async def changed(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call(work, n=2)
+
+    (found,) = checked(plain, changed)
+    assert (found.address, found.step, found.by_chance) == ("host", 1, False)
+    assert (found.recorded, found.now) == ('asked work({"n":1})', 'asked work({"n":2})')
+
+
+def test_two_long_asks_are_shown_from_the_first_place_that_differs() -> None:
+    def asks(word: str) -> Body:
+        async def body(ctx: ProgramContext, prompt: str) -> object:
+            return await ctx.call("work", n=1, note=f"{'same ' * 400}{word}{' tail' * 400}")
+
+        return body
+
+    (found,) = checked(asks("old"), asks("new"))
+    assert "old tail" in found.recorded
+    assert "new tail" in found.now
+    assert max(len(found.recorded), len(found.now)) <= 60 + len("asked ......")
+
+
+def test_code_that_is_not_what_differs_depends_on_chance() -> None:
+    numbers = count()
+
+    async def chance(ctx: ProgramContext, prompt: str) -> object:
+        return await ctx.call(work, n=next(numbers))
+
+    (found,) = checked(chance, chance)
+    assert found.by_chance
+    assert "depends on chance" in str(diverged("s", [found]))
+
+
+def test_the_programs_run_in_another_thread_than_the_loop() -> None:
+    threads = []
+
+    async def told(ctx: ProgramContext, prompt: str) -> object:
+        threads.append(threading.current_thread())
+        return await ctx.call(work, n=1)
+
+    checked(plain, told)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_a_check_that_is_over_its_time_is_stopped() -> None:
+    stopped = threading.Event()
+
+    async def endless(ctx: ProgramContext, prompt: str) -> object:
+        try:
+            while True:
+                len(prompt)
+        finally:
+            stopped.set()
+
+    with pytest.raises(TimeoutError):
+        checked(plain, endless, 0.01)
+    assert stopped.wait(10), "a thread that nobody waits for must not take the processor for good"
+
+
+def test_a_program_that_is_gone_is_a_mismatch() -> None:
+    (found,) = asyncio.run(check_programs(recorded(plain), finder({})))
+    assert found.result == "missing"
+    assert "there is no program 'host' any more" in str(diverged("s", [found]))
