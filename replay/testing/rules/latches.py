@@ -1,6 +1,6 @@
 """Refusals that latch, and the number of questions: a program hears that it has to end, and ends."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from callboard.actors.agent.program_step import read_step
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Begin,
     CancelTask,
     Delegate,
@@ -20,7 +21,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import bound
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life
+from callboard.replay.testing.rules.facts import Call, Life, of_kind
 
 _SINCE_RULES = 2
 _LEAST_INPUT = len(b'{"role":"user","content":""}')
@@ -59,7 +60,18 @@ class Latched(Invariant):
         self._given_up.setdefault((event.sender, body.turn, body.call), event.cause)
 
     def on_DelegationEnded(self, event: Event, end: DelegationEnded) -> None:
-        """Compare the news with the budgets: those of an implicit agent are its parent's."""
+        """Record the news that a program has to end."""
+        if end.latch:
+            who = event.recipient
+            self._news.setdefault(who, _News(event.seq, (who, end.turn, end.call)))
+
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Compare the news with the budgets, which the decision may have charged before."""
+        for output, end in of_kind(outputs, DelegationEnded):
+            self._compare(output, end)
+
+    def _compare(self, event: Event, end: DelegationEnded) -> None:
+        """Compare an end with the budgets of its parent: those of an implicit agent are the same."""
         who, life = event.recipient, self.facts.lives.get(event.recipient)
         call = (who, end.turn, end.call)
         is_meant = life is not None and life.begin.rules >= _SINCE_RULES and life.profile.is_eager
@@ -67,12 +79,10 @@ class Latched(Invariant):
             is_refused = end.kind == "budget" and self.facts.is_implicit(call)
             if is_meant and is_refused and not self._fits(who) and not self._is_unbounded(who, call):
                 self.broken(event.seq, f"{who} is not told that no model fits its budget any more")
-            return
-        if not is_meant:
+        elif not is_meant:
             self.broken(event.seq, f"{who} is no program of these rules, and is told to end")
         elif (name := self._fits(who)) and end.kind != "cancelled":
             self.broken(event.seq, f"{who} is told to end, and {name} fits its budget")
-        self._news.setdefault(who, _News(event.seq, call))
 
     def _is_unbounded(self, who: str, call: Call) -> bool:
         """Return whether the question had no bound, which another question can have."""
