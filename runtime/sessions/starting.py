@@ -228,7 +228,7 @@ class SessionStarter(ForkStarter):
         files = settings.files if how.files is None else how.files
         extend_ms = extension_ms(how.extend)
         code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
-        fits = None if how.on_diverged == "crash" else partial(code.check, session_id)
+        fits = None if how.on_diverged != "wait" else partial(code.check, session_id)
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
