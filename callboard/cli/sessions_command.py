@@ -43,7 +43,9 @@ def sessions(
 
     ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
     `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
-    `callboard resume` goes on with it. `2 failed below` says how many delegations of the prompt failed.
+    `callboard resume` goes on with it. One that `waits for its code` has a program that did otherwise than
+    recorded when a process went on with it (docs/change-a-program.md). `2 failed below` says how many
+    delegations of the prompt failed.
 
     \b
     Examples:
@@ -82,7 +84,7 @@ def _emit(rows: list[SessionRow], *, has_more: bool) -> None:
 def ended(row: SessionRow) -> str:
     """Return how a session ended, in a word or two."""
     if row.status == "unfinished":
-        return "unfinished"
+        return "waits for its code" if row.waits_ms else "unfinished"
     parts = [row.kind, f"{row.failures} failed below" if row.failures else ""]
     state = row.status if row.status == "open" or not row.kind else ""
     return ", ".join(filter(None, [*parts, state]))
@@ -113,6 +115,7 @@ def row_json(row: SessionRow) -> dict[str, object]:
         "last": utc(row.last_ms) if row.last_ms else None,
         "events": row.head,
         "status": row.status,
+        "waits_for_code": utc(row.waits_ms) if row.waits_ms else None,
         "kind": row.kind or None,
         "failures": row.failures,
         "outcome": STATUS[row.kind] if row.kind else None,

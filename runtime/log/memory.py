@@ -146,6 +146,13 @@ class MemoryLog(EventLog):
     async def head(self, session_id: str) -> Head:
         return self._session(session_id).head
 
+    async def waiting_since(self, session_id: str) -> int:
+        return self._session(session_id).row.waits_ms
+
+    async def set_waiting(self, session_id: str, since_ms: int) -> None:
+        found = self._session(session_id)
+        found.row = structs.replace(found.row, waits_ms=since_ms)
+
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         self._check_open()
         return self._reader.sessions(query)

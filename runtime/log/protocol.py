@@ -138,6 +138,17 @@ class EventLog(Protocol):
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         """Return the chosen sessions, newest first, without reading their events. Raises MisuseError."""
 
+    async def waiting_since(self, session_id: str) -> int:
+        """Return since when a session waits for its code, in milliseconds since 1970; 0 if it does not."""
+        return 0
+
+    async def set_waiting(self, session_id: str, since_ms: int) -> None:
+        """Note since when a session waits for its code, 0 for not any more.
+
+        It is a note beside the log for those who list sessions, and no event: it fences no owner. A log need
+        not keep it. Raises SessionNotFound.
+        """
+
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         """Take a session out of the log at once: no method finds it from now on, and its id is free.
 

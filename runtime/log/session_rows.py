@@ -48,9 +48,10 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
-    such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed
-    in the last ask. host: the name of its host agent. parent, base: of a fork, the session that it shares the
-    events 1 to `base` with; empty and 0 for others.
+    such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed in
+    the last ask. host: the name of its host agent. waits_ms: the time from which on an unfinished session
+    waits for its code (docs/change-a-program.md), 0 if it does not. parent, base: of a fork, the session that
+    it shares the events 1 to `base` with; empty and 0 for others.
     """
 
     also: ClassVar[tuple[str, ...]] = ("cursor",)
@@ -68,6 +69,7 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     host: str = ""
     tags: tuple[str, ...] = ()
     metadata: dict[str, object] = msgspec.field(default_factory=dict)
+    waits_ms: int = 0
     parent: str = ""
     base: int = 0
 
@@ -183,10 +185,11 @@ _RULES: Final[dict[type, Callable[[RowChange, Any], RowChange]]] = {
 
 
 class Details(msgspec.Struct, frozen=True):
-    """Tags and metadata, as a store keeps them."""
+    """Tags and metadata, as a store keeps them, and since when the session waits for its code."""
 
     tags: tuple[str, ...] = ()
     metadata: dict[str, object] = {}
+    waits_ms: int = 0
 
 
 def details_of(opened: SessionOpened) -> Details:

@@ -124,8 +124,10 @@ class ApprovalPort:
         """Answer the question whose request has this seq. Return False as `Approval.approve` does.
 
         Returns once the answer is durable. Raises UnknownName if this event asks no question, SessionEnded
-        if the session has left this process with the question open.
+        if the session has left this process with the question open, Diverged while it waits for its code.
         """
+        if self._board.waits is not None:
+            raise self._board.waits
         await self._board.durable()
         if self.also is not None and await self.also.is_about(seq):
             return await self.also.answer(seq, answer)

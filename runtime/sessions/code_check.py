@@ -44,12 +44,12 @@ class CodeCheck(NamedTuple):
             raise waiting.error
         error = await self._difference(session_id, recorded)
         if error is not None:
-            self.live.wait_for_code(session_id, self.found.given, error)
+            await self.live.wait_for_code(session_id, self.found.given, error)
             raise error
 
     async def _difference(self, session_id: str, recorded: RecordedSession) -> Diverged | None:
         past = await past_fork(self.log, recorded)
-        extend_ms = self.extend_ms + self.live.waited_ms(session_id)
+        extend_ms = self.extend_ms + await self.live.waited_ms(session_id)
         first = continuation(recorded, self.found.opened, extend_ms=extend_ms)
         answered = None if past is None else past.answered
         recovered = recover_session(session_id, recorded, first, self.gate, answered)
@@ -59,12 +59,6 @@ class CodeCheck(NamedTuple):
         except TimeoutError:
             return overdue(session_id, self.timeout_s)
         return diverged(session_id, wrong) if wrong else None
-
-    def over(self, session_id: str) -> int:
-        """Forget that the session has waited, since it goes on. Return for how long it did."""
-        waited = self.live.waited_ms(session_id)
-        self.live.waiting.pop(session_id, None)
-        return waited
 
 
 def _has_program(recorded: RecordedSession) -> bool:

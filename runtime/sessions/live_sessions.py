@@ -14,11 +14,10 @@ from callboard.runtime.sessions.session import Session
 
 
 class Waiting(NamedTuple):
-    """A session that waits for its code. agent: the object that did not fit. since_ms: when it began."""
+    """A session that waits for its code. agent: the object that did not fit."""
 
     agent: Agent
     error: Diverged
-    since_ms: int
 
 
 class LiveSessions:
@@ -61,6 +60,7 @@ class LiveSessions:
         self._sessions[name] = session
         self._asleep.pop(name, None)
         session.on_release = partial(self._release, name, session, on_leave)
+        session.on_goes_on = partial(self.goes_on, name)
         session.on_sleep = partial(self._to_sleep, name, session, on_leave)
 
     def _release(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
@@ -75,15 +75,24 @@ class LiveSessions:
             del self._sessions[name]
             self._asleep[name] = session
 
-    def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
+    async def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
         """Remember that the code of this process does not fit a session. The time runs from the first one."""
-        former = self.waiting.get(session_id)
-        self.waiting[session_id] = Waiting(agent, error, former.since_ms if former else now_ms())
+        self.waiting[session_id] = Waiting(agent, error)
+        if not await self._log.waiting_since(session_id):
+            await self._log.set_waiting(session_id, now_ms())
 
-    def waited_ms(self, session_id: str) -> int:
-        """Return for how long a session has waited for its code."""
-        found = self.waiting.get(session_id)
-        return max(0, now_ms() - found.since_ms) if found else 0
+    async def waited_ms(self, session_id: str) -> int:
+        """Return for how long a session has waited for its code, in any process."""
+        since = await self._log.waiting_since(session_id)
+        return max(0, now_ms() - since) if since else 0
+
+    async def goes_on(self, session_id: str) -> int:
+        """Forget that a session has waited for its code. Return for how long it did."""
+        waited = await self.waited_ms(session_id)
+        if waited or session_id in self.waiting:
+            await self._log.set_waiting(session_id, 0)
+        self.waiting.pop(session_id, None)
+        return waited
 
     @contextmanager
     def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:

@@ -112,8 +112,8 @@ class ResumeRules(NamedTuple):
     reopens: bool = False
     has_deps: bool = False
     files: FilesChoice = None
-    ends_at: int | None = None
     fits: Callable[[RecordedSession], Awaitable[None]] | None = None
+    ends_at: int | None = None
 
 
 class Continuing(NamedTuple):

@@ -1,12 +1,13 @@
 """The life of a session in one process: it is closed, detached, or left by an exception; or it fails."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self
 
 from callboard.actors.protocol.client_messages import Close
-from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.errors import Diverged, StoreError
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.programs.session_check import waits
 from callboard.runtime.sessions.board import PATIENCE_S
@@ -42,7 +43,8 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self._is_over = False
         self._ends: list[Callable[[], None]] = []
         self.on_diverged: OnDiverged = "wait"
-        self.on_waits: Callable[[Diverged], object] = lambda error: None
+        self.on_waits: Callable[[Diverged], Awaitable[object]]
+        self.on_goes_on: Callable[[], Awaitable[object]]
         self._diverged: Diverged | None = None
         self._writes: Grace | None = None
         self._only_ends = False  # it was taken up again without its code
@@ -178,11 +180,16 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
             return False
         if self._detaching is None and not self._is_closing:
             self._diverged = self._board.waits = waits(self.session_id, address, why)
-            self.on_waits(self._diverged)
             self._writes = Grace(None)
-            self._detaching = self._loop.create_task(self._detach(Grace(DETACH_GRACE_S)))
+            self._detaching = self._loop.create_task(self._wait_for_code(self._diverged))
             self._detaching.add_done_callback(lambda task: task.cancelled() or task.exception())
         return True
+
+    async def _wait_for_code(self, error: Diverged) -> Head:
+        self._board.stand_still()
+        with contextlib.suppress(StoreError):  # the note is for those who list sessions
+            await self.on_waits(error)
+        return await self._detach(Grace(DETACH_GRACE_S))
 
     async def _take_up_to_end(self) -> None:
         """Take up a session that waits for its code, for a cancel or a close: nothing starts in it.
@@ -198,6 +205,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self._last, self._closed = self._loop.create_future(), self._loop.create_future()
         self._only_ends = True
         await self._wake()
+        await self.on_goes_on()
         self._detaching = self._closing = self._diverged = self._writes = None
         self._is_over = False
 

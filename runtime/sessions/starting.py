@@ -225,11 +225,10 @@ class SessionStarter(ForkStarter):
         found = self._agents_of(agent, how.limits, probed, how.permissions)
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
-        more_ms = extension_ms(how.extend)
-        code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), more_ms)
+        extend_ms = extension_ms(how.extend)
+        code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
         fits = None if how.on_diverged == "crash" else partial(code.check, session_id)
-        types = self._types_of(found)
-        rules = ResumeRules(policy, types, found.models, how.reopens, has_deps, files, fits=fits)
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
@@ -238,13 +237,14 @@ class SessionStarter(ForkStarter):
         deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
         past = await past_fork(self.log, recorded)
-        counts_all = past is not None or settings.counts_downtime
-        more_ms += code.over(session_id) if counts_all else downtime_ms(recorded)
+        waited_ms = await self.live.goes_on(session_id)
+        if past is None and not settings.counts_downtime:
+            waited_ms = downtime_ms(recorded)
         first = continuation(
             recorded,
             deps.added_to(found.opened),
             has_limits=how.limits is not None,
-            extend_ms=more_ms,
+            extend_ms=extend_ms + waited_ms,
             policy=policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)

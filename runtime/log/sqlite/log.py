@@ -109,6 +109,12 @@ class SQLiteLog(EventLog):
     async def head(self, session_id: str) -> Head:
         return await self._run(lambda store: store.head(session_id))
 
+    async def waiting_since(self, session_id: str) -> int:
+        return await self._run(lambda store: store.waiting_since(session_id))
+
+    async def set_waiting(self, session_id: str, since_ms: int) -> None:
+        await self._run(lambda store: store.set_waiting(session_id, since_ms))
+
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         return await self._run(lambda store: store.sessions(query))
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.cipher import Cipher
@@ -199,6 +201,19 @@ class SQLiteStore:
         self._remember({session_id: KnownHead(entry.number, epoch, *head)})
         self._note_written(1, 0)
         return epoch, head
+
+    def waiting_since(self, session_id: str) -> int:
+        """Return since when a session waits for its code."""
+        with self._reported("waiting_since"):
+            return self._tables.details_of(self._tables.entry(session_id)).waits_ms
+
+    def set_waiting(self, session_id: str, since_ms: int) -> None:
+        """Note since when a session waits for its code."""
+        with self._unsynced(), self._transaction("set_waiting"):
+            entry = self._tables.entry(session_id)
+            noted = replace(self._tables.details_of(entry), waits_ms=since_ms)
+            self._tables.write_details(entry, noted)
+        self._note_written(1, 0)
 
     def delete(self, session_id: str, keep_forks: bool) -> int:
         """Take a session out of the log; `purge` removes its events."""

@@ -16,6 +16,7 @@ from callboard import (
     AgentsChanged,
     Approval,
     Capacity,
+    Diverged,
     InvalidPrompt,
     MemoryLog,
     ModelRequest,
@@ -165,7 +166,7 @@ def test_parked_programs_of_a_killed_process_are_stolen_and_pay_once(tmp_path: P
 @pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [("refuse", "AgentsChanged"), ("next_ask", "crashed"), ("accept", "crashed")],
+    [("refuse", "AgentsChanged"), ("next_ask", "Diverged"), ("accept", "Diverged")],
 )
 def test_a_changed_program_under_each_policy(policy: Any, expected: str) -> None:
     """A program is its agent's model, so that its own code is no part of the profile that is compared."""
@@ -191,9 +192,11 @@ def test_a_changed_program_under_each_policy(policy: Any, expected: str) -> None
                 with pytest.raises(AgentsChanged, match="tool"):
                     await runtime.resume("s", other)
                 return
-            session = await runtime.resume("s", other)
+            with pytest.raises(Diverged, match=r"step 1 is not as recorded\. Recorded: asked pay"):
+                await runtime.resume("s", other)
+            session = await runtime.resume("s", other, on_diverged="crash")
             outcome = await session.outcome
-            assert outcome.kind == expected
+            assert outcome.kind == "crashed"
             assert "step 1 is not as recorded. Recorded: asked pay" in outcome.detail
             assert (await session.ask("again")).text == "seen"
 

@@ -10,13 +10,13 @@ from callboard import ProgramContext, Runtime, program, tool
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import Diverged, MisuseError
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.cli.sessions_command import ended
 from callboard.replay.recording import Recording
+from callboard.runtime.clock import now_ms
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.programs.program import Program
-from callboard.runtime.sessions import live_sessions
-
-Scene = Callable[[], Awaitable[None]]
+from tests.waiting import until
 
 
 class World:
@@ -195,12 +195,12 @@ async def test_a_program_over_its_time_waits_for_its_code(world: World) -> None:
 @live
 async def test_the_time_of_waiting_extends_deadlines_and_is_recorded(world: World) -> None:
     await world.left(deadline_s=60)
-    now = live_sessions.now_ms()
+    now = now_ms()
     with pytest.MonkeyPatch.context() as patch:
         async with Runtime(world.log) as runtime:
             with pytest.raises(Diverged):
                 await runtime.resume("s", world.host("b"))
-            patch.setattr(live_sessions, "now_ms", lambda: now + 1_000_000)
+            patch.setattr("callboard.runtime.sessions.live_sessions.now_ms", lambda: now + 1_000_000)
             await runtime.resume("s", world.host())
     assert 999_000 <= world.resumed()[-1].extend_ms <= 1_000_000
 
@@ -228,6 +228,7 @@ async def diverged_at_wake(world: World, runtime: Runtime) -> tuple[Any, asyncio
     world.go.set()
     with pytest.raises(Diverged):
         await asked
+    assert session._detaching is not None
     await session._detaching
     return session, asked
 
@@ -280,3 +281,91 @@ async def test_a_session_that_waits_for_its_code_can_be_deleted(world: World) ->
         await diverged_at_wake(world, runtime)
         assert await runtime.delete("s")
     assert not world.reader.sessions()
+
+
+@live
+async def test_a_write_under_way_is_awaited_before_the_session_detaches(world: World) -> None:
+    """Cut off, its effect would be unknown for good, although nothing but the code is wrong."""
+    begun, end = asyncio.Event(), asyncio.Event()
+    written = []
+
+    @tool(effect="write")
+    async def write() -> str:
+        """Write."""
+        begun.set()
+        await end.wait()
+        written.append(1)
+        return "written"
+
+    numbers: list[int] = []
+
+    @program(tools=[write, world.pay, world.wait])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        numbers.append(len(numbers))
+        long = asyncio.ensure_future(ctx.call(write))
+        await ctx.call(world.wait, **({} if numbers[-1] == 0 else {"n": 1}))
+        return await long
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("callboard.runtime.sessions.session_life.DETACH_GRACE_S", 0)
+        async with Runtime(world.log) as runtime:
+            session = await runtime.open(host, session_id="s")
+            asked = asyncio.ensure_future(session.ask("go"))
+            await begun.wait()
+            await world.waits.wait()
+            host.model.ended("s")
+            world.go.set()
+            await until(lambda: session._diverged is not None)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not asked.done()
+            end.set()
+            with pytest.raises(Diverged):
+                await asked
+    assert written == [1]
+    found = Recording.open(world.reader, "s")
+    assert [e.body.status for e in found.events if isinstance(e.body, ToolReturned)][-1] == "ok"
+
+
+@live
+async def test_a_session_that_waits_is_listed_as_such_until_it_goes_on(world: World) -> None:
+    await world.left()
+    async with Runtime(world.log) as runtime:
+        with pytest.raises(Diverged):
+            await runtime.resume("s", world.host("b"))
+        (row,) = [row async for row in runtime.sessions(status="unfinished")]
+        assert ended(row) == "waits for its code"
+        await runtime.resume("s", world.host())
+        (row,) = [row async for row in runtime.sessions(status="unfinished")]
+        assert ended(row) == "unfinished"
+
+
+@live
+async def test_a_question_of_a_session_that_waits_cannot_be_answered(world: World) -> None:
+    numbers: list[int] = []
+
+    @tool(effect="write", approval="before")
+    def buy() -> str:
+        """Buy."""
+        return "bought"
+
+    @program(tools=[buy, world.pay, world.wait])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        numbers.append(1)
+        bought = asyncio.ensure_future(ctx.call(buy))
+        await ctx.call(world.wait, **({} if len(numbers) == 1 else {"n": 1}))
+        return await bought
+
+    async with Runtime(world.log) as runtime:
+        session = await runtime.open(host, session_id="s")
+        asked = asyncio.ensure_future(session.ask("go"))
+        question = await anext(session.approvals())
+        await world.waits.wait()
+        host.model.ended("s")
+        world.go.set()
+        with pytest.raises(Diverged):
+            await asked
+        with pytest.raises(Diverged):
+            await session.approve(question.seq)
+        with pytest.raises(Diverged):
+            question.approve()
