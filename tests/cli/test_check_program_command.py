@@ -150,8 +150,8 @@ def test_a_session_that_cannot_be_read_does_not_keep_the_others_from_their_check
     with sqlite3.connect(log) as source, sqlite3.connect(broken) as copy:
         source.backup(copy)
         copy.execute(
-            "UPDATE events SET body = X'00' WHERE seq = 3 AND session = "
-            "(SELECT id FROM sessions WHERE session_id = 'ended')"
+            "UPDATE events SET body = '{' WHERE id = "
+            "((SELECT id FROM sessions WHERE session_id = 'ended') << 32) | 3"
         )
     done = callboard(
         "check-program", "--all", "--with", module(tmp_path, SAME), "--log", str(broken), "--json"
