@@ -24,6 +24,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 from callboard.runtime.models.fallback import Fallback, ModelChoice
+from callboard.runtime.sessions.detaching import OnDiverged
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 
@@ -36,6 +37,13 @@ from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 @click.option(
     "--accept-changes", is_flag=True, help="Go on although the agents have changed, and record that."
 )
+@click.option(
+    "--on-diverged",
+    type=click.Choice(["wait", "crash"]),
+    default="wait",
+    show_default=True,
+    help="`crash` ends a prompt whose programs do otherwise than recorded.",
+)
 @model_option
 @setting_options
 @quiet_option
@@ -44,6 +52,7 @@ def resume(
     words: tuple[str, ...],
     extend: float,
     accept_changes: bool,
+    on_diverged: OnDiverged,
     model: str,
     setting: Setting,
     quiet: bool,
@@ -81,7 +90,9 @@ def resume(
         print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
         return 0 if outcome.is_ok else FAILED
     agent, own = with_recorded_model(found, model, past)
-    options = _Options(changed_limits(past.events, setting.limits), extend, accept_changes, quiet)
+    options = _Options(
+        changed_limits(past.events, setting.limits), extend, accept_changes, on_diverged, quiet
+    )
     work = _resumed(setting, own, name, agent, past, options)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
 
@@ -90,6 +101,7 @@ class _Options(NamedTuple):
     limits: Limits | None
     extend: float
     accept_changes: bool
+    on_diverged: OnDiverged
     is_quiet: bool
 
 
@@ -102,12 +114,17 @@ async def _resumed(
     options: _Options,
 ) -> tuple[Outcome, int]:
     """Resume a session in the foreground. Return its outcome and the exit code. own: the runtime's model."""
-    limits, extend, accept_changes, is_quiet = options
+    limits, extend, accept_changes, on_diverged, is_quiet = options
     known = len(past.events)
     async with setting.runtime(own) as runtime:
         with _listing_changes(name):
             session = await runtime.resume(
-                name, agent, limits=limits, extend=extend, accept_changes=accept_changes
+                name,
+                agent,
+                limits=limits,
+                extend=extend,
+                accept_changes=accept_changes,
+                on_diverged=on_diverged,
             )
         if not past.running:
             talk(f"session {name} has no unfinished ask: its last outcome follows")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from callboard.replay.recording import Recording
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.programs.program import Program
+from tests.effort import effort
 from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("short_grace")
 
 
 class World:
@@ -386,3 +390,69 @@ async def test_a_question_of_a_session_that_waits_cannot_be_answered(world: Worl
             await session.approve(question.seq)
         with pytest.raises(Diverged):
             question.approve()
+
+
+def shop(world: World, items: list[str], stop_at: int = -1) -> Program[Any]:
+    """Return a host that pays for items one by one or together, half of them below a sub-agent."""
+
+    @program(tools=[world.pay])
+    async def till(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.call(world.pay, item=prompt)
+
+    @program(tools=[world.pay, world.wait], agents=[till])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        paid: list[str] = []
+        for place, item in enumerate(items):
+            if place == stop_at:
+                await ctx.call(world.wait)
+            pay = ctx.call(world.pay, item=item)
+            if place % 2:
+                paid += await asyncio.gather(pay, ctx.delegate(till, f"{item} below"))
+            else:
+                paid.append(await pay)
+        return " ".join(paid)
+
+    return host
+
+
+async def rolled_back(random: Random) -> None:
+    items = [f"item {n}" for n in range(random.randint(2, 6))]
+    reached = random.randrange(1, len(items))
+    wrong = list(items)
+    wrong[random.randrange(reached)] += random.choice(["!", " and more", ""]) or "?"
+    if random.random() < 0.3:
+        wrong = items[random.randint(1, reached) :]
+    plain, world = World(), World()
+    plain.go.set()
+    async with Runtime(plain.log) as runtime:
+        expected = (await runtime.run(shop(plain, items, reached), "go")).text
+    async with Runtime(world.log) as runtime:
+        session = await runtime.open(shop(world, items, reached), session_id="s")
+        await session.submit("go")
+        await world.waits.wait()
+        await session.detach(0)
+    before = world.head()
+    async with Runtime(world.log) as runtime:
+        with pytest.raises(Diverged):
+            await runtime.resume("s", shop(world, wrong, reached))
+    assert world.head() == before
+    world.go.set()
+    async with Runtime(world.log) as runtime:
+        session = await runtime.resume("s", shop(world, items, reached))
+        assert (await session.outcome).text == expected
+    assert sorted(world.paid) == sorted(plain.paid)
+    assert Recording.open(world.reader, "s").verify().is_ok
+
+
+def test_a_wrong_deploy_that_is_rolled_back_changes_no_end() -> None:
+    for seed in range(effort(4, 200)):
+        asyncio.run(rolled_back(Random(seed)))
+
+
+@live
+async def test_right_code_goes_on_in_the_process_that_found_the_mismatch(world: World) -> None:
+    async with Runtime(world.log) as runtime:
+        await diverged_at_wake(world, runtime)
+        session = await runtime.resume("s", world.host("0"))
+        assert (await session.outcome).text == "done"
+    assert world.paid == ["0"]
