@@ -14,8 +14,9 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
+from callboard.runtime.sessions.detaching import OnDiverged
 from callboard.runtime.sessions.labels import checked_tag
-from callboard.runtime.sessions.live_sessions import live_sessions_of
+from callboard.runtime.sessions.live_sessions import live_sessions_of, running_session
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
@@ -49,8 +50,23 @@ class Operations(ABC):
         return self._started().writer
 
     @abstractmethod
-    def resume(self, session_id: str, agent: Agent) -> Opening:
+    def resume(self, session_id: str, agent: Agent, *, on_diverged: OnDiverged = "wait") -> Opening:
         """Resume a session that another process left."""
+
+    async def cancel(self, session_id: str, reason: str = "") -> Outcome[Any] | None:
+        """Cancel the ask of a session that runs here, or that waits for its code here; return its outcome.
+
+        None if no ask runs. Raises UnknownName for any other session.
+        """
+        self._usable()
+        waiting = self._live.waiting.get(session_id)
+        if waiting is None:
+            return await running_session(self.live_sessions, session_id).cancel(reason)
+        session = await self.resume(session_id, waiting.agent, on_diverged="hold")
+        try:
+            return await session.cancel(reason)
+        finally:
+            await session.detach(0)
 
     async def sessions(
         self,

@@ -364,7 +364,8 @@ class Runtime(Operations, Forks):
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
         name, SessionEnded for a closed session, SessionBusy for one that runs here, SessionNotFound,
         CorruptLog, Diverged if the code does not do what the log says, and SessionFailed if the supervisor's
-        decider raises. on_diverged: `"crash"` ends an ask whose programs do otherwise than recorded.
+        decider raises. on_diverged: `"crash"` ends an ask whose programs do otherwise than recorded;
+        with `"hold"` nothing starts before the ask has ended, so that it can be cancelled without its code.
         """
         refuse_on_diverged(on_diverged)
         given = (deps, files, memory, permissions)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
-from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.approvals import Approval, ApprovalAnswer
 from callboard.runtime.control.wire import (
@@ -24,6 +23,8 @@ from callboard.runtime.control.wire import (
 )
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
+from callboard.runtime.sessions.live_sessions import running_session
+from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
 
@@ -33,6 +34,9 @@ class Controlled(Protocol):
     @property
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
+
+    async def cancel(self, session_id: str, reason: str = "") -> Outcome | None:
+        """Cancel the ask of a session that runs here, or waits for its code."""
 
     async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session that does not run here. Return the number of its events."""
@@ -75,7 +79,7 @@ def _shown(one: Approval) -> ShownApproval:
 
 async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
-    session = _session(runtime, command.session)
+    session = running_session(runtime.live_sessions, command.session)
     said = (command.is_approved, command.note, command.by)
     always, values, reuses = command.is_always, command.values, command.reuses
     given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
@@ -84,13 +88,13 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
 
 async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
     """Cancel the running ask. Return the kind of its outcome, or an empty text if none runs."""
-    outcome = await _session(runtime, command.session).cancel(command.reason)
+    outcome = await runtime.cancel(command.session, command.reason)
     return outcome.kind if outcome else ""
 
 
 async def _tell(runtime: Controlled, command: TellAgent) -> int:
     """Tell an agent something. Return the turn that hears it, or 0 if it is still on its way."""
-    session = _session(runtime, command.session)
+    session = running_session(runtime.live_sessions, command.session)
     try:
         async with asyncio.timeout(command.wait_s):
             return await session.tell(command.address, command.text)
@@ -109,16 +113,6 @@ async def _prune(runtime: Controlled, command: PruneSessions) -> int:
 
 async def _vacuum(runtime: Controlled, command: Vacuum) -> int:
     return await runtime.vacuum()
-
-
-def _session(runtime: Controlled, wanted: str) -> Session:
-    session = runtime.live_sessions.get(wanted)
-    if session is None:
-        raise UnknownName(
-            f"session {wanted!r:.100} does not run in the process that owns the log; resume it there, or "
-            "try again once that process has ended"
-        )
-    return session
 
 
 HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] = {

@@ -19,7 +19,6 @@ import math
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from callboard.actors.protocol.errors import MisuseError
@@ -45,30 +44,6 @@ logger = logging.getLogger("callboard.programs")
 
 class EndlessStep(MisuseError):
     """A step of a program that does not come to rest."""
-
-
-_steps = Lock()  # held for the moment in which a step begins or ends; checks step in other threads
-_under_way = 0
-_collected = False
-
-
-def _collect_nothing() -> None:
-    """Stop the collection of garbage for a step."""
-    global _under_way, _collected
-    with _steps:
-        if not _under_way:
-            _collected = gc.isenabled()
-            gc.disable()
-        _under_way += 1
-
-
-def _collect_again() -> None:
-    """Let garbage be collected as before, once no step is under way."""
-    global _under_way
-    with _steps:
-        _under_way -= 1
-        if _collected and not _under_way:
-            gc.enable()
 
 
 class ProgramTask(asyncio.Task[T]):
@@ -122,10 +97,10 @@ class ProgramLoop(_Base):
         self._ms = ms
         outer = asyncio._get_running_loop()
         task = asyncio.current_task(outer) if outer is not None else None
-        hooks = sys.get_asyncgen_hooks()
+        hooks, collects = sys.get_asyncgen_hooks(), gc.isenabled()
         if outer is not None and task is not None:
             asyncio._leave_task(outer, task)
-        _collect_nothing()
+        gc.disable()
         sys.set_asyncgen_hooks(None, self._close_generator)
         asyncio._set_running_loop(self)
         self._is_stepping = True
@@ -138,7 +113,8 @@ class ProgramLoop(_Base):
             self._is_stepping = False
             asyncio._set_running_loop(outer)
             sys.set_asyncgen_hooks(*hooks)
-            _collect_again()
+            if collects:
+                gc.enable()
             if outer is not None and task is not None:
                 asyncio._enter_task(outer, task)
 

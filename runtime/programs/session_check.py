@@ -6,8 +6,10 @@ event loop that waits for it would hold up every session. Nothing is asked, and 
 
 import asyncio
 import ctypes
+import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -48,13 +50,40 @@ async def check_programs(
     thread = threading.Thread(
         target=_check, args=(recorded, find, loop, done), name="callboard check", daemon=True
     )
-    thread.start()
+    with _without_collection():
+        thread.start()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await done
+        except BaseException:  # its time is over, or its caller has left
+            _stop(thread)
+            raise
+
+
+_checks = threading.Lock()
+_under_way = 0
+_was_enabled = False
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage while a check runs: `ProgramLoop` leaves it so, and its steps overlap with ours.
+
+    Not done by the thread itself, which may be stopped anywhere.
+    """
+    global _under_way, _was_enabled
+    with _checks:
+        if not _under_way:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _under_way += 1
     try:
-        async with asyncio.timeout(timeout_s):
-            return await done
-    except BaseException:  # its time is over, or its caller has left
-        _stop(thread)
-        raise
+        yield
+    finally:
+        with _checks:
+            _under_way -= 1
+            if _was_enabled and not _under_way:
+                gc.enable()
 
 
 def _check(

@@ -12,7 +12,7 @@ Rules
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from callboard.actors.protocol.errors import MisuseError, SessionDetached
 from callboard.runtime.log.protocol import Head
@@ -23,8 +23,12 @@ from callboard.runtime.sessions.outcome import Outcome
 DETACH_GRACE_S: Final = 1.0  # seconds for answers under way, unless the caller says otherwise
 
 
-OnDiverged: TypeAlias = Literal["wait", "crash"]
-"""What becomes of a session whose programs do otherwise than recorded: it waits for its code, or it ends."""
+OnDiverged: TypeAlias = Literal["wait", "crash", "hold"]
+"""What becomes of a session whose programs may do otherwise than recorded.
+
+`wait`: it waits for its code. `crash`: it goes on, and what differs ends as `crashed`. `hold`: nothing starts
+in it until its ask has ended, so that it can be cancelled or closed without its code.
+"""
 
 
 class ProcessLife:
@@ -142,8 +146,8 @@ def refuse_on_cancel(on_cancel: str) -> None:
 
 def refuse_on_diverged(on_diverged: str) -> None:
     """Refuse a word that is no `OnDiverged`. Raises MisuseError."""
-    if on_diverged not in ("wait", "crash"):
-        raise MisuseError(f'on_diverged is "wait" or "crash", not {on_diverged!r:.80}')
+    if on_diverged not in get_args(OnDiverged):
+        raise MisuseError(f"on_diverged={on_diverged!r:.80}: use one of {', '.join(get_args(OnDiverged))}")
 
 
 def check_seconds(check_timeout_s: float) -> float:

@@ -1,12 +1,12 @@
 """The sessions that live in this process, by their log: a live owner is never robbed by accident."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from callboard.actors.protocol.errors import Diverged, SessionBusy
+from callboard.actors.protocol.errors import Diverged, SessionBusy, UnknownName
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog
@@ -120,3 +120,14 @@ _of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary(
 def live_sessions_of(log: EventLog) -> LiveSessions:
     """Return the live sessions of a log: the same for every runtime with this log object."""
     return _of_logs.setdefault(id(log), LiveSessions(log))
+
+
+def running_session(sessions: Mapping[str, Session], wanted: str) -> Session:
+    """Return one of the sessions that run here. Raises UnknownName."""
+    session = sessions.get(wanted)
+    if session is None:
+        raise UnknownName(
+            f"session {wanted!r:.100} does not run in the process that owns the log; resume it there, or "
+            "try again once that process has ended"
+        )
+    return session

@@ -47,7 +47,6 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self.on_goes_on: Callable[[], Awaitable[object]]
         self._diverged: Diverged | None = None
         self._writes: Grace | None = None
-        self._only_ends = False  # it was taken up again without its code
 
     def connect(self, parts: LiveParts) -> None:
         """Take live parts, when the session begins or wakes."""
@@ -56,7 +55,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         parts.board.on_failure = self._on_failure
         parts.board.on_cut_off = self._on_cut_off
         parts.board.on_diverged = self._on_diverged
-        if self._only_ends:
+        if self.on_diverged == "hold":
             parts.board.admits = lambda start: False
 
     def _let_go(self, live: LiveParts) -> None:
@@ -178,7 +177,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         """Detach, since a program does otherwise than recorded. Return False if it is to end as `crashed`."""
         if self.on_diverged == "crash":
             return False
-        if self._detaching is None and not self._is_closing:
+        if self.on_diverged == "wait" and self._detaching is None and not self._is_closing:
             self._diverged = self._board.waits = waits(self.session_id, address, why)
             self._writes = Grace(None)
             self._detaching = self._loop.create_task(self._wait_for_code(self._diverged))
@@ -203,7 +202,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
             self._let_go(self._live)
         self.slept = self.slept._replace(head=head)
         self._last, self._closed = self._loop.create_future(), self._loop.create_future()
-        self._only_ends = True
+        self.on_diverged = "hold"
         await self._wake()
         await self.on_goes_on()
         self._detaching = self._closing = self._diverged = self._writes = None
@@ -211,9 +210,8 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
     def _may_start_again(self) -> None:
         """Let requests start again, once the ask that waited for its code has ended."""
-        if self._only_ends:
-            self._only_ends = False
-            self._board.admits = None
+        if self.on_diverged == "hold":
+            self.on_diverged, self._board.admits = "wait", None
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():

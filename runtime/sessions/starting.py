@@ -224,9 +224,8 @@ class SessionStarter(ForkStarter):
         files = settings.files if how.files is None else how.files
         extend_ms = extension_ms(how.extend)
         code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
-        fits = None if how.on_diverged == "crash" else partial(code.check, session_id)
-        types = self._types_of(found)
-        rules = ResumeRules(policy, types, found.models, how.reopens, has_deps, files, fits=fits)
+        fits = None if how.on_diverged != "wait" else partial(code.check, session_id)
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
         return found, rules, code
 
     async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:

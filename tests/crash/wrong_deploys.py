@@ -27,11 +27,12 @@ import msgspec
 
 from callboard import Recording, Runtime
 from callboard.actors.protocol.errors import Diverged
-from callboard.actors.protocol.messages import Delegate, Finished
-from callboard.actors.protocol.port_messages import CallTool
+from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.request import StateOf
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.programs.asks import Answer, Step
+from callboard.runtime.programs.history import read_step
 from callboard.runtime.programs.run import ProgramRun
 from tests.crash.deployed import FAULTS, Fault, Hooks, Plan, drawn, host_of
 
@@ -244,7 +245,13 @@ def _begun(folder: Path) -> list[tuple[str, int]]:
         return []
     with Recording.open(folder / "log.db", _SESSION) as recording:
         events = list(recording.events)
-    ended = {event.sender for event in events if isinstance(event.body, Finished)}
+    last = {event.recipient: event.body for event in events if isinstance(event.body, ModelReplied)}
+    # Behind the end of its run, a program waits for calls that it gave up: its code is not needed any more.
+    ended = {
+        address
+        for address, reply in last.items()
+        if reply.status == "ok" and read_step(reply.content).ending is not None
+    }
     found: dict[tuple[str, int], None] = {}
     for event in events:
         if event.sender in ended:

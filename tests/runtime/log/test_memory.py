@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
@@ -80,3 +80,27 @@ def test_a_value_that_many_events_carry_is_kept_once() -> None:
     filled(log)
     assert len(log._blobs) == 1
     assert all(len(row) < 600 for row in log._sessions["s"].rows)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "encrypted"])
+def test_a_log_keeps_since_when_a_session_waits_for_its_code_beside_its_events(
+    tmp_path: Path, kind: str
+) -> None:
+    key = b"k" * 32 if kind == "encrypted" else None
+    log = MemoryLog() if kind == "memory" else SQLiteLog(tmp_path / "log.db", encryption_key=key)
+    head = filled(log)
+
+    async def work() -> None:
+        await log.open()
+        assert await log.waiting_since("s") == 0
+        await log.set_waiting("s", 1_700_000_000_000)
+        assert await log.waiting_since("s") == 1_700_000_000_000
+        (row,) = await log.sessions()
+        assert (row.waits_ms, row.head, row.epoch) == (1_700_000_000_000, head.seq, 1)
+        await log.set_waiting("s", 0)
+        assert await log.waiting_since("s") == 0
+        with pytest.raises(SessionNotFound):
+            await log.set_waiting("other", 1)
+        await log.close()
+
+    run(work)

@@ -1,6 +1,7 @@
 """The check of a session's programs: off the loop, bounded in time, and with the first place that differs."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -114,3 +115,20 @@ def test_a_program_that_is_gone_is_a_mismatch() -> None:
     (found,) = asyncio.run(check_programs(recorded(plain), finder({})))
     assert found.result == "missing"
     assert "there is no program 'host' any more" in str(diverged("s", [found]))
+
+
+def test_no_garbage_is_collected_while_checks_run_side_by_side_and_again_after_the_last() -> None:
+    """A finalizer acts at a moment of chance, which would look like a program that differs."""
+    enabled = []
+
+    async def seen(ctx: ProgramContext, prompt: str) -> object:
+        enabled.append(gc.isenabled())
+        return await ctx.call(work, n=1)
+
+    async def both() -> None:
+        find = finder({"host": host(seen)})
+        await asyncio.gather(*(check_programs(recorded(plain), find) for _ in range(3)))
+
+    asyncio.run(both())
+    assert enabled == [False] * 3
+    assert gc.isenabled()

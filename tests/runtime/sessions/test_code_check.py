@@ -9,7 +9,7 @@ import pytest
 
 from callboard import ProgramContext, Runtime, program, tool
 from callboard.actors.protocol.client_messages import Resumed
-from callboard.actors.protocol.errors import Diverged, MisuseError
+from callboard.actors.protocol.errors import Diverged, MisuseError, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.cli.sessions_command import ended
@@ -159,7 +159,7 @@ async def test_on_diverged_crash_ends_one_session_as_crashed(world: World) -> No
 @live
 async def test_another_word_for_on_diverged_is_refused(world: World) -> None:
     async with Runtime(world.log) as runtime:
-        with pytest.raises(MisuseError, match='on_diverged is "wait" or "crash"'):
+        with pytest.raises(MisuseError, match="use one of wait, crash, hold"):
             runtime.resume("s", world.host(), on_diverged="die")  # type: ignore[arg-type]
 
 
@@ -456,3 +456,34 @@ async def test_right_code_goes_on_in_the_process_that_found_the_mismatch(world: 
         session = await runtime.resume("s", world.host("0"))
         assert (await session.outcome).text == "done"
     assert world.paid == ["0"]
+
+
+@live
+async def test_a_session_that_was_refused_is_cancelled_by_its_id_without_its_code(world: World) -> None:
+    await world.left()
+    async with Runtime(world.log) as runtime:
+        with pytest.raises(UnknownName):
+            await runtime.cancel("s")
+        with pytest.raises(Diverged):
+            await runtime.resume("s", world.host("b"))
+        outcome = await runtime.cancel("s", "enough")
+        assert outcome is not None
+        assert (outcome.kind, world.paid) == ("cancelled", ["a"])
+        (row,) = world.reader.sessions()
+        assert ended(row) == "cancelled, open"
+        session = await runtime.resume("s", world.host("b"))
+        world.go.set()
+        assert (await session.ask("again")).text == "done"
+    assert Recording.open(world.reader, "s").verify().is_ok
+
+
+@live
+async def test_a_session_on_hold_starts_nothing_and_can_be_closed(world: World) -> None:
+    await world.left()
+    world.waits.clear()
+    async with Runtime(world.log) as runtime:
+        session = await runtime.resume("s", world.host("b"), on_diverged="hold")
+        assert not list(session._board.running())
+        await session.close()
+    assert not world.waits.is_set()
+    assert world.reader.sessions()[0].status == "closed"
