@@ -23,7 +23,7 @@ from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.runtime.sessions.starting import Settings
+from callboard.runtime.sessions.starting import SessionStarter, Settings
 from callboard.runtime.statistics import RuntimeStats, stats_of
 
 
@@ -44,7 +44,10 @@ class Operations(ABC):
         return MappingProxyType({session.id: session for session in self._live})
 
     @abstractmethod
-    def _usable(self) -> GroupWriter: ...
+    def _started(self) -> SessionStarter: ...
+
+    def _usable(self) -> GroupWriter:
+        return self._started().writer
 
     @abstractmethod
     def resume(self, session_id: str, agent: Agent, *, on_diverged: OnDiverged = "wait") -> Opening:
@@ -89,21 +92,26 @@ class Operations(ABC):
         async for row in self._catalog.rows(SessionQuery(status, tag, since_ms, after, limit)):
             yield row
 
-    async def resume_all(self, hosts: Hosts) -> AsyncIterator[Resumption]:
+    async def resume_all(self, hosts: Hosts, *, check: bool = False) -> AsyncIterator[Resumption]:
         """Resume every unfinished session that does not run here, a few at a time; yield each with its error.
 
         hosts: agents, each for the sessions with a host of its name; or a function that gets a `SessionRow`
         and returns the host. One session that cannot be resumed does not keep the others from it.
+        check: True resumes none. It yields each session with the error that a resume would raise, before a
+        deploy: nothing is posted, and no process that runs the session is disturbed.
 
             async for found in runtime.resume_all([host]):
                 if found.error: print(found.row.session_id, found.error)
 
         Raises MisuseError for hosts that are no agents.
         """
-        self._usable()
+        starter = self._started()
         find = host_finder(hosts)
 
-        async def one(row: SessionRow) -> Session:
+        async def one(row: SessionRow) -> Session | None:
+            if check:
+                await starter.check(row.session_id, find(row))
+                return None
             return await self.resume(row.session_id, find(row))
 
         async for found in resume_each(self._catalog.elsewhere("unfinished"), one):

@@ -41,14 +41,14 @@ from callboard.runtime.sessions.detaching import (
     refuse_on_diverged,
     seconds,
 )
-from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.opening import NewSession, Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
 from callboard.runtime.sessions.session_types import schema_of_ask
-from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings
+from callboard.runtime.sessions.starting import SessionStarter, Settings
 from callboard.runtime.tools.execution import ToolRunner
 
 T = TypeVar("T")
@@ -394,6 +394,3 @@ class Runtime(Operations, Forks):
         if self._starter is None:
             raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
         return self._starter
-
-    def _usable(self) -> GroupWriter:
-        return self._started().writer

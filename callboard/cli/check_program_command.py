@@ -1,39 +1,70 @@
 """`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?"""
 
-from typing import Final
+import sys
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 import click
 import msgspec
 
+from callboard.actors.protocol.errors import CallboardError
 from callboard.cli.errors import DIVERGED, FAILED, refuse_if
 from callboard.cli.formats import counted
-from callboard.cli.offline_child import CheckRuns
+from callboard.cli.offline_child import CheckRuns, Describe, Described
 from callboard.cli.offline_process import OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
-from callboard.cli.output import emit, emit_json, talk
+from callboard.cli.output import emit, emit_json, emit_lines, percent_on, table, talk
+from callboard.cli.recorded_programs import recorded_programs
 from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
-from callboard.runtime.log.session_rows import SessionQuery
-from callboard.runtime.programs.checking import RunCheck, programs_of
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow
+from callboard.runtime.programs.checking import RunCheck
 
-_CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED}
+_CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED, "unreadable": FAILED}
+_SHOWN_FROM: Final = 10  # sessions, each of which may take its whole time
 
 
 class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The check of one session. result: the worst of its runs, or `stopped` for one over the time limit."""
+    """The check of one session.
+
+    result: `ok`, or the worst of its runs; `stopped` for one over the time limit, `unreadable` for one whose
+    log cannot be read, `other_host` for one of another host. status: `open`, `unfinished` or `closed`.
+    """
 
     session: str
     result: str
     runs: tuple[RunCheck, ...] = ()
     error: str = ""
+    status: str = ""
+
+    def verdict(self) -> str:
+        """Return the result in a few words."""
+        if self.error:
+            return f"not checkable ({self.error})"
+        wrong = [run for run in self.runs if run.result == self.result != "ok"]
+        if not wrong:
+            return "ok" if self.runs else "ok (no program)"
+        first, more = wrong[0], f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        if first.result == "missing":
+            return f"program is gone ({first.address}: {first.program}{more})"
+        return f"differs at step {first.step} ({first.address}: {first.program}{more})"
+
+
+class _Place(NamedTuple):
+    """A session to check. upto: the last event to look at, None for all. only_running: no ended runs."""
+
+    row: SessionRow
+    upto: int | None = None
+    only_running: bool = False
 
 
 @click.command("check-program")
 @session_argument
 @click.option("--with", "spec", metavar="MODULE:AGENT", required=True, help="The host agent as it is now.")
 @click.option("--unfinished", is_flag=True, help="Every session whose ask has no outcome yet.")
+@click.option("--all", "every", is_flag=True, help="Every session of the log, ended ones too.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -47,62 +78,100 @@ class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
 @key_options
 @json_option
 def check_program(
-    session: str, spec: str, unfinished: bool, timeout_s: float, log: str, as_json: bool
+    session: str, spec: str, unfinished: bool, every: bool, timeout_s: float, log: str, as_json: bool
 ) -> int:
     """Check a changed program against the recorded steps of sessions, before it is deployed.
 
     Each program of a session is executed again, step by step, with the answers and times that are in the log.
-    It must ask the same again: a session in which it does not would wait for its code. Of an
-    unfinished session the runs that still go on are checked, of another one the last run of each program.
+    It must ask the same again: a session in which it does not would wait for its code when it goes on. Of an
+    unfinished session the runs that still go on are checked, of another one the last run of each program,
+    sub-agents too.
 
     The programs run in a process of their own, without network and subprocesses. No model is called, no tool
-    runs, and the log is only read.
+    runs, and the log is only read. With --all and --unfinished, sessions of another host are left out.
 
-    Exit code 0 if each step is repeated, 5 if one is not, 1 if a session was over its time.
+    Exit code 0 if each step is repeated, 5 if one is not, 1 if a session could not be checked.
 
     \b
     Examples:
       callboard check-program --unfinished --with shop:host
+      callboard check-program --all --with shop:host --json | jq '.sessions[]'
       callboard check-program 2026 --with shop.py:host --json | jq '.runs[]'
     """
-    refuse_if(unfinished and session, "--unfinished checks many sessions: leave SESSION out")
-    with open_reader(log) as reader:
-        places = _places(reader, session, is_unfinished=unfinished)
-        found = []
-        with OfflineProcess(spec) as child:
-            for name, seq in places:
-                recording = Recording.open(reader, name, upto=seq)
-                found.append(_checked(child, recording, timeout_s))
-                if not as_json:
-                    _emit(found[-1])
+    is_sweep = unfinished or every
+    refuse_if(unfinished and every, "--all checks unfinished sessions, too: leave --unfinished out")
+    refuse_if(is_sweep and bool(session), "--all and --unfinished check many sessions: leave SESSION out")
+    with open_reader(log) as reader, OfflineProcess(spec) as child:
+        if not is_sweep:
+            row, seq = find_place(reader, session)
+            found = [_checked(child, reader, _Place(row, seq), timeout_s)]
+        else:
+            found = _swept(child, reader, None if every else "unfinished", timeout_s)
     if as_json:
-        emit_json({"log": log, "sessions": found} if unfinished else found[0])
-    elif unfinished:
-        bad = sum(one.result != "ok" for one in found)
-        talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} would not go on")
+        emit_json({"log": log, "sessions": found} if is_sweep else found[0])
+    elif is_sweep:
+        _emit_table(found)
+    else:
+        _emit(found[0])
     return max((_CODES.get(one.result, 0) for one in found), default=0)
 
 
-def _places(reader: LogReader, session: str, *, is_unfinished: bool) -> list[tuple[str, int | None]]:
-    """Return the sessions to check, and the last event to look at; None for all of them."""
-    if is_unfinished:
-        return [(row.session_id, None) for row in reader.sessions(SessionQuery(status="unfinished"))]
-    row, seq = find_place(reader, session)
-    return [(row.session_id, seq)]
+def _swept(
+    child: OfflineProcess, reader: LogReader, status: Literal["unfinished"] | None, timeout_s: float
+) -> list[_SessionCheck]:
+    """Check many sessions, and show how far it is."""
+    rows = reader.sessions(SessionQuery(status=status))
+    show = percent_on(sys.stderr, _SHOWN_FROM)
+    host = child.ask(Describe(), Described, timeout_s)
+    found = []
+    for done, row in enumerate(rows, 1):
+        if host is not None and row.host not in ("", host.host):
+            error = f"its host is {row.host}"
+            found.append(_SessionCheck(row.session_id, "other_host", error=error, status=row.status))
+        else:
+            place = _Place(row, only_running=row.status == "unfinished")
+            try:
+                found.append(_checked(child, reader, place, timeout_s))
+            except CallboardError as error:  # of one session: the others are checked
+                found.append(_SessionCheck(row.session_id, "unreadable", (), str(error), row.status))
+        show("checked", done, len(rows))
+    return found
 
 
-def _checked(child: OfflineProcess, recording: Recording, timeout_s: float) -> _SessionCheck:
-    name = recording.session_id
-    agents = tuple(programs_of(recording.states(recording.head.seq) if recording.head.seq else {}))
+def _checked(child: OfflineProcess, reader: LogReader, place: _Place, timeout_s: float) -> _SessionCheck:
+    """Check one session. Raises CorruptLog, Diverged for one that cannot be read."""
+    name, status = place.row.session_id, place.row.status
+    recording = Recording.open(reader, name, upto=place.upto)
+    agents = tuple(recorded_programs(recording, only_running=place.only_running))
     runs = child.ask(CheckRuns(agents), tuple[RunCheck, ...], timeout_s) if agents else ()
     if runs is None:
-        return _SessionCheck(name, "stopped", error=f"not done within {timeout_s:g} s (--timeout)")
+        error = f"not done within {timeout_s:g} s (--timeout)"
+        return _SessionCheck(name, "stopped", (), error, status)
     results = {run.result for run in runs}
-    return _SessionCheck(name, next((one for one in _CODES if one in results), "ok"), runs)
+    return _SessionCheck(name, next((one for one in _CODES if one in results), "ok"), runs, "", status)
 
 
 def _emit(one: _SessionCheck) -> None:
+    """Print one session, with each of its programs."""
     verdict = one.error or ("no program" if not one.runs else one.result)
     emit(f"session {safe_line(one.session)}: {verdict}")
-    for run in one.runs:
+    _emit_runs(one.runs)
+
+
+def _emit_runs(runs: Sequence[RunCheck]) -> None:
+    for run in runs:
         emit(f"  {safe_line(run.line())}")
+
+
+def _emit_table(found: Sequence[_SessionCheck]) -> None:
+    """Print a line for each session, then both sides of those that differ."""
+    if found:
+        rows = [(safe_line(one.session), one.status, safe_line(one.verdict())) for one in found]
+        emit_lines(table(rows, ("SESSION", "STATUS", "RESULT")))
+    wrong = [one for one in found if _CODES.get(one.result) == DIVERGED]
+    for one in wrong:
+        emit(f"\nsession {safe_line(one.session)}: {one.result}")
+        _emit_runs([run for run in one.runs if run.result != "ok"])
+    unknown = sum(bool(one.error) for one in found)
+    said = f"{counted(len(found) - unknown, 'session')} checked, {len(wrong) or 'none'} would not go on"
+    talk(f"{said}; {unknown} could not be checked" if unknown else said)

@@ -36,15 +36,24 @@ class CodeCheck(NamedTuple):
     extend_ms: int
 
     async def check(self, session_id: str, recorded: RecordedSession) -> None:
-        """Execute the unfinished programs of a session against their recording. Raises Diverged."""
-        if not recorded.running or not _has_program(recorded):
-            return
+        """Execute the unfinished programs of a session against their recording. Raises Diverged.
+
+        A session that differs is listed from now on as one that waits for its code.
+        """
         waiting = self.live.waiting.get(session_id)
         if waiting is not None and waiting.agent is self.found.given:
             raise waiting.error
-        error = await self._difference(session_id, recorded)
-        if error is not None:
+        try:
+            await self.look(session_id, recorded)
+        except Diverged as error:
             await self.live.wait_for_code(session_id, self.found.given, error)
+            raise
+
+    async def look(self, session_id: str, recorded: RecordedSession) -> None:
+        """Do as `check`, and remember nothing. Raises Diverged."""
+        if not recorded.running or not _has_program(recorded):
+            return
+        if error := await self._difference(session_id, recorded):
             raise error
 
     async def _difference(self, session_id: str, recorded: RecordedSession) -> Diverged | None:

@@ -1,17 +1,18 @@
-"""Tags and metadata of a session, checked before they are logged."""
+"""Tags, metadata and the title of a session, checked before they are logged."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.runtime.sanitize import to_json
+from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.registry import Secrets
 
 TAGS_MAX: Final = 32
 TAG_CHARS_MAX: Final = 200
 METADATA_BYTES_MAX: Final = 8_192  # they stand in the session's row, which a list of sessions reads
 _DEPTH_MAX: Final = 16
+_TITLE_CHARS_MAX: Final = 200
 
 
 def checked_tags(tags: Iterable[str], secrets: Secrets) -> tuple[str, ...]:
@@ -43,3 +44,8 @@ def metadata_json(metadata: Mapping[str, object] | None, secrets: Secrets) -> Js
     encoded = to_json(dict(metadata), max_bytes=METADATA_BYTES_MAX, max_depth=_DEPTH_MAX, what="The metadata")
     secrets.refuse_in("metadata", bytes(encoded).decode())
     return encoded
+
+
+def title_text(prompt: object, secrets: Secrets) -> str:
+    """Return the title that a log holds: the beginning of a text without secrets, '' for anything else."""
+    return secrets.redactor.kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""

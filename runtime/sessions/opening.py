@@ -1,11 +1,29 @@
-"""A session that is being opened: await it, or use it as an async context manager."""
+"""A session that is being opened: the wish for it, and the object to await or to enter."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
+from callboard.actors.protocol.bundles import Bundle
+from callboard.actors.protocol.limits import Limits
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_memory import MemoryChoice
+
+
+class NewSession(NamedTuple):
+    """A wish to open a session; the fields are the parameters of `Runtime.open`."""
+
+    session_id: str = ""
+    limits: Limits | None = None
+    title: object = ""
+    resume: bool = False
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, object] | None = None
+    files: FilesChoice = None
+    memory: MemoryChoice = None
+    permissions: Bundle | None = None
 
 
 class Opening(AbstractAsyncContextManager[Session], Awaitable[Session]):

@@ -17,7 +17,10 @@ host, or None to leave it."""
 
 
 class Resumption(NamedTuple):
-    """A session that was resumed, or the error for one that was not. row: the session as it was before."""
+    """A session that was resumed, or the error for one that was not. row: the session as it was before.
+
+    After `resume_all(check=True)` a session that could be resumed has neither.
+    """
 
     row: SessionRow
     session: Session | None = None
@@ -60,9 +63,9 @@ def _by_name(hosts: Sequence[Agent]) -> dict[str, Agent]:
 
 
 async def resume_each(
-    rows: AsyncIterator[SessionRow], resume: Callable[[SessionRow], Awaitable[Session]]
+    rows: AsyncIterator[SessionRow], resume: Callable[[SessionRow], Awaitable[Session | None]]
 ) -> AsyncIterator[Resumption]:
-    """Resume each session and yield it as soon as it runs, a few at a time."""
+    """Resume or check each session and yield it as soon as it runs, a few at a time."""
     running: set[asyncio.Task[Resumption]] = set()
     try:
         async for row in rows:
@@ -78,7 +81,7 @@ async def resume_each(
             task.cancel()
 
 
-async def _attempt(row: SessionRow, resume: Callable[[SessionRow], Awaitable[Session]]) -> Resumption:
+async def _attempt(row: SessionRow, resume: Callable[[SessionRow], Awaitable[Session | None]]) -> Resumption:
     try:
         return Resumption(row, session=await resume(row))
     except Exception as error:  # of one session: the others go on

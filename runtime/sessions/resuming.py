@@ -233,6 +233,11 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
     return TakenOver(epoch, head, recorded)
 
 
+async def refuse_unfit(log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules) -> None:
+    """Refuse a session that `take_over` would refuse, and take nothing over."""
+    await _check_all(session_id, await read_session(log, session_id), now, rules)
+
+
 async def _check_all(
     session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules
 ) -> None:

@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -48,7 +47,6 @@ from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
-from callboard.runtime.sanitize import clean_text
 from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import OutputType
@@ -58,9 +56,10 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
-from callboard.runtime.sessions.labels import checked_tags, metadata_json
+from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions
+from callboard.runtime.sessions.opening import NewSession
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
@@ -71,6 +70,7 @@ from callboard.runtime.sessions.resuming import (
     extension_ms,
     read_session,
     recover_session,
+    refuse_unfit,
     take_over,
 )
 from callboard.runtime.sessions.session import Session
@@ -84,22 +84,6 @@ from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.sources import LiveSources, Scope
-
-_TITLE_CHARS_MAX: Final = 200
-
-
-class NewSession(NamedTuple):
-    """A wish to open a session; the fields are the parameters of `Runtime.open`."""
-
-    session_id: str = ""
-    limits: Limits | None = None
-    title: object = ""
-    resume: bool = False
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, object] | None = None
-    files: FilesChoice = None
-    memory: MemoryChoice = None
-    permissions: Bundle | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +174,7 @@ class SessionStarter(ForkStarter):
             opened = deps.added_to(
                 replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
-            epoch = await self.log.create(name, now_ms(), self._title(new.title))
+            epoch = await self.log.create(name, now_ms(), title_text(new.title, self.secrets))
             session = self._session(name, found, self._types_of(found), deps, scope)
             self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
             return session
@@ -219,7 +203,20 @@ class SessionStarter(ForkStarter):
         async with self._scope(session_id) as scope:
             return await self._resume_within(session_id, agent, how, scope)
 
-    async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
+    async def check(self, session_id: str, agent: Agent) -> None:
+        """Refuse a session that `resume` would refuse. Nothing is posted, and no owner is fenced."""
+        async with self._scope(session_id) as scope:
+            found, rules, code = await self._prepared(session_id, agent, Continuing(), scope)
+            rules = rules._replace(fits=partial(code.look, session_id))
+            try:
+                await refuse_unfit(self.log, session_id, found.opened, rules)
+            finally:
+                self.sources.release(scope)
+
+    async def _prepared(
+        self, session_id: str, agent: Agent, how: Continuing, scope: Scope
+    ) -> tuple[SessionAgents, ResumeRules, CodeCheck]:
+        """Return the agents of a session today, the rules for it, and the check of its code."""
         settings = self.settings
         policy = "accept" if how.accept_changes else settings.on_agents_changed
         probed = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
@@ -230,6 +227,10 @@ class SessionStarter(ForkStarter):
         code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
         fits = None if how.on_diverged != "wait" else partial(code.check, session_id)
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
+        return found, rules, code
+
+    async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
+        found, rules, code = await self._prepared(session_id, agent, how, scope)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
@@ -238,15 +239,15 @@ class SessionStarter(ForkStarter):
         deps = self._objects(session_id, labels_of(recorded.opened), how.given)
         scope.deps = deps.now
         past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
-        if past is None and not settings.counts_downtime:
+        if past is None and not self.settings.counts_downtime:
             waited_ms = downtime_ms(recorded)
         first = continuation(
             recorded,
             deps.added_to(found.opened),
             has_limits=how.limits is not None,
-            extend_ms=extend_ms,
+            extend_ms=code.extend_ms,
             left_out_ms=waited_ms,
-            policy=policy,
+            policy=rules.policy,
         )
         session = self._session(session_id, found, rules.types, deps, scope)
         session.on_diverged = how.on_diverged
@@ -394,7 +395,3 @@ class SessionStarter(ForkStarter):
         made = EffectQuestions(board, self.log, found.agents, self.settings.approver, show)
         session.approval_port.also = made
         return made
-
-    def _title(self, prompt: object) -> str:
-        kept = self.secrets.redactor.kept
-        return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from hashlib import blake2b
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_an_unchanged_program_repeats_each_step(callboard: Callboard, log: str, tmp_path: Path) -> None:
     done = callboard("check-program", "--unfinished", "--with", module(tmp_path, SAME), "--log", log)
     assert done.exit_code == 0, done.stderr
-    assert done.stdout == "session unfinished: ok\n  host (shop): 2 steps as recorded\n"
+    assert done.stdout == "SESSION     STATUS      RESULT\nunfinished  unfinished  ok\n"
     assert "1 session checked, none would not go on" in done.stderr
 
 
@@ -114,6 +115,52 @@ def test_a_changed_program_is_found_with_step_and_both_sides(
     assert run["recorded"] == "asked wait({})"
     assert run["now"] == 'asked price({"item":"fee"})'
     assert Path(log).read_bytes() == before
+
+
+def test_all_sessions_are_listed_with_the_place_and_both_sides(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    done = callboard("check-program", "--all", "--with", module(tmp_path, CHANGED), "--log", log)
+    assert done.exit_code == DIVERGED
+    table, *both = done.stdout.split("\n\n")
+    assert table.splitlines() == [
+        "SESSION     STATUS      RESULT",
+        "unfinished  unfinished  differs at step 2 (host: shop)",
+        "ended       closed      differs at step 2 (host: shop)",
+    ]
+    assert both[0] == (
+        "session unfinished: diverged\n"
+        '  host (shop): step 2 differs; recorded: asked wait({}); now: asked price({"item":"fee"})'
+    )
+    assert "2 sessions checked, 2 would not go on" in done.stderr
+
+
+def test_the_sessions_of_another_host_are_left_out(callboard: Callboard, log: str, tmp_path: Path) -> None:
+    text = "@program\nasync def other(ctx, prompt):\n    return ''\nshop = other\n"
+    done = callboard("check-program", "--all", "--with", module(tmp_path, text), "--log", log)
+    assert done.exit_code == 0
+    assert "unfinished  unfinished  not checkable (its host is shop)" in done.stdout
+    assert "0 sessions checked, none would not go on; 2 could not be checked" in done.stderr
+
+
+def test_a_session_that_cannot_be_read_does_not_keep_the_others_from_their_check(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.db"
+    with sqlite3.connect(log) as source, sqlite3.connect(broken) as copy:
+        source.backup(copy)
+        copy.execute(
+            "UPDATE events SET body = '{' WHERE id = "
+            "((SELECT id FROM sessions WHERE session_id = 'ended') << 32) | 3"
+        )
+    done = callboard(
+        "check-program", "--all", "--with", module(tmp_path, SAME), "--log", str(broken), "--json"
+    )
+    assert done.exit_code == FAILED, done.stdout
+    found = {one["session"]: one for one in json.loads(done.stdout)["sessions"]}
+    assert found["unfinished"]["result"] == "ok"
+    assert found["ended"]["result"] == "unreadable"
+    assert found["ended"]["error"]
 
 
 def test_an_ended_session_can_be_checked_by_its_id(callboard: Callboard, log: str, tmp_path: Path) -> None:
@@ -179,6 +226,8 @@ def test_a_program_that_is_gone_is_named(callboard: Callboard, log: str, tmp_pat
 def test_a_wrong_set_up_is_refused(callboard: Callboard, log: str, tmp_path: Path) -> None:
     spec = module(tmp_path, SAME)
     assert callboard("check-program", "x", "--unfinished", "--with", spec, "--log", log).exit_code == USAGE
+    both = callboard("check-program", "--all", "--unfinished", "--with", spec, "--log", log)
+    assert both.exit_code == USAGE
     gone = callboard("check-program", "unfinished", "--with", "no_such_module:shop", "--log", log)
     assert gone.exit_code == NOT_FOUND
     assert "there is no module 'no_such_module'" in gone.stderr

@@ -184,6 +184,29 @@ def test_every_unfinished_session_is_resumed_and_each_failure_is_reported() -> N
     asyncio.run(scene())
 
 
+def test_a_check_tells_what_a_resume_would_refuse_and_resumes_none() -> None:
+    async def scene() -> None:
+        log = await left_unfinished(4)
+        look = LOOK[-1]
+        hosts = [Agent("host0", tools=[look]), Agent("host1", instructions="changed", tools=[look])]  # type: ignore[list-item]  # a tool of any type
+        async with Runtime(log, model=ScriptedModel(lambda _: say("done"))) as runtime:
+            before = [(row.session_id, row.epoch, row.head) for row in await log.sessions()]
+            found = {one.row.session_id: one async for one in runtime.resume_all(hosts, check=True)}
+            assert {name: type(one.error) for name, one in found.items()} == {
+                "s0": type(None),
+                "s1": AgentsChanged,
+                "s2": type(None),
+                "s3": AgentsChanged,
+            }
+            assert not any(one.session for one in found.values())
+            assert not runtime.live_sessions
+            assert [(row.session_id, row.epoch, row.head) for row in await log.sessions()] == before
+            resumed = [one async for one in runtime.resume_all(hosts[:1]) if one.session]
+            assert len(resumed) == 2
+
+    asyncio.run(scene())
+
+
 def test_a_function_may_choose_the_host_of_each_session() -> None:
     async def scene() -> None:
         log = await left_unfinished(4)

@@ -182,6 +182,23 @@ async def test_resume_all_tells_which_sessions_wait_for_their_code(world: World)
 
 
 @live
+async def test_a_check_of_all_sessions_posts_and_remembers_nothing(world: World) -> None:
+    await world.left()
+    before = world.head()
+    async with Runtime(world.log) as runtime:
+        (found,) = [one async for one in runtime.resume_all([world.host("b")], check=True)]
+        assert found.waits_for_code
+        assert "step 1" in str(found.error)
+        (found,) = [one async for one in runtime.resume_all([world.host()], check=True)]
+        assert (found.error, found.session) == (None, None)
+        assert world.head() == before
+        session = await runtime.resume("s", world.host())
+        world.go.set()
+        assert (await session.outcome).text == "done"
+    assert [one.extend_ms for one in world.resumed()] == [0], "it has not waited"
+
+
+@live
 async def test_a_program_over_its_time_waits_for_its_code(world: World) -> None:
     await world.left()
 

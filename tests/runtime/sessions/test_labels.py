@@ -6,7 +6,7 @@ import pytest
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
-from callboard.runtime.sessions.labels import TAGS_MAX, checked_tags, metadata_json
+from callboard.runtime.sessions.labels import TAGS_MAX, checked_tags, metadata_json, title_text
 
 
 def test_tags_stay_in_their_order_and_occur_once() -> None:
@@ -58,3 +58,9 @@ def test_a_secret_in_either_is_refused() -> None:
         checked_tags(["ok", "key=correct-horse-battery"], secrets)
     with pytest.raises(InvalidPrompt, match="metadata holds a secret"):
         metadata_json({"note": {"deep": "correct-horse-battery"}}, secrets)
+
+
+def test_a_title_is_the_beginning_of_a_text_and_empty_for_anything_else() -> None:
+    assert title_text("go", NO_SECRETS) == "go"
+    assert len(title_text("x" * 1_000, NO_SECRETS)) <= 200
+    assert title_text(["go"], NO_SECRETS) == ""
