@@ -257,7 +257,7 @@ class SessionStarter(ForkStarter):
     async def _recorded_tools(
         self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
     ) -> Probed:
-        """Return the tools that the sources had when they were last recorded. given: the deps of the resume."""
+        """Return the tools that the sources had when they were last recorded. given: the deps, or None."""
         if not needs_probe(agent):
             return NOT_PROBED
         recorded = await read_session(self.log, session_id)
