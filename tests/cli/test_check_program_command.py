@@ -238,3 +238,20 @@ def test_acts_are_refused_by_their_audit_event() -> None:
         with pytest.raises(PermissionError, match="in tools only"):
             offline_child.refuse_acts(event, ())
     offline_child.refuse_acts("open", ("a.txt", "r", 0))
+
+
+def test_a_session_that_waits_for_its_code_is_listed_until_it_is_given_up(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    log = str(tmp_path / "shop.db")
+    asyncio.run(record(tmp_path / "shop.db"))
+    spec = module(tmp_path, CHANGED)
+    done = callboard("resume", "unfinished", spec, "--log", log, "--accept-changes")
+    assert done.exit_code == DIVERGED, done.stderr
+    assert "step 2 is not as recorded" in done.stderr
+    listed = json.loads(callboard("sessions", "--log", log, "--json").stdout)["sessions"]
+    assert [one["session"] for one in listed if one["waits_for_code"]] == ["unfinished"]
+    assert "waits for its code" in callboard("sessions", "--log", log).stdout
+    done = callboard("resume", "unfinished", spec, "--log", log, "--accept-changes", "--on-diverged", "crash")
+    assert done.exit_code == FAILED
+    assert "waits for its code" not in callboard("sessions", "--log", log).stdout
