@@ -195,18 +195,19 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
         Raises what `Runtime.resume` raises.
         """
-        if self._diverged is None or self._detaching is None:
-            return
-        head = await asyncio.shield(self._detaching)
-        if self._live is not None:
-            self._let_go(self._live)
-        self.slept = self.slept._replace(head=head)
-        self._last, self._closed = self._loop.create_future(), self._loop.create_future()
-        self.on_diverged = "hold"
-        await self._wake()
-        await self.on_goes_on()
-        self._detaching = self._closing = self._diverged = self._writes = None
-        self._is_over = False
+        head = None
+        if self._diverged is not None and self._detaching is not None:
+            head = await asyncio.shield(self._detaching)
+        if head is not None and self._diverged is not None:  # else another caller has begun to take it up
+            if self._live is not None:
+                self._let_go(self._live)
+            self.slept = self.slept._replace(head=head)
+            self._last, self._closed = self._loop.create_future(), self._loop.create_future()
+            self._detaching = self._closing = self._diverged = self._writes = None
+            self.on_diverged, self._is_over = "hold", False
+        if self.on_diverged == "hold":
+            await self._awake()
+            await self.on_goes_on()
 
     def _may_start_again(self) -> None:
         """Let requests start again, once the ask that waited for its code has ended."""

@@ -487,3 +487,13 @@ async def test_a_session_on_hold_starts_nothing_and_can_be_closed(world: World) 
         await session.close()
     assert not world.waits.is_set()
     assert world.reader.sessions()[0].status == "closed"
+
+
+@live
+async def test_two_cancels_at_once_take_the_session_up_once(world: World) -> None:
+    async with Runtime(world.log) as runtime:
+        session, _ = await diverged_at_wake(world, runtime)
+        first, second = await asyncio.gather(session.cancel(), session.cancel())
+        assert first is not None
+        assert second is None or second.kind == first.kind == "cancelled"
+    assert len(world.resumed()) == 1
