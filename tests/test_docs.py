@@ -40,6 +40,7 @@ FOLLOWED = [
             "contracts",
             "http",
             "changing-tools",
+            "change-a-program",
             "context",
             "streaming",
             "look-back",

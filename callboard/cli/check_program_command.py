@@ -173,5 +173,6 @@ def _emit_table(found: Sequence[_SessionCheck]) -> None:
         emit(f"\nsession {safe_line(one.session)}: {one.result}")
         _emit_runs([run for run in one.runs if run.result != "ok"])
     unknown = sum(bool(one.error) for one in found)
-    said = f"{counted(len(found) - unknown, 'session')} checked, {len(wrong) or 'none'} would not go on"
+    verb = "differ" if len(wrong) > 1 else "differs"
+    said = f"{counted(len(found) - unknown, 'session')} checked, {len(wrong) or 'none'} {verb}"
     talk(f"{said}; {unknown} could not be checked" if unknown else said)

@@ -98,7 +98,7 @@ def test_an_unchanged_program_repeats_each_step(callboard: Callboard, log: str, 
     done = callboard("check-program", "--unfinished", "--with", module(tmp_path, SAME), "--log", log)
     assert done.exit_code == 0, done.stderr
     assert done.stdout == "SESSION     STATUS      RESULT\nunfinished  unfinished  ok\n"
-    assert "1 session checked, none would not go on" in done.stderr
+    assert "1 session checked, none differs" in done.stderr
 
 
 def test_a_changed_program_is_found_with_step_and_both_sides(
@@ -132,7 +132,7 @@ def test_all_sessions_are_listed_with_the_place_and_both_sides(
         "session unfinished: diverged\n"
         '  host (shop): step 2 differs; recorded: asked wait({}); now: asked price({"item":"fee"})'
     )
-    assert "2 sessions checked, 2 would not go on" in done.stderr
+    assert "2 sessions checked, 2 differ" in done.stderr
 
 
 def test_the_sessions_of_another_host_are_left_out(callboard: Callboard, log: str, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_sessions_of_another_host_are_left_out(callboard: Callboard, log: st
     done = callboard("check-program", "--all", "--with", module(tmp_path, text), "--log", log)
     assert done.exit_code == 0
     assert "unfinished  unfinished  not checkable (its host is shop)" in done.stdout
-    assert "0 sessions checked, none would not go on; 2 could not be checked" in done.stderr
+    assert "0 sessions checked, none differs; 2 could not be checked" in done.stderr
 
 
 def test_a_session_that_cannot_be_read_does_not_keep_the_others_from_their_check(

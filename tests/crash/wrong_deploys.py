@@ -133,7 +133,7 @@ class _Process:
             self.passes()
             return made
 
-        ProgramRun.step = step  # type: ignore[method-assign]  # patched to die in a step
+        ProgramRun.step = step  # type: ignore[assignment,method-assign]  # patched to die in a step
 
 
 def done(job: Job) -> int:
@@ -157,7 +157,7 @@ def _ended(process: _Process) -> int:
     try:
         return asyncio.run(process.run())
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # an exception is being handled
+        sys.excepthook(*sys.exc_info())
         return 1
 
 
@@ -204,12 +204,12 @@ class Case:
 
     def _left(self, points: int) -> tuple[Path, list[tuple[str, int]]]:
         """Let a process die or leave. Return its folder, and the parts that it has begun and not ended."""
+        folder = self._folder
         for number in range(_TRIES):
             folder = self._new(f"left-{number}")
             is_polite = self._chance.random() < 0.4
-            code = done(
-                Job(str(folder), self._plan, point=self._chance.randint(3, points), is_polite=is_polite)
-            )
+            point = self._chance.randint(3, points)
+            code = done(Job(str(folder), self._plan, point=point, is_polite=is_polite))
             begun = _begun(folder) if code in (-signal.SIGKILL, LEFT) else []
             if begun:
                 self._told["left politely" if is_polite else "killed"] += 1
