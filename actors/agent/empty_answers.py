@@ -8,7 +8,7 @@ Rules
     empty answer has no kind of failure.
   - If that is empty too, or no attempt is left, the agent ends as `empty`.
   - An agent that owes a report is told to report instead, and one with tasks or unheard words goes on with
-    those. The answer of a program is what it returns, also if that is an empty text.
+    those. The answer of a program is its returned value, also if that is an empty text.
 """
 
 from msgspec.structs import replace

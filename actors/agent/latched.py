@@ -6,7 +6,7 @@ question over `max_iterations`.
 Rules
   - All open calls are given up, as at a return. Each has an answer in the last step of the program, so that a
     gather over them ends, and `except` and `finally` run.
-  - What is asked in that step is not posted. A text that it returns is kept as partial text.
+  - Asks of that step are not posted. A text that it returns is kept as partial text.
   - A step that was out when the news came is not the last one, unless the program returned in it: a return
     that knew nothing of the news stands.
   - One question is one, with all its attempts. The turns of a brain and its questions count together.

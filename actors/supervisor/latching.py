@@ -8,7 +8,7 @@ Rules
   - So a child at its own limits is an exception for its program, and so are denials of depth, children and
     rights. A program that can still ask a smaller model, or a shorter question, goes on.
   - The program hears of it with the next delegation of its that fails: `DelegationEnded.latch`. A delegation
-    that succeeds all the same, as a race can, is not taken from it.
+    that still succeeds, as a race can, is not taken from it.
   - Limits that a resume has raised in the meantime are looked at again.
 """
 

@@ -79,15 +79,15 @@ def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> "Cons
     )
 
 
-def percent_on(stream: TextIO, least: int = _PERCENT_FROM) -> Callable[[str, int, int], None]:
+def percent_on(stream: TextIO, least: int | None = None) -> Callable[[str, int, int], None]:
     """Return a function that shows progress, on a terminal only: a name, how much is done, of how much.
 
-    least: less than this is not worth showing.
+    least: the length of the shortest work that is worth showing; by default that of a thousand events.
     """
     is_shown = is_terminal(stream)
 
     def show(name: str, done: int, total: int) -> None:
-        if is_shown and total > least:
+        if is_shown and total > (_PERCENT_FROM if least is None else least):
             click.echo(f"\r{safe_line(name)}: {100 * done // total} %", file=stream, nl=False)
             click.echo("\n" if done >= total else "", file=stream, nl=False)
 

@@ -76,7 +76,7 @@ class _OpenCalls:
 
 
 class Joiner:
-    """Joins what was said to messages."""
+    """Joins the parts of a conversation to messages."""
 
     def __init__(self, repairs: Repairs) -> None:
         self._repairs = repairs

@@ -6,7 +6,7 @@ out are those that every text agrees on; of any other call the texts are kept, a
 
     pieces make an object, no other whole        that object
     pieces are parts of the whole, in order      the whole
-    pieces repeat what came (`{"a` `{"a":1}`)    the last of them
+    pieces repeat earlier ones (`{"a` `{"a":1}`)    the last of them
     both blank, and their end was told           {}: the call has no arguments
     both blank, and no end was told              refused: they are lost
     two objects that differ                      refused: nothing tells which one is meant
@@ -44,7 +44,7 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     """Settle the arguments of one call.
 
     pieces: in the order in which they came. wholes: the texts that were given as whole. is_told: the end of
-    the arguments was told, so that blank ones are none.
+    the arguments was told, so that blank ones are empty.
     """
     streamed = clean_text("".join(pieces))
     if not wholes and is_object(streamed):

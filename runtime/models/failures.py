@@ -7,7 +7,7 @@
     the connection broke before any answer        connection                 yes    unknown
     the answer broke off                          broken_stream              yes    unknown
     an answer of the wrong form                   garbage                    yes    `unreadable`
-    the service says what is wrong                by `service_errors`
+    the service names the fault                   by `service_errors`
 
 Where the answer is lost, usage is "unknown", and the whole reservation is charged.
 """

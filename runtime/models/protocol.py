@@ -92,7 +92,7 @@ class WritesBodies(Protocol):
 
 @runtime_checkable
 class RepairsReplies(Protocol):
-    """A model that tells what it changes in its own replies, so that its service takes them back."""
+    """A model that tells its changes to its own replies, so that its service takes them back."""
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
         """Return the changes in a request that would be sent now, in words. Raises MisuseError."""

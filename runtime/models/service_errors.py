@@ -1,4 +1,4 @@
-"""The failure of a call whose service says what is wrong: code, retry, wait and cost, by all that it says.
+"""The failure of a call whose service names the fault: code, retry, wait and cost, by all that it says.
 
     said by                        means
     names, phrases, statuses       the code, by the table in `error_table`
@@ -14,7 +14,7 @@ What an attempt is charged:
     an error in a stream after it began                              unknown, too
     any other error that came whole                                  nothing is known to be charged
 
-The same holds for an error document with status 200, by what it says.
+The same holds for an error document with status 200, by its words.
 """
 
 from collections.abc import Mapping

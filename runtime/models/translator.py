@@ -94,7 +94,7 @@ class Translator:
         return messages
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return what is changed in the replies of a request's own model, in words. Raises Unsayable."""
+        """Return the changes to the replies of a request's own model, in words. Raises Unsayable."""
         reader = reader_for(request, self._can_send, self._rules)
         read_on(reader, request)
         return tuple(reader.repairs)

@@ -1,4 +1,4 @@
-"""The check of a whole session: do its programs of today repeat what is recorded of them?
+"""The check of a whole session: do its programs of today repeat their recorded steps?
 
 It executes them in a thread of its own, for a bounded time: their code is a stranger to this process, and an
 event loop that waits for it would hold up every session. Nothing is asked, and nothing is written.

@@ -148,7 +148,7 @@ class _Running:
 
     @property
     def _first(self) -> int:
-        """Return the id of the first process, 0 if there is none yet."""
+        """Return the id of the first process, 0 before it begins."""
         # This line is the guard's own: the command starts after it was written.
         line, ends, _ = self._report.partition(b"\n")
         return int(line) if ends and line.isdigit() else 0

@@ -45,7 +45,7 @@ def recorded(then: Agent) -> Recording:
     log = MemoryLog()
 
     async def scene() -> None:
-        host = Agent("host", agents=[then], model=ScriptedModel(answer))  # type: ignore[arg-type]
+        host = Agent("host", agents=[then], model=ScriptedModel(answer))  # type: ignore[arg-type]  # of a form of its own, as in a log
         async with Runtime(log) as runtime:
             await runtime.run(host, "go", session_id="s")
 
@@ -63,7 +63,7 @@ def test_sub_agents_of_a_finished_session_are_found_with_their_last_run() -> Non
 @pytest.mark.parametrize(("now", "step"), [(longer, 3), (other, 1)])
 def test_a_change_of_an_ended_sub_agent_is_found_also_in_what_it_returned(now: object, step: int) -> None:
     one, _ = recorded_programs(recorded(sub))
-    check = check_run(now, one.program, one.address, one.messages)  # type: ignore[arg-type]
+    check = check_run(now, one.program, one.address, one.messages)  # type: ignore[arg-type]  # of a form of its own, as in a log
     assert (check.result, check.step) == ("diverged", step)
 
 

@@ -161,7 +161,7 @@ _ACTS: Final[dict[str, Callable[[], None]]] = {"raise": _raise, "exit": _exit, "
 async def _done(
     ctx: ProgramContext, part: Part, label: str, wrong: str, below: list[Program[str]]
 ) -> Iterable[str]:
-    """Do a part, and return what it said."""
+    """Do a part, and return its words."""
     if wrong == "less":
         return []
     if wrong == "argument":

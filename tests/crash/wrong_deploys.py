@@ -125,11 +125,13 @@ class _Process:
             at: int,
             marks: dict[str, bool] | None = None,
             state_of: StateOf | None = None,
+            *,
+            left_out_ms: int = 0,
         ) -> Step:
             if marks is not None:  # executed again
-                return original(run, answers, at, marks, state_of)
+                return original(run, answers, at, marks, state_of, left_out_ms=left_out_ms)
             self.passes()
-            made = original(run, answers, at, None, state_of)
+            made = original(run, answers, at, None, state_of, left_out_ms=left_out_ms)
             self.passes()
             return made
 
@@ -177,7 +179,7 @@ class Case:
         self._told = told
 
     def wrong(self) -> str:
-        """Play it. Return what is wrong, '' for nothing."""
+        """Play it. Return the fault, '' for none."""
         plain = self._new("plain")
         if done(Job(str(plain), self._plan)):
             return "the undisturbed run failed"
@@ -217,7 +219,7 @@ class Case:
         return folder, []
 
     def _deployed(self, folder: Path, begun: list[tuple[str, int]]) -> str:
-        """Deploy a wrong version. Return what is wrong, '' for nothing."""
+        """Deploy a wrong version. Return the fault, '' for none."""
         program, part = self._chance.choice(begun)
         fault = Fault(program, part, self._chance.choice(FAULTS))
         before = _heads(folder), _effects(folder)

@@ -1,4 +1,4 @@
-"""The failures of calls of the Messages API: what it says, and the exceptions of the SDK.
+"""The failures of calls of the Messages API: its error documents, and the exceptions of the SDK.
 
 The code of a failure is the service's own type of the error, and `http_<status>` where it names none, unless
 its words are those of an error that has a code of ours, such as a full context. Retry, wait and cost are

@@ -201,7 +201,7 @@ class AnthropicModel:
         return body_of(request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return what is changed in the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, in words. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:

@@ -176,7 +176,7 @@ class LayeredModel:
             raise MisuseError(f"the request cannot be written now: {error}") from error
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return what is changed in the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, in words. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:

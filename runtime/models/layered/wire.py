@@ -199,7 +199,7 @@ class LayeredClient(httpx2.AsyncClient):
 async def _in_form(exchange: Exchange, response: httpx2.Response, is_stream: bool) -> httpx2.Response:
     """Return an answer of status 200 as its reader wants it: a stream, or a whole document.
 
-    Raises OtherForm for an answer that is to be read in the other way, CallFailed for one that has no reader.
+    Raises OtherForm for an answer of the other form, CallFailed for one that has no reader.
     """
     dialect, watched = exchange.dialect, exchange.watched
     assert watched is not None

@@ -1,4 +1,4 @@
-"""Ends that latch: the last step of a program, what it hears, and what is not posted."""
+"""Ends that latch: the last step of a program, its news, and the asks that are not posted."""
 
 from collections.abc import Sequence
 

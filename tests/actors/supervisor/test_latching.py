@@ -20,7 +20,7 @@ BIG, SMALL = ModelSpec("big", 8_000), ModelSpec("small", 10)
 
 
 def swallow(*asks: Asked) -> Script:
-    """Make a program that asks for these one after the other, and returns its answer whatever comes."""
+    """Make a program that asks for these one after the other, and returns its answer in any case."""
 
     def host(prompt: object) -> Running:
         got: list[object] = []

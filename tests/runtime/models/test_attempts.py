@@ -1,4 +1,4 @@
-"""One HTTP request for each attempt in the log, whatever a service answers, by every adapter."""
+"""One HTTP request for each attempt in the log, for any answer, by every adapter."""
 
 import asyncio
 from typing import Any

@@ -160,7 +160,7 @@ async def test_on_diverged_crash_ends_one_session_as_crashed(world: World) -> No
 async def test_another_word_for_on_diverged_is_refused(world: World) -> None:
     async with Runtime(world.log) as runtime:
         with pytest.raises(MisuseError, match="use one of wait, crash, hold"):
-            runtime.resume("s", world.host(), on_diverged="die")  # type: ignore[arg-type]
+            runtime.resume("s", world.host(), on_diverged="die")  # type: ignore[arg-type]  # of a form of its own, as in a log
 
 
 @live
