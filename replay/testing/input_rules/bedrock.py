@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from callboard.replay.testing.input_rules.breaking import Broken, first_broken, need
+
 JsonObject = Mapping[str, object]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 USE_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
@@ -29,32 +31,19 @@ FORMATS = {"png", "jpeg", "gif", "webp"}
 NOT_AT_TOP = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref"}
 
 
-class _Broken(Exception):
-    """The sentence about a rule that a request breaks."""
-
-
 def problem_of(body: JsonObject) -> str:
     """Return the first rule that a request breaks, or "" for none."""
-    try:
-        _check(body)
-    except _Broken as broken:
-        return str(broken)
-    return ""
-
-
-def _need(is_kept: bool, rule: str) -> None:
-    if not is_kept:
-        raise _Broken(rule)
+    return first_broken(lambda: _check(body))
 
 
 def _only(value: JsonObject, keys: set[str], where: str) -> None:
     unknown = sorted(value.keys() - keys)
-    _need(not unknown, f"extraneous key [{unknown[0] if unknown else ''}] is not permitted at {where}")
+    need(not unknown, f"extraneous key [{unknown[0] if unknown else ''}] is not permitted at {where}")
 
 
 def _objects(value: object, where: str) -> Sequence[JsonObject]:
     is_list = isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    _need(is_list and bool(value), f"{where} must be a list of objects that is not empty")
+    need(is_list and bool(value), f"{where} must be a list of objects that is not empty")
     return cast(Sequence[JsonObject], value)
 
 
@@ -64,7 +53,7 @@ def _check(body: JsonObject) -> None:
     system = cast(Sequence[JsonObject], body.get("system", []))
     for block in system:
         is_text = block.keys() == {"text"} and bool(block["text"])
-        _need(is_text or block == MARK, "system: a text that is not blank")
+        need(is_text or block == MARK, "system: a text that is not blank")
     _objects(body.get("messages"), "messages")
     _check_marks(body, system)
     _check_tools(cast(JsonObject, body.get("toolConfig", {"tools": []})))
@@ -77,16 +66,16 @@ def _check_tools(config: JsonObject) -> None:
     tools = [cast(JsonObject, tool["toolSpec"]) for tool in listed]
     for tool in tools:
         _only(tool, {"name", "description", "inputSchema"}, "toolSpec")
-        _need(bool(NAME.fullmatch(str(tool["name"]))), "toolSpec.name")
-        _need(tool.get("description") != "", "toolSpec.description: at least 1 character")
+        need(bool(NAME.fullmatch(str(tool["name"]))), "toolSpec.name")
+        need(tool.get("description") != "", "toolSpec.description: at least 1 character")
         schema = cast(Mapping[str, JsonObject], tool["inputSchema"])["json"]
-        _need(schema.get("type") == "object", "The value at inputSchema.json.type must be: object")
-        _need(not NOT_AT_TOP & schema.keys(), f"inputSchema.json: {sorted(schema)}")
+        need(schema.get("type") == "object", "The value at inputSchema.json.type must be: object")
+        need(not NOT_AT_TOP & schema.keys(), f"inputSchema.json: {sorted(schema)}")
     choice = cast(JsonObject, config.get("toolChoice", {"auto": {}}))
-    _need(len(choice) == 1 and choice.keys() <= {"auto", "any", "tool"}, f"toolChoice {choice}")
+    need(len(choice) == 1 and choice.keys() <= {"auto", "any", "tool"}, f"toolChoice {choice}")
     if "tool" in choice:
         named = cast(JsonObject, choice["tool"])["name"]
-        _need(named in [tool["name"] for tool in tools], f"toolChoice names {named!r}")
+        need(named in [tool["name"] for tool in tools], f"toolChoice names {named!r}")
 
 
 def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
@@ -97,24 +86,24 @@ def _check_messages(messages: Sequence[JsonObject], has_tools: bool) -> None:
         where = f"messages.{at}"
         _only(message, {"role", "content"}, where)
         is_users = message.get("role") == "user"
-        _need(is_users or message.get("role") == "assistant", f"{where}.role")
+        need(is_users or message.get("role") == "assistant", f"{where}.role")
         if at:
-            _need(message["role"] != messages[at - 1]["role"], f"{where}: roles must alternate")
+            need(message["role"] != messages[at - 1]["role"], f"{where}: roles must alternate")
         blocks = _objects(message.get("content"), f"{where}.content")
         names += _documents(blocks, where)
         for block in blocks:
-            _need(len(block) == 1, f"{where}: one member in a block, not {sorted(block)}")
-            _need(block.keys() <= (USERS if is_users else MODELS), f"{where}: {sorted(block)} by this role")
+            need(len(block) == 1, f"{where}: one member in a block, not {sorted(block)}")
+            need(block.keys() <= (USERS if is_users else MODELS), f"{where}: {sorted(block)} by this role")
             _CHECKS[next(iter(block))](next(iter(block.values())), where)
         calls = _paired(blocks, calls, where)
         # "toolUse blocks contain duplicate Ids" in a message: https://github.com/BerriAI/litellm/pull/20049;
         # over the request, of Claude: https://github.com/musistudio/claude-code-router/issues/599
-        _need(len({*calls}) == len(calls) and not used & {*calls}, f"{where}: duplicate Ids: {calls}")
+        need(len({*calls}) == len(calls) and not used & {*calls}, f"{where}: duplicate Ids: {calls}")
         used |= {*calls}
-        _need(has_tools or not calls, "The toolConfig field must be defined when using toolUse")
-    _need(len(names) == len(set(names)), f"Messages content contains duplicate document file names: {names}")
-    _need(not calls, f"Expected toolResult blocks for the following ids: {calls}")
-    _need(messages[0]["role"] == messages[-1]["role"] == "user", "begins and ends with a user message")
+        need(has_tools or not calls, "The toolConfig field must be defined when using toolUse")
+    need(len(names) == len(set(names)), f"Messages content contains duplicate document file names: {names}")
+    need(not calls, f"Expected toolResult blocks for the following ids: {calls}")
+    need(messages[0]["role"] == messages[-1]["role"] == "user", "begins and ends with a user message")
 
 
 def _check_marks(body: JsonObject, system: Sequence[JsonObject]) -> None:
@@ -123,66 +112,66 @@ def _check_marks(body: JsonObject, system: Sequence[JsonObject]) -> None:
     messages = cast(Sequence[JsonObject], body["messages"])
     lists = [system, tools, *(cast(Sequence[JsonObject], one["content"]) for one in messages)]
     marks = [(one, at) for one in lists for at, block in enumerate(one) if "cachePoint" in block]
-    _need(len(marks) <= 4, f"{len(marks)} cachePoint blocks, at most 4 are allowed")
+    need(len(marks) <= 4, f"{len(marks)} cachePoint blocks, at most 4 are allowed")
     for one, at in marks:
-        _need(one[at] == MARK and at > 0, "cachePoint: a type, behind something to keep")
-        _need(not one[at - 1].keys() & {"document", "cachePoint"}, "cachePoint: right behind a document")
+        need(one[at] == MARK and at > 0, "cachePoint: a type, behind something to keep")
+        need(not one[at - 1].keys() & {"document", "cachePoint"}, "cachePoint: right behind a document")
 
 
 def _documents(blocks: Sequence[JsonObject], where: str) -> list[str]:
     """Return the names of the documents of a message."""
     found = [cast(JsonObject, one["document"]) for one in blocks if "document" in one]
-    _need(len(found) <= 5, f"{where}: {len(found)} documents, at most 5 are allowed")
-    _need(not found or any("text" in one for one in blocks), f"{where}: a text must be beside a document")
+    need(len(found) <= 5, f"{where}: {len(found)} documents, at most 5 are allowed")
+    need(not found or any("text" in one for one in blocks), f"{where}: a text must be beside a document")
     return [str(one["name"]) for one in found]
 
 
 def _document(value: Any, where: str) -> None:
     _only(value, {"name", "format", "source"}, f"{where}.document")
-    _need(bool(DOCUMENT_NAME.fullmatch(value["name"])), f"{where}: document.name {value['name']!r}")
-    _need(value["format"] in DOCUMENTS and value["source"].keys() == {"bytes"}, f"{where}: document")
+    need(bool(DOCUMENT_NAME.fullmatch(value["name"])), f"{where}: document.name {value['name']!r}")
+    need(value["format"] in DOCUMENTS and value["source"].keys() == {"bytes"}, f"{where}: document")
     data = base64.b64decode(value["source"]["bytes"], validate=True)
-    _need(0 < len(data) <= 4_500_000, f"{where}: document of {len(data)} bytes")
+    need(0 < len(data) <= 4_500_000, f"{where}: document of {len(data)} bytes")
 
 
 def _paired(blocks: Sequence[JsonObject], calls: list[str], where: str) -> list[str]:
     """Check that the results of a message are those of the calls before it. Return its own calls."""
     results = [str(cast(JsonObject, one["toolResult"])["toolUseId"]) for one in blocks if "toolResult" in one]
-    _need(sorted(results) == sorted(calls), f"{where}: toolResult for {results}, toolUse were {calls}")
+    need(sorted(results) == sorted(calls), f"{where}: toolResult for {results}, toolUse were {calls}")
     return [str(cast(JsonObject, one["toolUse"])["toolUseId"]) for one in blocks if "toolUse" in one]
 
 
 def _text(value: Any, where: str) -> None:
-    _need(isinstance(value, str) and bool(value.strip()), f"{where}: text content blocks must be non-empty")
+    need(isinstance(value, str) and bool(value.strip()), f"{where}: text content blocks must be non-empty")
 
 
 def _image(value: Any, where: str) -> None:
-    _need(value["format"] in FORMATS and value["source"].keys() == {"bytes"}, f"{where}: image")
+    need(value["format"] in FORMATS and value["source"].keys() == {"bytes"}, f"{where}: image")
     try:
         base64.b64decode(value["source"]["bytes"], validate=True)
     except binascii.Error:
-        raise _Broken(f"{where}: image.source.bytes") from None
+        raise Broken(f"{where}: image.source.bytes") from None
 
 
 def _tool_use(value: Any, where: str) -> None:
     _only(value, {"toolUseId", "name", "input"}, f"{where}.toolUse")
-    _need(bool(USE_ID.fullmatch(value["toolUseId"])), f"{where}: toolUseId {value['toolUseId']!r}")
-    _need(bool(NAME.fullmatch(value["name"])), f"{where}: toolUse.name {value['name']!r}")
-    _need(isinstance(value["input"], dict), f"{where}: toolUse.input must be a JSON object")
+    need(bool(USE_ID.fullmatch(value["toolUseId"])), f"{where}: toolUseId {value['toolUseId']!r}")
+    need(bool(NAME.fullmatch(value["name"])), f"{where}: toolUse.name {value['name']!r}")
+    need(isinstance(value["input"], dict), f"{where}: toolUse.input must be a JSON object")
 
 
 def _tool_result(value: Any, where: str) -> None:
     _only(value, {"toolUseId", "content", "status"}, f"{where}.toolResult")
-    _need(value.get("status", "success") in ("success", "error"), f"{where}: status")
+    need(value.get("status", "success") in ("success", "error"), f"{where}: status")
     for block in _objects(value["content"], f"{where}.toolResult.content"):
-        _need(len(block) == 1 and block.keys() <= {"text", "json", "image", "document"}, f"{where}: result")
+        need(len(block) == 1 and block.keys() <= {"text", "json", "image", "document"}, f"{where}: result")
 
 
 def _reasoning(value: Any, where: str) -> None:
-    _need(value.keys() <= {"reasoningText", "redactedContent"} and len(value) == 1, f"{where}: reasoning")
+    need(value.keys() <= {"reasoningText", "redactedContent"} and len(value) == 1, f"{where}: reasoning")
     if "reasoningText" in value:
         text = value["reasoningText"]
-        _need(bool(text.get("signature")) and "text" in text, f"{where}: reasoning without a signature")
+        need(bool(text.get("signature")) and "text" in text, f"{where}: reasoning without a signature")
 
 
 _CHECKS = {

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from callboard.replay.testing.input_rules.breaking import Broken, first_broken, need
+
 JsonObject = Mapping[str, object]
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")  # https://github.com/kaitranntt/ccs/issues/219
 BODY = {
@@ -36,17 +38,9 @@ SCHEMA = {
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
 
 
-class _Broken(Exception):
-    """The sentence about a rule that a request breaks."""
-
-
 def problem_of(body: JsonObject) -> str:
     """Return the first rule that a request breaks, or "" for none."""
-    try:
-        _check(camel(body))
-    except _Broken as broken:
-        return str(broken)
-    return ""
+    return first_broken(lambda: _check(camel(body)))
 
 
 def camel(value: Any, *, inside: str = "") -> Any:
@@ -59,20 +53,15 @@ def camel(value: Any, *, inside: str = "") -> Any:
     return {key: camel(one, inside=key) for key, one in named.items()}
 
 
-def _need(is_kept: bool, rule: str) -> None:
-    if not is_kept:
-        raise _Broken(rule)
-
-
 def _only(value: JsonObject, keys: set[str], where: str) -> None:
     unknown = sorted(value.keys() - keys)
     name = unknown[0] if unknown else ""
-    _need(not unknown, f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}'")
+    need(not unknown, f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}'")
 
 
 def _objects(value: object, where: str) -> Sequence[JsonObject]:
     is_list = isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    _need(is_list and bool(value), f"{where} must be a list of objects that is not empty")
+    need(is_list and bool(value), f"{where} must be a list of objects that is not empty")
     return cast(Sequence[JsonObject], value)
 
 
@@ -80,11 +69,11 @@ def _check(body: JsonObject) -> None:
     _only(body, BODY, "body")
     _only(cast(JsonObject, body.get("generationConfig", {})), CONFIG, "generation_config")
     names = [name for tool in _objects(body.get("tools", [{}]), "tools") for name in _check_tool(tool)]
-    _need(len(names) == len(set(names)), "Duplicate function declaration found")
+    need(len(names) == len(set(names)), "Duplicate function declaration found")
     _check_choice(cast(JsonObject, body.get("toolConfig", {})), names)
     if "systemInstruction" in body:
         parts = _objects(cast(JsonObject, body["systemInstruction"]).get("parts"), "system_instruction")
-        _need(all(part.keys() == {"text"} for part in parts), "system_instruction: text only")
+        need(all(part.keys() == {"text"} for part in parts), "system_instruction: text only")
     _check_contents(_objects(body.get("contents"), "contents"))
 
 
@@ -95,24 +84,24 @@ def _check_tool(tool: JsonObject) -> list[str]:
 
 def _check_function(function: JsonObject) -> str:
     _only(function, {"name", "description", "parametersJsonSchema"}, "tools[0].function_declarations[0]")
-    _need(bool(NAME.fullmatch(str(function.get("name", "")))), "Invalid function name")
+    need(bool(NAME.fullmatch(str(function.get("name", "")))), "Invalid function name")
     schema = cast(JsonObject, function.get("parametersJsonSchema"))
-    _need(schema.get("type") == "object", "parameters schema should be of type OBJECT")
+    need(schema.get("type") == "object", "parameters schema should be of type OBJECT")
     _check_schema(schema, cast(JsonObject, schema.get("$defs", {})))
     return str(function["name"])
 
 
 def _check_schema(schema: object, definitions: JsonObject) -> None:
     if not isinstance(schema, dict):
-        raise _Broken(f"a schema must be an object, not {schema!r}")
+        raise Broken(f"a schema must be an object, not {schema!r}")
     _only(schema, SCHEMA, "parameters_json_schema")
     if "$ref" in schema:
-        _need(schema.keys() <= {"$ref", "$defs"}, "$ref must stand alone")
-        _need(str(schema["$ref"]).removeprefix("#/$defs/") in definitions, f"reference to {schema['$ref']}")
+        need(schema.keys() <= {"$ref", "$defs"}, "$ref must stand alone")
+        need(str(schema["$ref"]).removeprefix("#/$defs/") in definitions, f"reference to {schema['$ref']}")
     kinds = schema.get("type", [])
-    _need(set([kinds] if isinstance(kinds, str) else kinds) <= TYPES, f"type {kinds!r}")
+    need(set([kinds] if isinstance(kinds, str) else kinds) <= TYPES, f"type {kinds!r}")
     plain = (str, int, float)
-    _need(all(isinstance(one, plain) and one is not True for one in schema.get("enum", [])), "enum of words")
+    need(all(isinstance(one, plain) and one is not True for one in schema.get("enum", [])), "enum of words")
     for key in ("anyOf", "prefixItems"):
         for one in schema.get(key, ()):
             _check_schema(one, definitions)
@@ -128,13 +117,13 @@ def _check_choice(config: JsonObject, names: list[str]) -> None:
     _only(config, {"functionCallingConfig"}, "tool_config")
     if "functionCallingConfig" not in config:
         return
-    _need(bool(names), "Function calling config is set without function_declarations")
+    need(bool(names), "Function calling config is set without function_declarations")
     choice = cast(JsonObject, config["functionCallingConfig"])
     _only(choice, {"mode", "allowedFunctionNames"}, "function_calling_config")
-    _need(choice.get("mode") in ("AUTO", "ANY", "NONE", "VALIDATED"), f"mode {choice.get('mode')!r}")
+    need(choice.get("mode") in ("AUTO", "ANY", "NONE", "VALIDATED"), f"mode {choice.get('mode')!r}")
     allowed = cast(list[str], choice.get("allowedFunctionNames", []))
-    _need(not allowed or choice["mode"] != "AUTO", "allowed_function_names should not be set with AUTO")
-    _need(set(allowed) <= set(names), f"allowed_function_names {allowed} are not declared")
+    need(not allowed or choice["mode"] != "AUTO", "allowed_function_names should not be set with AUTO")
+    need(set(allowed) <= set(names), f"allowed_function_names {allowed} are not declared")
 
 
 # --- the conversation ---------------------------------------------------------------
@@ -144,22 +133,22 @@ def _check_contents(contents: Sequence[JsonObject]) -> None:
     calls: list[tuple[str, str]] = []
     for at, content in enumerate(contents):
         _only(content, {"role", "parts"}, f"contents[{at}]")
-        _need(content.get("role") in ("user", "model"), "Please use a valid role: user, model.")
+        need(content.get("role") in ("user", "model"), "Please use a valid role: user, model.")
         parts = _objects(content.get("parts"), f"contents[{at}].parts")
         for part in parts:
             _check_part(part, str(content["role"]), at)
         answers = [_named(part["functionResponse"]) for part in parts if "functionResponse" in part]
-        _need(
+        need(
             sorted(answers) == sorted(calls),
             f"contents[{at}]: the number of function response parts must be equal to the number of function "
             f"call parts of the function call turn: {answers} for {calls}",
         )
-        _need(not answers or len(answers) == len(parts), f"contents[{at}]: responses beside other parts")
+        need(not answers or len(answers) == len(parts), f"contents[{at}]: responses beside other parts")
         calls = [_named(part["functionCall"]) for part in parts if "functionCall" in part]
-        _need(not calls or at > 0, "a function call turn comes after a user turn or a function response turn")
+        need(not calls or at > 0, "a function call turn comes after a user turn or a function response turn")
         _check_signatures(parts, at)
-    _need(contents[0].get("role") == "user", "the first content must be by the user")
-    _need(contents[-1].get("role") == "user", "Please ensure that the last content is by the user")
+    need(contents[0].get("role") == "user", "the first content must be by the user")
+    need(contents[-1].get("role") == "user", "Please ensure that the last content is by the user")
 
 
 def _named(call: object) -> tuple[str, str]:
@@ -171,17 +160,17 @@ def _check_part(part: JsonObject, role: str, at: int) -> None:
     where = f"contents[{at}].parts"
     _only(part, PART, where)
     data = part.keys() & DATA
-    _need(len(data) == 1, f"{where}: required oneof field 'data' must have one initialized field: {data}")
+    need(len(data) == 1, f"{where}: required oneof field 'data' must have one initialized field: {data}")
     # An empty text is no answer: https://github.com/router-for-me/CLIProxyAPI/issues/3485.
     # The service sends some of its signatures in such parts, and takes those.
     has_data = part.get("text") != "" or "thoughtSignature" in part
-    _need(has_data, f"{where}: required oneof field 'data' must have one initialized field")
+    need(has_data, f"{where}: required oneof field 'data' must have one initialized field")
     is_models = bool(part.keys() & {"functionCall", "thought", "thoughtSignature"})
-    _need(role == "model" or not is_models, f"{where}: a user has no {sorted(part)}")
-    _need(role == "user" or not part.keys() & {"functionResponse", "fileData"}, f"{where}: not by a model")
+    need(role == "model" or not is_models, f"{where}: a user has no {sorted(part)}")
+    need(role == "user" or not part.keys() & {"functionResponse", "fileData"}, f"{where}: not by a model")
     for key, check in _CHECKS.items():
         if key in part:
-            _need(check(part[key]), f"{where}.{key}")
+            need(check(part[key]), f"{where}.{key}")
 
 
 def _is_call(call: Any) -> bool:
@@ -215,4 +204,4 @@ def _is_base64(value: object) -> bool:
 
 def _check_signatures(parts: Sequence[JsonObject], at: int) -> None:
     first = next((part for part in parts if "functionCall" in part), {"thoughtSignature": ""})
-    _need("thoughtSignature" in first, f"contents[{at}]: Function call is missing a thought_signature")
+    need("thoughtSignature" in first, f"contents[{at}]: Function call is missing a thought_signature")

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from callboard.replay.testing.input_rules.breaking import Broken, first_broken, need
+
 JsonObject = Mapping[str, object]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ID_CHARS_MAX = 64
@@ -42,34 +44,19 @@ ITEMS = {
 INPUT_PARTS = {"input_text", "input_image", "input_file", "output_text"}
 
 
-class _Broken(Exception):
-    """The sentence about a rule that a request breaks."""
-
-
 def problem_of(dialect: str, body: JsonObject) -> str:
     """Return the first rule that a request of this dialect breaks, or "" for none."""
-    try:
-        if dialect == "chat":
-            _check_chat(body)
-        else:
-            _check_responses(body)
-    except _Broken as broken:
-        return str(broken)
-    return ""
-
-
-def _need(is_kept: bool, rule: str) -> None:
-    if not is_kept:
-        raise _Broken(rule)
+    check = _check_chat if dialect == "chat" else _check_responses
+    return first_broken(lambda: check(body))
 
 
 def _only(value: JsonObject, keys: set[str], where: str) -> None:
     unknown = sorted(value.keys() - keys)
-    _need(not unknown, f"Unknown parameter: '{where}.{unknown[0] if unknown else ''}'.")
+    need(not unknown, f"Unknown parameter: '{where}.{unknown[0] if unknown else ''}'.")
 
 
 def _objects(value: object, where: str) -> Sequence[JsonObject]:
-    _need(isinstance(value, list) and all(isinstance(one, dict) for one in value), f"{where}: need objects")
+    need(isinstance(value, list) and all(isinstance(one, dict) for one in value), f"{where}: need objects")
     return cast(Sequence[JsonObject], value)
 
 
@@ -78,9 +65,9 @@ def _objects(value: object, where: str) -> Sequence[JsonObject]:
 
 def _check_chat(body: JsonObject) -> None:
     _only(body, CHAT_KEYS, "body")
-    _need(isinstance(body.get("model"), str), "you must provide a model parameter")
-    _need("stream_options" not in body or body.get("stream") is True, "stream_options needs stream")
-    _need(not {"max_tokens", "max_completion_tokens"} <= body.keys(), "two limits of the answer")
+    need(isinstance(body.get("model"), str), "you must provide a model parameter")
+    need("stream_options" not in body or body.get("stream") is True, "stream_options needs stream")
+    need(not {"max_tokens", "max_completion_tokens"} <= body.keys(), "two limits of the answer")
     tools = _objects(body.get("tools", []), "tools")
     for tool in tools:
         _only(tool, {"type", "function"}, "tools")
@@ -91,9 +78,9 @@ def _check_chat(body: JsonObject) -> None:
 
 def _check_function(function: JsonObject) -> None:
     _only(function, {"name", "description", "parameters", "strict"}, "function")
-    _need(bool(NAME.fullmatch(str(function.get("name", "")))), "Invalid 'tools[].function.name'")
+    need(bool(NAME.fullmatch(str(function.get("name", "")))), "Invalid 'tools[].function.name'")
     parameters = function.get("parameters")
-    _need(isinstance(parameters, dict) and parameters.get("type") == "object", "schema must be an object")
+    need(isinstance(parameters, dict) and parameters.get("type") == "object", "schema must be an object")
     if function.get("strict") is True:
         _check_strict(cast(JsonObject, parameters))
 
@@ -101,8 +88,8 @@ def _check_function(function: JsonObject) -> None:
 def _check_strict(schema: JsonObject) -> None:
     if schema.get("type") == "object":
         names = cast(JsonObject, schema.get("properties", {}))
-        _need(schema.get("additionalProperties") is False, "strict: additionalProperties must be false")
-        _need(set(names) == set(cast(list[str], schema.get("required", []))), "strict: all must be required")
+        need(schema.get("additionalProperties") is False, "strict: additionalProperties must be false")
+        need(set(names) == set(cast(list[str], schema.get("required", []))), "strict: all must be required")
     for value in schema.values():
         for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
             if isinstance(inner, dict):
@@ -111,50 +98,50 @@ def _check_strict(schema: JsonObject) -> None:
 
 def _check_choice(body: JsonObject, names: list[str]) -> None:
     choice = body.get("tool_choice")
-    _need(choice is None or bool(names), "tool_choice is only allowed when tools are specified")
+    need(choice is None or bool(names), "tool_choice is only allowed when tools are specified")
     if isinstance(choice, dict):
         named = cast(JsonObject, choice.get("function", choice)).get("name")
-        _need(named in names, f"tool_choice names {named!r}, which is no tool")
+        need(named in names, f"tool_choice names {named!r}, which is no tool")
     else:
-        _need(choice in (None, "auto", "none", "required"), f"Invalid tool_choice {choice!r}")
+        need(choice in (None, "auto", "none", "required"), f"Invalid tool_choice {choice!r}")
 
 
 def _check_messages(messages: Sequence[JsonObject]) -> None:
-    _need(bool(messages), "messages is empty")
+    need(bool(messages), "messages is empty")
     open_calls: list[str] = []
     has_begun = False
     for at, message in enumerate(messages):
         role = str(message.get("role"))
-        _need(role in ROLES, f"messages[{at}].role {role!r}")
+        need(role in ROLES, f"messages[{at}].role {role!r}")
         _only(message, ROLES[role], f"messages[{at}]")
-        _need(role != "system" or not has_begun, "System message must be at the beginning.")
+        need(role != "system" or not has_begun, "System message must be at the beginning.")
         has_begun = has_begun or role != "system"
         if role == "tool":
             _answer(open_calls, message.get("tool_call_id"), at)
         else:
-            _need(not open_calls, f"messages[{at}]: tool_call_ids without response messages: {open_calls}")
+            need(not open_calls, f"messages[{at}]: tool_call_ids without response messages: {open_calls}")
         _check_content(message, role, at)
         open_calls += _calls_of(message, at)
-    _need(not open_calls, f"tool_call_ids did not have response messages: {open_calls}")
-    _need(messages[-1].get("role") in ("user", "tool"), "the last message is the assistant's")
+    need(not open_calls, f"tool_call_ids did not have response messages: {open_calls}")
+    need(messages[-1].get("role") in ("user", "tool"), "the last message is the assistant's")
 
 
 def _answer(open_calls: list[str], name: object, at: int) -> None:
-    _need(name in open_calls, f"messages[{at}]: tool_call_id {name!r} answers no call")
+    need(name in open_calls, f"messages[{at}]: tool_call_id {name!r} answers no call")
     open_calls.remove(str(name))
 
 
 def _check_content(message: JsonObject, role: str, at: int) -> None:
     content = message.get("content")
     if role == "assistant" and message.get("tool_calls"):
-        _need(content is None or isinstance(content, str), f"messages[{at}].content")
+        need(content is None or isinstance(content, str), f"messages[{at}].content")
         return
     if isinstance(content, list):
         for part in _objects(content, f"messages[{at}].content"):
-            _need(part.get("type") in PARTS, f"messages[{at}]: no part {part.get('type')!r}")
+            need(part.get("type") in PARTS, f"messages[{at}]: no part {part.get('type')!r}")
             _only(part, PARTS[str(part["type"])], f"messages[{at}].content")
         return
-    _need(isinstance(content, str), f"messages[{at}].content: expected a string, got {content!r}")
+    need(isinstance(content, str), f"messages[{at}].content: expected a string, got {content!r}")
 
 
 def _calls_of(message: JsonObject, at: int) -> list[str]:
@@ -164,7 +151,7 @@ def _calls_of(message: JsonObject, at: int) -> list[str]:
         function = cast(JsonObject, call.get("function", {}))
         _only(function, {"name", "arguments"}, f"messages[{at}].tool_calls.function")
         _check_call(function.get("name"), function.get("arguments"), f"messages[{at}].tool_calls")
-        _need(isinstance(call.get("id"), str) and bool(call["id"]), "a tool call needs an id")
+        need(isinstance(call.get("id"), str) and bool(call["id"]), "a tool call needs an id")
         found.append(str(call["id"]))
     return found
 
@@ -175,14 +162,14 @@ def _check_call(name: object, arguments: object, where: str) -> None:
     vLLM and llama.cpp read its arguments as an object, for templates of models:
     https://github.com/vllm-project/vllm/issues/43995, https://github.com/vllm-project/vllm/pull/48922
     """
-    _need(isinstance(name, str) and bool(NAME.fullmatch(name)), f"Invalid '{where}.name': {name!r}")
-    _need(isinstance(arguments, str), f"{where}: arguments must be a string")
+    need(isinstance(name, str) and bool(NAME.fullmatch(name)), f"Invalid '{where}.name': {name!r}")
+    need(isinstance(arguments, str), f"{where}: arguments must be a string")
     try:
         value = json.loads(cast(str, arguments), parse_constant=_no_number, object_pairs_hook=_unique)
         json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except ValueError as error:
-        raise _Broken(f"{where}: arguments: {error}") from None
-    _need(isinstance(value, dict), f"{where}: arguments must be a JSON object")
+        raise Broken(f"{where}: arguments: {error}") from None
+    need(isinstance(value, dict), f"{where}: arguments must be a JSON object")
 
 
 def _no_number(word: str) -> None:
@@ -201,11 +188,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _check_responses(body: JsonObject) -> None:
     _only(body, RESPONSES_KEYS, "body")
-    _need(isinstance(body.get("model"), str), "Missing required parameter: 'model'.")
+    need(isinstance(body.get("model"), str), "Missing required parameter: 'model'.")
     tools = _objects(body.get("tools", []), "tools")
     for tool in tools:
         _only(tool, {"type", "name", "description", "parameters", "strict"}, "tools")
-        _need(isinstance(tool.get("strict"), bool), "strict is on where it is left out")
+        need(isinstance(tool.get("strict"), bool), "strict is on where it is left out")
         _check_function({key: value for key, value in tool.items() if key != "type"})
     _check_choice(body, [str(tool["name"]) for tool in tools])
     includes = cast(Sequence[object], body.get("include", []))
@@ -217,21 +204,21 @@ def _check_input(items: Sequence[JsonObject], seals: bool) -> None:
     calls: list[str] = []
     for at, item in enumerate(items):
         kind = str(item.get("type", "message"))
-        _need(kind in ITEMS, f"input[{at}].type {kind!r}")
+        need(kind in ITEMS, f"input[{at}].type {kind!r}")
         _only(item, ITEMS[kind], f"input[{at}]")
         if kind == "reasoning":
-            _need(seals and bool(item.get("encrypted_content")), f"Item '{item.get('id')}' not found.")
+            need(seals and bool(item.get("encrypted_content")), f"Item '{item.get('id')}' not found.")
             following = items[at + 1] if at + 1 < len(items) else {}
             is_own = following.get("type") in ("function_call", "reasoning") or (
                 following.get("role") == "assistant"
             )
-            _need(is_own, f"reasoning '{item.get('id')}' was provided without its required following item")
+            need(is_own, f"reasoning '{item.get('id')}' was provided without its required following item")
         _check_item(kind, item, calls, at)
-    _need(not calls, f"No tool output found for function call {calls}.")
+    need(not calls, f"No tool output found for function call {calls}.")
     ids = [item["id"] for item in items if item.get("id")]
     # https://github.com/can1357/oh-my-pi/issues/284
-    _need(all(len(str(one)) <= ID_CHARS_MAX for one in ids), "Invalid 'input[].id': string too long.")
-    _need(len(ids) == len(set(map(str, ids))), f"Duplicate item: {json.dumps(ids)}")
+    need(all(len(str(one)) <= ID_CHARS_MAX for one in ids), "Invalid 'input[].id': string too long.")
+    need(len(ids) == len(set(map(str, ids))), f"Duplicate item: {json.dumps(ids)}")
 
 
 def _check_item(kind: str, item: JsonObject, calls: list[str], at: int) -> None:
@@ -239,14 +226,14 @@ def _check_item(kind: str, item: JsonObject, calls: list[str], at: int) -> None:
         _check_call(item.get("name"), item.get("arguments"), f"input[{at}]")
         call_id = str(item.get("call_id") or "")
         # https://github.com/decolua/9router/issues/393
-        _need(0 < len(call_id) <= ID_CHARS_MAX, f"Invalid 'input[{at}].call_id': {call_id!r}")
+        need(0 < len(call_id) <= ID_CHARS_MAX, f"Invalid 'input[{at}].call_id': {call_id!r}")
         calls.append(str(item["call_id"]))
     elif kind == "function_call_output":
-        _need(item.get("call_id") in calls, f"No tool call found for {item.get('call_id')!r}")
+        need(item.get("call_id") in calls, f"No tool call found for {item.get('call_id')!r}")
         calls.remove(str(item["call_id"]))
     elif kind == "message":
-        _need(item.get("role") in ("user", "assistant", "system", "developer"), f"input[{at}].role")
+        need(item.get("role") in ("user", "assistant", "system", "developer"), f"input[{at}].role")
         content = item.get("content")
         if not isinstance(content, str):
             for part in _objects(content, f"input[{at}].content"):
-                _need(part.get("type") in INPUT_PARTS, f"input[{at}]: no part {part.get('type')!r}")
+                need(part.get("type") in INPUT_PARTS, f"input[{at}]: no part {part.get('type')!r}")

@@ -10,7 +10,9 @@ from callboard.runtime.histories.repairs import Repair, Repairs
 
 
 def test_a_history_without_faults_is_not_refused() -> None:
-    Repairs().refuse()
+    repairs = Repairs()
+    repairs.refuse()
+    assert repairs.made == ()
 
 
 def test_the_refusal_names_the_first_message_and_how_many_more_there_are() -> None:
