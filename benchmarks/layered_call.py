@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import boto3
+import msgspec
 from botocore import UNSIGNED
 from botocore.config import Config
 from google import genai
@@ -69,7 +70,7 @@ def conversation(turns: int, size: int) -> list[Json]:
     found: list[object] = [{"role": "user", "content": text}]
     for _ in range(turns - 1):
         found += [reply, {"role": "user", "content": text}]
-    return [Json(json.dumps(message).encode()) for message in found]
+    return [Json(msgspec.json.encode(message)) for message in found]  # in the form of the log's own
 
 
 def request_of(messages: list[Json], session_id: str) -> ModelRequest:

@@ -41,6 +41,20 @@ class _Sourced(msgspec.Struct, gc=False):
     source: Json = NULL
 
 
+class _Form(msgspec.Struct, gc=False):
+    type: str
+    source: "_FormOfSource | None" = None
+    content: "str | tuple[_Form, ...]" = ()
+
+
+class _FormOfSource(msgspec.Struct, gc=False):
+    type: str
+
+
+class _Forms(msgspec.Struct, gc=False):
+    content: str | tuple[_Form, ...]
+
+
 class _Text(msgspec.Struct, gc=False):
     text: str
 
@@ -61,6 +75,7 @@ class _Message(msgspec.Struct, gc=False):
 
 _TYPED: Final = msgspec.json.Decoder(_Typed)
 _SOURCED: Final = msgspec.json.Decoder(_Sourced)
+_FORMS: Final = msgspec.json.Decoder(_Forms)
 _TEXT: Final = msgspec.json.Decoder(_Text)
 _USE: Final = msgspec.json.Decoder(_Use)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
@@ -86,6 +101,28 @@ def source_of(block: Json) -> str:
     """Return the type of a block's source, or an empty text for a block without one."""
     source = _SOURCED.decode(block).source
     return kind_of(source) if starts_with(b"{", source) else ""
+
+
+def forms_in(said: Json) -> list[tuple[str, str]] | None:
+    """Return the type and the type of the source of each block of a message, of those in a result, too.
+
+    None for a message with a block of another form, which is to be read block by block.
+    """
+    try:
+        content = _FORMS.decode(said).content
+    except msgspec.DecodeError:
+        return None
+    return [("text", "")] if isinstance(content, str) else _forms(content)
+
+
+def _forms(blocks: Iterable[_Form]) -> list[tuple[str, str]]:
+    found = []
+    for block in blocks:
+        if block.type != "tool_result":
+            found.append((block.type, "" if block.source is None else block.source.type))
+        elif not isinstance(block.content, str):
+            found += _forms(block.content)
+    return found
 
 
 def starts_with(start: bytes, value: Json) -> bool:

@@ -17,15 +17,14 @@ Rules
 import re
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from callboard.actors.protocol.blocks import (
+    UNKNOWN,
     as_list,
     content_of,
-    kind_of,
     legal_name,
     parts_of,
     starts_with,
@@ -81,13 +80,23 @@ class Mended(NamedTuple):
     is_open: bool = False
 
 
-class _Use(msgspec.Struct, gc=False):
+class _Block(msgspec.Struct, gc=False):
+    """A block of a reply, with all that decides on its repair."""
+
+    type: str = UNKNOWN
     id: str = ""
     name: str = ""
     input: msgspec.Raw = NULL
     part: msgspec.Raw = NULL
     refused: str = ""
     caller: msgspec.Raw = NULL
+    text: str = ""
+    signature: str | None = None
+    tool_use_id: str = ""
+
+
+class _Reply(msgspec.Struct, gc=False):
+    content: tuple[_Block, ...]
 
 
 class _Caller(msgspec.Struct, gc=False):
@@ -100,27 +109,12 @@ class _Part(msgspec.Struct, gc=False):
     signature: str | None = None
 
 
-class _Text(msgspec.Struct, gc=False):
-    text: str = ""
-    part: msgspec.Raw = NULL
-
-
-class _Thought(msgspec.Struct, gc=False):
-    signature: str | None = None
-    part: _Part | None = None
-
-
-class _Result(msgspec.Struct, gc=False):
-    tool_use_id: str = ""
-
-
-_USE: Final = msgspec.json.Decoder(_Use)
+_REPLY: Final = msgspec.json.Decoder(_Reply)
+_BLOCK: Final = msgspec.json.Decoder(_Block)
 _PART: Final = msgspec.json.Decoder(_Part)
-_TEXT: Final = msgspec.json.Decoder(_Text)
-_THOUGHT: Final = msgspec.json.Decoder(_Thought)
-_RESULT: Final = msgspec.json.Decoder(_Result)
 _CALLER: Final = msgspec.json.Decoder(_Caller)
 _STRING: Final = msgspec.json.Decoder(str)
+_NO_PART: Final = _Part()
 
 
 class Mender:
@@ -132,62 +126,76 @@ class Mender:
         self._items: set[str] = set()  # ids of items
         self._item: tuple[str, str] | None = None  # of the block before: its kind and its id
         self._open: list[str] = []  # the calls of server tools without a result, of the last reply
+        self._is_signed = False  # the block before is reasoning with a signature
+        # Of the reply that is repaired now
+        self._said = NULL
+        self._number = 0
+        self._place = 0
         self._told: list[str] = []
         self._ids: dict[str, deque[str]] = {}
         self._callers: set[str] = set()  # the server tools that call ours in the reply
-        self._is_signed = False  # the block before is reasoning with a signature
-        self._number = 0
-        self._place = 0
+        self._changed: dict[int, Json | None] = {}  # by place: another block, or None for none
+        self._raw: tuple[Json, ...] | None = None  # its blocks as they came, once one is to be changed
 
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
         has_called = bool(self._ids)  # a server's tool may call one of ours, and goes on with its result
         self._place, self._number, self._told, self._ids = place, number, [], {}
         self._item, self._callers, self._is_signed = None, set(), False
-        before = blocks_of(content_of(said))
+        self._said, self._changed, self._raw = said, {}, None
         self._open = self._open if goes_on or has_called else []
-        pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
-        kept = [one for _, one in pairs if one is not None]
-        after = self._with_words(self._without_lost(kept) if self._ids else kept, len(before))
-        is_same = len(after) == len(before) and all(map(_is, before, after))
-        mended = said if is_same else message("assistant", as_list(after))
+        blocks = _blocks_in(said)
+        for at, block in enumerate(blocks):
+            self._repair(at, block)
+        left = [at for at in range(len(blocks)) if at not in self._changed or self._changed[at] is not None]
+        if self._ids and self._open:
+            left = self._without_lost(blocks, left)
+        left = self._spoken(blocks, left)
+        is_same = left and len(left) == len(blocks) and not self._changed
+        mended = said if is_same else self._message(left)
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
-        closed = self._closed(after) if any(map(self._is_open, after)) else None
+        closed = self._closed(blocks, left) if self._open else None
         return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed, bool(self._open))
 
     def _tell(self, at: int, what: str) -> None:
         self._told.append(f"message {self._place + 1}, block {at + 1}: {what}")
 
-    def _repaired(self, at: int, block: Json) -> Json | None:
-        """Return a block as it goes back; None if it is left out."""
-        kind = kind_of(block)
+    def _came(self, at: int) -> Json:
+        """Return a block of the reply as it came."""
+        if self._raw is None:
+            self._raw = blocks_of(content_of(self._said))
+        return self._raw[at]
+
+    def _repair(self, at: int, block: _Block) -> None:
+        """Note under `_changed` how a block goes back, if not as it came."""
+        kind = block.type
         is_signed, self._is_signed = self._is_signed, False
         try:
-            if kind == "tool_use":
-                return self._call(at, block)
             if kind == "text":
-                return self._text(at, block, is_signed=is_signed)
-            if kind in _THINKING:
-                return self._thinking(at, kind, block)
-            if self._rules.server_tools:
-                return self._of_server(at, kind, block)
+                self._text(at, block, is_signed=is_signed)
+            elif kind == "tool_use":
+                self._call(at, block)
+            elif kind in _THINKING:
+                self._thinking(at, block)
+            elif self._rules.server_tools:
+                self._of_server(at, block)
         except msgspec.DecodeError:  # of a form of its own, which only its maker can judge
             pass
-        return block
+
+    def _leave_out(self, at: int, why: str) -> None:
+        self._changed[at] = None
+        self._tell(at, f"{why} is left out")
 
     # --- calls ------------------------------------------------------------------------
 
-    def _call(self, at: int, block: Json) -> Json:
-        use = _USE.decode(block)
+    def _call(self, at: int, use: _Block) -> None:
         changed = self._readable(at, use)
-        if use.refused:  # which is our own key, beside arguments that are text
-            block = _without(block, "refused")
         if not self._rules.name.fullmatch(use.name):
             name = legal_name(use.name, self._rules.name, self._rules.name_chars_max)
             changed["name"] = text_json(name)
             self._tell(at, f"the name {use.name!r:.100} goes as {name!r}")
-        part, known = Json(use.part), _PART.decode(use.part) if use.part != NULL else _Part()
-        part = self._without_item_id(at, "tool_use", part, known)
+        known = _part_of(use)
+        part = self._without_item_id(at, use, known)
         wire_id = use.id if known.tool_call_id is None else known.tool_call_id
         if not self._may_use(wire_id):
             if known.tool_call_id is not None:
@@ -198,15 +206,19 @@ class Mender:
             if ours != use.id:
                 changed["id"] = text_json(ours)
         self._used.add(wire_id)
-        self._callers.add(_caller_of(use))
+        if use.caller != NULL:
+            self._callers.add(_caller_of(use))
         self._ids.setdefault(use.id, deque()).append(
             _STRING.decode(changed["id"]) if "id" in changed else use.id
         )
         if part != use.part:
             changed["part"] = part
-        return with_parts(block, changed)
+        if changed or use.refused:
+            came = self._came(at)
+            # The reason not to run it is our own key, beside arguments that are text.
+            self._changed[at] = with_parts(_without(came, "refused") if use.refused else came, changed)
 
-    def _readable(self, at: int, use: _Use) -> dict[str, Json]:
+    def _readable(self, at: int, use: _Block) -> dict[str, Json]:
         """Return the arguments of a call if they are to be changed."""
         if starts_with(b"{", Json(use.input)):
             return {}
@@ -217,9 +229,10 @@ class Mender:
         is_new = not self._rules.is_unique or use_id not in self._used
         return is_new and bool(self._rules.use_id.fullmatch(use_id))
 
-    def _without_item_id(self, at: int, kind: str, part: Json, known: _Part) -> Json:
+    def _without_item_id(self, at: int, block: _Block, known: _Part) -> Json:
         """Return the part of a block without the id of its item, if the service would refuse that."""
-        if not self._rules.item_ids or self._may_stand(kind, known.id):
+        part = Json(block.part)
+        if not self._rules.item_ids or self._may_stand(block.type, known.id):
             return part
         self._tell(
             at, f"the id of its item, {known.id!r:.100}, is left out: another item has it, or it is long"
@@ -241,77 +254,95 @@ class Mender:
 
     # --- other blocks -----------------------------------------------------------------
 
-    def _text(self, at: int, block: Json, *, is_signed: bool) -> Json | None:
-        text = _TEXT.decode(block)
-        held = text.text.strip() if self._rules.texts == "a word" else text.text
-        is_held = bool(held) or is_signed or _SIGNED in bytes(text.part)
-        if not is_held and self._rules.texts != "nothing":
-            self._tell(at, "a text without words is left out")
-            return None
-        if not self._rules.item_ids or text.part == NULL:
+    def _text(self, at: int, block: _Block, *, is_signed: bool) -> None:
+        rules = self._rules
+        if rules.texts != "nothing":
+            is_held = block.text and (rules.texts == "a character" or not block.text.isspace())
+            if not (is_held or is_signed or _SIGNED in bytes(block.part)):
+                self._leave_out(at, "a text without words")
+                return
+        if not rules.item_ids or block.part == NULL:
             self._item = None
-            return block
-        part = self._without_item_id(at, "text", Json(text.part), _PART.decode(text.part))
-        return block if part == text.part else with_parts(block, {"part": part})
+            return
+        part = self._without_item_id(at, block, _PART.decode(block.part))
+        if part != block.part:
+            self._changed[at] = with_parts(self._came(at), {"part": part})
 
-    def _thinking(self, at: int, kind: str, block: Json) -> Json | None:
-        thinking = _THOUGHT.decode(block)
-        part = _Part() if thinking.part is None else thinking.part
-        if self._rules.needs_signature and kind == "thinking" and not (thinking.signature or part.signature):
-            self._tell(at, "reasoning without a signature is left out")
-            return None
-        self._is_signed = self._rules.signs_next and bool(thinking.signature or part.signature)
-        if not self._rules.item_ids or self._may_stand(kind, part.id):
-            return block
-        self._tell(at, "reasoning with the id of another item, or with a long one, is left out")
-        return None
+    def _thinking(self, at: int, block: _Block) -> None:
+        part = _part_of(block)
+        is_signed = bool(block.signature or part.signature)
+        if self._rules.needs_signature and block.type == "thinking" and not is_signed:
+            self._leave_out(at, "reasoning without a signature")
+            return
+        self._is_signed = self._rules.signs_next and is_signed
+        if self._rules.item_ids and not self._may_stand(block.type, part.id):
+            self._leave_out(at, "reasoning with the id of another item, or with a long one,")
 
-    def _of_server(self, at: int, kind: str, block: Json) -> Json | None:
-        if kind in _SERVER_CALLS:
-            use = _USE.decode(block)
-            use_id = use.id
-            if not self._may_use(use_id):
-                self._tell(at, "a call of a server's tool under the id of another is left out")
-                return None
-            self._used.add(use_id)
-            self._open.append(use_id)
-            return with_parts(block, self._readable(at, use))
-        if kind.endswith("_tool_result"):
-            call = _RESULT.decode(block).tool_use_id
-            if call not in self._open:
-                self._tell(at, "the result of a server's tool without its call is left out")
-                return None
-            self._open.remove(call)
-        return block
+    def _of_server(self, at: int, block: _Block) -> None:
+        if block.type in _SERVER_CALLS:
+            if not self._may_use(block.id):
+                self._leave_out(at, "a call of a server's tool under the id of another")
+                return
+            self._used.add(block.id)
+            self._open.append(block.id)
+            if changed := self._readable(at, block):
+                self._changed[at] = with_parts(self._came(at), changed)
+        elif block.type.endswith("_tool_result"):
+            if block.tool_use_id not in self._open:
+                self._leave_out(at, "the result of a server's tool without its call")
+                return
+            self._open.remove(block.tool_use_id)
 
     # --- the whole reply --------------------------------------------------------------
 
-    def _with_words(self, blocks: list[Json], length: int) -> list[Json]:
-        """Return a reply that does not end with reasoning, where that is refused, and holds something."""
-        kinds = [kind_of(block) for block in blocks]
-        while self._rules.ends_spoken and kinds and kinds[-1] in _THINKING:
-            self._tell(len(kinds) - 1, "reasoning at the end of a reply is left out")
-            kinds.pop()
-        if not kinds:
-            self._tell(max(length, 1) - 1, "a reply without words goes as (no words)")
-            return [NO_WORDS]
-        return blocks[: len(kinds)]
+    def _message(self, left: Iterable[int]) -> Json:
+        """Return the reply with the blocks at these places, as they go back."""
+        blocks = [self._changed.get(at) or self._came(at) for at in left]
+        return message("assistant", as_list(blocks or [NO_WORDS]))
 
-    def _without_lost(self, blocks: list[Json]) -> list[Json]:
-        """Return a reply with calls of ours without those of server tools that will not go on."""
-        lost = [one for one in blocks if self._is_open(one) and _USE.decode(one).id not in self._callers]
-        for one in lost:
-            self._tell(blocks.index(one), "a call of a server's tool that has no result is left out")
-            self._open.remove(_USE.decode(one).id)
-        return [one for one in blocks if not any(map(partial(_is, one), lost))]
+    def _spoken(self, blocks: tuple[_Block, ...], left: list[int]) -> list[int]:
+        """Return the places of a reply that does not end with reasoning, where that is refused."""
+        while self._rules.ends_spoken and left and blocks[left[-1]].type in _THINKING:
+            self._tell(left[-1], "reasoning at the end of a reply is left out")
+            left = left[:-1]
+        if not left:
+            self._tell(max(len(blocks), 1) - 1, "a reply without words goes as (no words)")
+        return left
 
-    def _closed(self, after: Iterable[Json]) -> Json:
-        """Return the reply without the calls of server tools that have no result."""
-        kept = [block for block in after if not self._is_open(block)]
-        return message("assistant", as_list(self._with_words(kept, len(kept))))
+    def _without_lost(self, blocks: tuple[_Block, ...], left: list[int]) -> list[int]:
+        """Return the places without the calls of server tools that will not go on, in a reply with ours."""
+        lost = [at for at in left if self._is_open(blocks[at]) and blocks[at].id not in self._callers]
+        for at in lost:
+            self._tell(at, "a call of a server's tool that has no result is left out")
+            self._open.remove(blocks[at].id)
+        return [at for at in left if at not in lost]
 
-    def _is_open(self, block: Json) -> bool:
-        return kind_of(block) in _SERVER_CALLS and _USE.decode(block).id in self._open
+    def _closed(self, blocks: tuple[_Block, ...], left: list[int]) -> Json | None:
+        """Return the reply without the calls of server tools that have no result; None if it has none."""
+        kept = [at for at in left if not self._is_open(blocks[at])]
+        return None if kept == left else self._message(self._spoken(blocks, kept))
+
+    def _is_open(self, block: _Block) -> bool:
+        return block.type in _SERVER_CALLS and block.id in self._open
+
+
+def _blocks_in(said: Json) -> tuple[_Block, ...]:
+    """Return the blocks of a reply. One in a form that its type does not have is of an unknown type."""
+    try:
+        return _REPLY.decode(said).content
+    except msgspec.DecodeError:
+        return tuple(map(_block_in, blocks_of(content_of(said))))
+
+
+def _block_in(block: Json) -> _Block:
+    try:
+        return _BLOCK.decode(block)
+    except msgspec.DecodeError:
+        return _Block()
+
+
+def _part_of(block: _Block) -> _Part:
+    return _NO_PART if block.part == NULL else _PART.decode(block.part)
 
 
 def our_id(reply: int, number: int, theirs: str) -> str:
@@ -319,10 +350,10 @@ def our_id(reply: int, number: int, theirs: str) -> str:
     return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
 
 
-def _caller_of(use: _Use) -> str:
+def _caller_of(use: _Block) -> str:
     """Return the id of the server tool that made a call; '' for the model itself."""
     try:
-        return _CALLER.decode(use.caller).tool_id if use.caller != NULL else ""
+        return _CALLER.decode(use.caller).tool_id
     except msgspec.DecodeError:
         return ""
 
@@ -331,7 +362,3 @@ def _without(part: Json, key: str) -> Json:
     parts = parts_of(part)
     parts.pop(key, None)
     return Json(msgspec.json.encode(parts))
-
-
-def _is(one: Json, other: Json) -> bool:
-    return one is other

@@ -35,6 +35,7 @@ from callboard.actors.protocol.blocks import (
     as_list,
     call_of,
     content_of,
+    forms_in,
     id_of,
     is_private,
     kind_of,
@@ -234,7 +235,7 @@ class Reader:
     # --- a message of a user ----------------------------------------------------------
 
     def _heard(self, said: Json) -> Json:
-        if not (self._ids or self._media or self._can_send):
+        if not (self._ids or self._media) and self._takes_all(said):
             return said
         before = blocks_of(content_of(said))
         blocks = [self._block(at, block) for at, block in enumerate(before)]
@@ -244,6 +245,14 @@ class Reader:
         elif are_same(before, blocks):
             return said
         return message("user", as_list(blocks))
+
+    def _takes_all(self, said: Json) -> bool:
+        """Return True if the adapter can send every block of a user's message as it is."""
+        can_send = self._can_send
+        if can_send is None:
+            return True
+        forms = forms_in(said)
+        return forms is not None and all(can_send(kind, source) for kind, source in forms)
 
     def _block(self, at: int, block: Json) -> Json:
         """Return a user's block as it is sent: a result under the id of its call."""

@@ -133,3 +133,17 @@ def test_a_server_tool_that_calls_one_of_ours_stays_and_its_result_too() -> None
 def test_a_block_of_a_form_of_its_own_stays_as_it_is() -> None:
     odd = {"type": "text", "text": {"parts": []}}
     assert blocks_of(mended(TAKES, odd)) == [odd]
+
+
+def test_a_block_of_a_form_of_its_own_does_not_keep_its_neighbours_from_repair() -> None:
+    odd = {"type": "text", "text": {"parts": []}}
+    found = mended(TAKES, text(""), odd, {**use("c1"), "input": "{"})
+    assert blocks_of(found) == [odd, {**use("c1"), "input": {"unreadable": "{"}}]
+    assert [told[:18] for told in found.told] == ["message 2, block 1", "message 2, block 3"]
+
+
+def test_a_repair_counts_the_blocks_of_the_reply_and_not_those_that_are_left_of_it() -> None:
+    lost = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = mended(TAKES, text(""), lost, use("c1"))
+    assert blocks_of(found) == [use("c1")]
+    assert [told[:18] for told in found.told] == ["message 2, block 1", "message 2, block 2"]

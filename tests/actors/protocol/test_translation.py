@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.protocol.conversation import is_by
+from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.translation import GO_ON, Unsayable, messages_for
@@ -208,6 +208,19 @@ def test_an_adapter_says_which_blocks_of_a_user_it_can_send() -> None:
         sent({"kind": "none"})
     ((found,),) = [one["content"] for one in decoded(sent(result("1", [DOCUMENT]), is_lossy=True))]
     assert found["content"][0]["text"].endswith("document with source text]")
+
+
+@pytest.mark.parametrize("content", ["plain", None, [], [{"type": "text", "text": "a", "source": "odd"}]])
+def test_a_message_in_any_form_is_the_same_object_if_the_adapter_can_send_it(content: object) -> None:
+    said = Said(message("user", as_json(content)))
+    (sent,) = messages_for(request_to(CLAUDE, [said]), lambda kind, source: True)
+    assert sent is said.body
+
+
+def test_a_block_that_cannot_be_sent_is_found_beside_one_of_an_odd_form() -> None:
+    odd = {"type": "text", "text": "a", "content": 3}
+    with pytest.raises(Unsayable, match="block 2"):
+        messages_for(request_to(CLAUDE, [hears(odd, {"type": "video"})]), lambda kind, source: kind == "text")
 
 
 def test_a_result_of_no_call_is_refused() -> None:
