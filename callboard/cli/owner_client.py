@@ -10,7 +10,7 @@ import msgspec
 from callboard.actors.protocol import errors
 from callboard.actors.protocol.errors import CallboardError, StoreFailed
 from callboard.actors.protocol.immutable import NULL
-from callboard.runtime.control.place import is_same_user, refuse_foreign
+from callboard.runtime.control.place import HAS_SOCKETS, is_same_user, refuse_foreign
 from callboard.runtime.control.wire import Command
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite.owner import read_lock
@@ -52,6 +52,8 @@ def ask_owner(log: str, command: Command, kind: type[T]) -> T:
 
 def _talk(log: str, place: str, line: bytes) -> _Answered:
     """Send a line to the owner. Raises NoOwner if none is there, StoreFailed if it does not answer."""
+    if not HAS_SOCKETS:
+        raise StoreFailed(f"this system has no sockets in files; ask the program that runs {log} itself")
     try:
         refuse_foreign(Path(place))
         return _asked(place, line)

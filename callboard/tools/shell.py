@@ -8,6 +8,7 @@ A command may do all that the user of this process may: read other files, use th
 The page docs/shell.md has the line that runs it inside bubblewrap, which confines it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -15,6 +16,10 @@ from msgspec import Meta
 
 from callboard.actors.protocol.errors import MisuseError, ToolError
 from callboard.actors.protocol.profiles import Approval
+
+if not hasattr(os, "killpg"):
+    raise ImportError("the shell tool needs process groups, which this system has not: use Linux or macOS")
+
 from callboard.runtime.shell.process import FLOOD, Command, End, Finished, run
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.signature import typed_signature

@@ -19,6 +19,9 @@ from callboard.actors.protocol.errors import StoreFailed
 PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """The bytes of `sun_path` without its NUL: unix(7) of Linux, and that of macOS and the BSDs."""
 
+HAS_SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
+"""Whether this system has sockets that stand in a folder and belong to a user. Windows has none in Python."""
+
 
 def places_of(log: Path) -> list[Path]:
     """Return the places where the socket of a log may stand, the best first. log: its resolved path."""

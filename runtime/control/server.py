@@ -20,7 +20,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
 from callboard.runtime.control.commands import Controlled, carry_out
-from callboard.runtime.control.place import bound_socket, is_same_user
+from callboard.runtime.control.place import HAS_SOCKETS, bound_socket, is_same_user
 from callboard.runtime.control.wire import COMMANDS, LINE_BYTES_MAX, Answered, Command
 from callboard.runtime.sanitize import clean_json
 
@@ -59,6 +59,11 @@ class ControlServer:
     async def open(self, log: object) -> None:
         """Listen for a log in a file; do nothing for any other."""
         if not isinstance(log, Announcing):
+            return
+        if not HAS_SOCKETS:
+            logger.info(
+                "this system has no sockets in files; `callboard approvals` cannot reach this process"
+            )
             return
         try:
             made, place = bound_socket(log.owned_path)

@@ -12,16 +12,20 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeAlias
 
 Opener: TypeAlias = Callable[[int, str, int], int]
 """Opens a path below the folder of a descriptor, with flags of `os.open`. Raises OSError."""
 
 PATH_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY)  # macOS has no O_PATH
-FOLDER: Final = PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC
-LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+CAN_OPEN_BELOW: Final = os.open in os.supports_dir_fd
+"""Whether this system opens a path below an open folder. Windows does not, and has none of these flags."""
+_DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+FOLDER: Final = PATH_ONLY | _DIRECTORY
+LISTED: Final = os.O_RDONLY | _DIRECTORY
 # O_NONBLOCK: opening a FIFO must not wait for its writer. O_NOCTTY: no terminal becomes that of the process.
-READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+READ: Final = os.O_RDONLY | (os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC if CAN_OPEN_BELOW else 0)
 
 _SYS_OPENAT2: Final = 437  # the same number on every architecture
 _RESOLVE: Final = 0x08 | 0x04 | 0x02  # BENEATH, NO_SYMLINKS, NO_MAGICLINKS
@@ -35,9 +39,14 @@ class _How(ctypes.Structure):
 
 _HOWS: Final[dict[int, _How]] = {}
 _HOW_BYTES: Final = ctypes.sizeof(_How)
-_syscall: Final = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+
+
+@cache  # not at import: Windows has no such library
+def _syscall() -> Callable[[int, int, bytes, _How, int], int]:
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+    return call
 
 
 def openat2(folder: int, path: str, flags: int) -> int:
@@ -45,9 +54,9 @@ def openat2(folder: int, path: str, flags: int) -> int:
     how = _HOWS.get(flags)
     if how is None:
         how = _HOWS[flags] = _How(flags, 0, _RESOLVE)
-    raw = os.fsencode(path)
+    raw, call = os.fsencode(path), _syscall()
     for _ in range(_TRIES_MAX):
-        found = int(_syscall(_SYS_OPENAT2, folder, raw, how, _HOW_BYTES))
+        found = int(call(_SYS_OPENAT2, folder, raw, how, _HOW_BYTES))
         if found >= 0:
             return found
         code = ctypes.get_errno()

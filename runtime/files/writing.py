@@ -12,11 +12,11 @@ import stat
 from typing import Final
 
 from callboard.actors.protocol.errors import FileError
-from callboard.runtime.files.opening import FOLDER, Opener
+from callboard.runtime.files.opening import CAN_OPEN_BELOW, FOLDER, Opener
 from callboard.runtime.files.paths import shown
 from callboard.runtime.files.reading import check_plain
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (os.O_NOFOLLOW | os.O_CLOEXEC if CAN_OPEN_BELOW else 0)
 _COUNT: Final = itertools.count()
 
 

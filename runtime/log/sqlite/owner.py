@@ -1,18 +1,18 @@
-"""The owner of a SQLite log: one process, by `flock` on a file of its own beside the database.
+"""The owner of a SQLite log: one process, by a lock on a file of its own beside the database (`file_lock`).
 
-`flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The
-lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
+It is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The lock
+file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
 Another process may take the log by force from one that hangs: it writes its own name into the log (`meta`),
 by which the former owner's next transaction is refused, and then replaces the lock file (`seize`). The names
-also catch a removed lock file, and file systems that ignore `flock`.
+also catch a removed lock file, and file systems that ignore locks. Windows lets no one replace an open file:
+there the hanging process is to be ended first.
 
 The lock file holds three lines: the owner's process, the name of its control socket or an empty text, and its
 host. Its time of change is when the owner opened the log.
 """
 
 import errno
-import fcntl
 import os
 import platform
 import re
@@ -29,6 +29,7 @@ from callboard.actors.protocol.errors import (
     StoreReadOnly,
     StoreUnreadable,
 )
+from callboard.runtime.log.sqlite import file_lock
 
 _NOTE_BYTES_MAX: Final = 1_024
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
@@ -55,7 +56,7 @@ class Owner:
         while True:
             descriptor = self._opened(self._lock_path)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file_lock.lock(descriptor)
             except OSError as error:
                 other = _read(descriptor)
                 os.close(descriptor)
@@ -75,14 +76,22 @@ class Owner:
             return
         own = self._lock_path.with_name(f"{self._lock_path.name}.{os.getpid()}")
         descriptor = self._opened(own)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file_lock.lock(descriptor)
         self._hold(descriptor)
-        own.replace(self._lock_path)
+        try:
+            own.replace(self._lock_path)
+        except PermissionError as error:
+            self.release()
+            own.unlink()
+            raise StoreFailed(
+                f"{self.path}: the lock of another process cannot be replaced here ({error.strerror}); end "
+                f"that process, and open the log without force"
+            ) from error
         self.is_contested = False
 
     def _opened(self, path: Path) -> int:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return file_lock.opened(path)
         except OSError as error:
             is_fixed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
             raise (StoreReadOnly if is_fixed else StoreFailed)(
@@ -91,17 +100,14 @@ class Owner:
             ) from error
 
     def _hold(self, descriptor: int) -> None:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _written(), 0)
+        file_lock.write(descriptor, _written())
         self._descriptor, self._process = descriptor, os.getpid()
         _live.add(self)
 
     def announce(self, address: str) -> None:
         """Write the name of the owner's control socket below its process id."""
         if self.is_here:
-            content = _written(address)
-            os.pwrite(self._descriptor, content, 0)
-            os.ftruncate(self._descriptor, len(content))
+            file_lock.write(self._descriptor, _written(address))
 
     def check(self) -> None:
         """Raise StoreLocked in a process that was forked from the owner."""
@@ -135,7 +141,7 @@ def read_lock(path: Path) -> tuple[str, str]:
     A dead owner leaves both behind.
     """
     try:
-        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY)
     except OSError:
         return "", ""
     try:
@@ -175,7 +181,7 @@ def _written(address: str = "") -> bytes:
 
 def _read(descriptor: int) -> OwnerNote:
     """Return the content of a lock file. Another program may have written anything into it."""
-    lines = [*os.pread(descriptor, _NOTE_BYTES_MAX, 0).split(b"\n"), b"", b"", b""]
+    lines = [*file_lock.content(descriptor, _NOTE_BYTES_MAX).split(b"\n"), b"", b"", b""]
     # Printed in a message, so no control characters.
     process, socket, host = (re.sub(r"[^ -~]", "?", os.fsdecode(line)) for line in lines[:3])
     return OwnerNote(process.strip(), socket, host, os.fstat(descriptor).st_mtime)
@@ -208,4 +214,5 @@ def _drop_all() -> None:
         owner.drop()
 
 
-os.register_at_fork(after_in_child=_drop_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_drop_all)

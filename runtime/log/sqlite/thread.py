@@ -105,7 +105,8 @@ def _leak_all() -> None:
         thread.leak()
 
 
-os.register_at_fork(after_in_child=_leak_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_leak_all)
 
 
 def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", function: Callable[[], T]) -> None:

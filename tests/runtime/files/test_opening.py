@@ -2,6 +2,7 @@ import ctypes
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,14 +69,14 @@ def test_openat2_is_used_where_it_is_allowed(folder: int, monkeypatch: pytest.Mo
 
 def test_an_interrupted_call_is_made_again(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = [errno.EINTR, errno.EAGAIN]
-    real = opening._syscall
+    real = opening._syscall()
 
-    def sometimes(*arguments: object) -> int:
-        return fails(codes.pop()) if codes else int(real(*arguments))
+    def sometimes(*arguments: Any) -> int:
+        return fails(codes.pop()) if codes else real(*arguments)
 
-    monkeypatch.setattr(opening, "_syscall", sometimes)
+    monkeypatch.setattr(opening, "_syscall", lambda: sometimes)
     assert code_of(openat2, folder, "top.txt") == 0
-    monkeypatch.setattr(opening, "_syscall", lambda *_: fails(errno.EAGAIN))
+    monkeypatch.setattr(opening, "_syscall", lambda: lambda *_: fails(errno.EAGAIN))
     assert code_of(openat2, folder, "top.txt") == errno.EAGAIN
 
 

@@ -147,6 +147,25 @@ def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
     Owner(path).acquire()
 
 
+def test_where_no_one_may_replace_an_open_lock_the_other_process_is_to_be_ended_first(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = held_by_another(path)
+    owner = Owner(path)
+    owner.acquire(force=True)
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "in use by another process")
+
+    monkeypatch.setattr(Path, "replace", refused)  # as on Windows
+    with pytest.raises(StoreFailed, match="end that process"):
+        owner.seize()
+    assert not owner.is_here
+    assert [one.name for one in path.parent.iterdir()] == ["log.db.lock"]
+    os.close(other)
+    Owner(path).acquire()
+
+
 def test_taking_by_force_in_vain_leaves_the_other_process_its_lock(path: Path) -> None:
     other = held_by_another(path)
     owner = Owner(path)
