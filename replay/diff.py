@@ -1,10 +1,13 @@
 """The difference of two sessions, or of a session and its fork.
 
-Events are paired by (agent, kind, turn, attempt, call), and by their order where those are equal: never by
-seq, since seqs depend on the order of answers. Sub-agents are paired by profile and prompt, then by place,
-since a further delegation shifts the ordinals of all later ones. The calls and the children of a program are
-paired by the ids of its asks. Seqs, ids, times, digests and figures of usage are no differences: the totals
-show the figures. JSON of users, models and tools is compared whole, with all of its fields.
+Events are paired by what they are for: by (agent, kind, turn, attempt, call), and by their order where
+those are equal; never by seq or by arrival, since both depend on the order of answers. What the supervisor
+asks a port or the clock is for the event that caused the question, and the answer is for the question; the
+first check of a schema is for that schema, whoever was the first to use it. Sub-agents are paired by
+profile and prompt, then by place, since a further delegation shifts the ordinals of all later ones. The
+calls and the children of a program are paired by the ids of its asks. Seqs, ids, times, digests and figures
+of usage are no differences: the totals show the figures. JSON of users, models and tools is compared whole,
+with all of its fields.
 """
 
 import difflib
@@ -15,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, is_agent, parent_of, place_of
 from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
@@ -24,10 +27,11 @@ from callboard.replay.divergence import first_difference
 from callboard.replay.row_kinds import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 
-Key: TypeAlias = tuple[str, str, int, int, int | str, int]
-"""Agent, kind, turn, attempt, call, and the number of earlier events with the same of all these.
+Key: TypeAlias = tuple[str, str, int, int, int | str, str, int]
+"""Agent, kind, turn, attempt, call, the event that it is for, and the number of earlier ones with all these.
 
-For a call of a program: its id in place of the call, and 0 for the turn.
+For a call of a program: its id in place of the call, and 0 for the turn. The event that it is for: empty for
+what an agent sends or hears itself, as its place says all.
 """
 
 _Child: TypeAlias = tuple[str, str, str, str]
@@ -126,20 +130,43 @@ def diff(first: Iterable[Stored], second: Iterable[Stored]) -> SessionDiff:
 
 def _read(rows: Iterable[Stored]) -> _Side:
     side = _Side()
-    seen: dict[tuple[str, str, int, int, int | str], int] = defaultdict(int)
+    seen: dict[Key, int] = defaultdict(int)
+    keys: dict[int, Key] = {}  # of all events
     for row in rows:
         stored = canonical(row.body)
         kind, body = kind_of(stored), _decode(stored)
-        agent = _agent(row)
+        agent = _agent(row) or _agent_in(body)
         side.counts[kind] += 1
-        turn, call = _place_of(side, agent, kind, body)
-        place = (agent, kind, turn, body.get("attempt", 1), call)
+        place = _place(side, row, kind, body, agent, keys)
+        keys[row.seq] = key = (*place[:-1], seen[place])
+        seen[place] += 1
         if kind not in _SILENT:
-            side.events[(*place, seen[place])] = row.seq, body
-            seen[place] += 1
+            side.events[key] = row.seq, body
         if take := _TAKES.get(kind):
             take(side, agent, body)
     return side
+
+
+def _place(
+    side: _Side, row: Stored, kind: str, body: dict[str, Any], agent: str, keys: Mapping[int, Key]
+) -> Key:
+    """Return the key of an event, with 0 in the place of its number."""
+    cause = keys.get(row.cause)
+    if not agent and cause is not None and not PORTS.isdisjoint((row.sender, row.recipient)):
+        if kind == "CheckSchema" and body["task"] == "accept":
+            schema = msgspec.json.encode(body["schema"]).decode()
+            return ("", kind, 0, 1, 0, schema, 0)
+        if CLIENT not in (row.sender, row.recipient):
+            of, from_kind, turn, attempt, call, for_, number = cause
+            return (of, kind, turn, attempt, call, f"{for_} {from_kind} {number}", 0)
+    turn, place = _place_of(side, agent, kind, body)
+    return (agent, kind, turn, body.get("attempt", 1), place, "", 0)
+
+
+def _agent_in(body: dict[str, Any]) -> str:
+    """Return the agent that a wish for capacity, or its answer, is for."""
+    named = body.get("agent")
+    return named if isinstance(named, str) and is_agent(named) else ""
 
 
 def _place_of(side: _Side, agent: str, kind: str, body: dict[str, Any]) -> tuple[int, int | str]:
@@ -215,8 +242,8 @@ def _totals(side: _Side) -> Totals:
 
 def _paired_agents(one: _Side, other: _Side, first: str, second: str) -> Iterator[tuple[str, str]]:
     """Yield (address in the second session, address in the first) for an agent's sub-agents, all depths."""
-    left = list(one.children[first])
-    waiting = list(other.children[second])
+    left = sorted(one.children[first], key=_ordinal)  # not as they began, which may be in any order
+    waiting = sorted(other.children[second], key=_ordinal)
     for is_alike in (_is_same_ask, _is_same_task, _is_same_profile):
         for theirs in list(waiting):
             mine = next((child for child in left if is_alike(child, theirs)), None)
@@ -225,6 +252,10 @@ def _paired_agents(one: _Side, other: _Side, first: str, second: str) -> Iterato
                 waiting.remove(theirs)
                 yield theirs[2], mine[2]
                 yield from _paired_agents(one, other, mine[2], theirs[2])
+
+
+def _ordinal(child: _Child) -> int:
+    return place_of(child[2])[1]
 
 
 def _is_same_ask(one: _Child, other: _Child) -> bool:

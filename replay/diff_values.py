@@ -28,6 +28,9 @@ _IDS: Final = frozenset({"id", "request_id", "digest"})
 _LEFT_OUT: Final = _FIGURES | _NUMBERS | _IDS
 """Fields of messages that are no differences. In JSON of users, models and tools these names mean nothing."""
 
+_ADDRESSES: Final = frozenset({"address", "agent", "parent"})
+"""Fields that name an agent."""
+
 _ASKED: Final = {"prompt", "context", "schema", "input_schema", "extra", "implicit", "params", "metadata"}
 _GIVEN: Final = {"arguments", "input", "presets", "first", "form", "forms", "output", "value", "values"}
 FOREIGN: Final = frozenset(_ASKED | _GIVEN)
@@ -44,8 +47,9 @@ def compared(value: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(value, dict):
         return value
     parts = {name: _part(name, value[name], names) for name in value if name not in _LEFT_OUT}
-    if address := parts.get("address"):
-        parts["address"] = names.get(address, address)
+    for name in _ADDRESSES & parts.keys():
+        if isinstance(parts[name], str):
+            parts[name] = names.get(parts[name], parts[name])
     return parts
 
 
