@@ -64,7 +64,7 @@ def at_path(value: object, parts: tuple[str, ...], path: str = "") -> Iterator[t
     if not parts:
         yield path, value
         return
-    for part, inner in _led_to(_opened(value), parts[0]):
+    for part, inner in _led_to(opened(value), parts[0]):
         yield from at_path(inner, parts[1:], f"{path}.{part}" if path else part)
 
 
@@ -77,7 +77,7 @@ def _led_to(value: object, part: str) -> Iterable[tuple[str, object]]:
     return ((part, value[name]),) if name in value else ()
 
 
-def _opened(value: object) -> object:
+def opened(value: object) -> object:
     """Return the object or list that a string holds as JSON text; another value as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value

@@ -4,15 +4,23 @@
   `CallModel` leads to the turn it grants, and an end of a delegation to the event that ended it.
 - The *parts* of an event are those whose content it was made of. Of a request, and so of a reply, they are
   the events that its turn names in `TurnRequested.new`; the requests before hold the rest of its content.
-- The *source* of a value: from the event back, part by part, always to the oldest that holds the value. The
-  last one is where the value first was: a tool, a model, a person, a prompt.
+- The *source* of a value: from the event back, part by part, to one that holds the value. The last one is
+  where the value first was: a tool, a model, a person, a prompt. Where several hold it, the newest content of
+  the request comes first, then the one with the same words near the value, then the newest; the others stand
+  under `also_in`, since no log says which of them a model has read.
+- A value that a model made itself, such as a sum, has no holder: `made_of` are the inputs of that reply, and
+  `odd` the one whose number is far from those of the others.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
@@ -25,8 +33,11 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.session.cached_results import origin_of
-from callboard.replay.search import Query
+from callboard.replay.held_values import Held, Words, numbers_in
 
+ODD_INPUTS_MIN: Final = 4
+FAR: Final = 5
+_decode: Final = msgspec.json.Decoder().decode
 _WITHOUT_CONTENT: Final = (CallModel, CheckSchema, SchemaChecked)
 """Kinds of events that have no content, or only pass on that of another event."""
 
@@ -46,13 +57,17 @@ class Why(NamedTuple):
 
     way: from the client's input to the event. parts: the events that it was made of, in the order of the log.
     source: of the value that was asked for, from the event back to where the value first was; empty without a
-    value.
+    value. also_in: the other events that could be its source, the likelier first. made_of: the inputs of the
+    reply in which a model first wrote the value. odd: the one of them that stands out; None for none.
     """
 
     event: Event
     way: tuple[Event, ...]
     parts: tuple[Event, ...]
     source: tuple[Event, ...] = ()
+    also_in: tuple[Event, ...] = ()
+    made_of: tuple[Event, ...] = ()
+    odd: Event | None = None
 
 
 def why(events: Events, seq: int, value: str = "") -> Why:
@@ -61,9 +76,8 @@ def why(events: Events, seq: int, value: str = "") -> Why:
     Raises UnknownName if the event does not hold the value.
     """
     event = events.event(seq)
-    way = tuple(_way(events, event))[::-1]
-    found = tuple(_source(events, event, value)) if value else ()
-    return Why(event, way, tuple(parts_of(events, event)), found)
+    found = Why(event, tuple(_way(events, event))[::-1], tuple(parts_of(events, event)))
+    return _with_source(events, found, value) if value else found
 
 
 def _way(events: Events, event: Event) -> Iterator[Event]:
@@ -131,16 +145,44 @@ def _is_reply(event: Event, agent: str) -> bool:
     return event.recipient == agent and isinstance(event.body, ModelReplied)
 
 
-def _source(events: Events, event: Event, value: str) -> Iterator[Event]:
-    query = Query(text=value, is_exact=True)
-    if not query.is_in(event):
-        raise UnknownName(
-            f"event {event.seq} does not hold {value!r}; `callboard search` lists the events that do"
-        )
-    following: Event | None = event
-    while following is not None:
-        yield following
-        following = next((one for one in _content(events, following) if query.is_in(one)), None)
+def _with_source(events: Events, asked: Why, value: str) -> Why:
+    source, others = [asked.event], list[Event]()
+    held = _held(asked.event, value)
+    while ranked := _ranked(events, source[-1], held):
+        source.append(ranked[0])
+        others += ranked[1:]
+    also = {one.seq: one for one in others if one not in source}
+    made, odd = list[Event](), None
+    if isinstance(source[-1].body, ModelReplied):
+        made = [one for one in parts_of(events, source[-1]) if not isinstance(one.body, ModelReplied)]
+        odd = odd_one(made)
+    return asked._replace(source=tuple(source), also_in=tuple(also.values()), made_of=tuple(made), odd=odd)
+
+
+def _held(event: Event, value: str) -> Held:
+    """Return the value to look for: as whole words, unless the event has it in a longer word only."""
+    for held in (Held(value), Held(value, is_whole=False)):
+        if next(_places(event, held), None) is not None:
+            return held
+    raise UnknownName(
+        f"event {event.seq} does not hold {value!r}; `callboard search` lists the events that do"
+    )
+
+
+def _places(event: Event, held: Held) -> Iterator[Words]:
+    return held.places(_decode(encode(event.body)))
+
+
+def _ranked(events: Events, event: Event, held: Held) -> list[Event]:
+    """Return the events from which an event may have a value, the likeliest first."""
+    wanted = frozenset[str]().union(*_places(event, held))
+    newest = {one.seq for one in parts_of(events, event)}
+    found: list[tuple[tuple[bool, int, int], Event]] = []
+    for one in _content(events, event):
+        fits = [len(words & wanted) for words in _places(one, held)]
+        if fits:
+            found.append(((one.seq in newest, max(fits), one.seq), one))
+    return [one for _, one in sorted(found, key=lambda ranked: ranked[0], reverse=True)]
 
 
 def _content(events: Events, event: Event) -> Iterator[Event]:
@@ -159,3 +201,26 @@ def _conversation(events: Events, reply: Event) -> Iterator[Event]:
         if isinstance(one.body, TurnRequested) and one.sender == reply.recipient:
             named.update(one.body.new)
     yield from (events.event(seq) for seq in sorted(named))
+
+
+def odd_one(inputs: Sequence[Event]) -> Event | None:
+    """Return the input whose number is far from those of the others; None if none is, or there are few.
+
+    Compared are inputs that hold the same number of numbers, place by place. Far: by more than five times the
+    median distance from the median (Iglewicz and Hoaglin 1993 call 3.5 far for normal data).
+    """
+    columns: dict[int, list[tuple[Event, list[float]]]] = {}
+    for one in inputs:
+        numbers = numbers_in(_decode(encode(one.body)))
+        columns.setdefault(len(numbers), []).append((one, numbers))
+    rows = max(columns.values(), key=len, default=[])
+    if len(rows) < ODD_INPUTS_MIN:
+        return None
+    for place in range(len(rows[0][1])):
+        values = [numbers[place] for _, numbers in rows]
+        middle = median(values)
+        spread = median([abs(one - middle) for one in values]) or abs(middle) / 1_000
+        far = max(rows, key=lambda row: abs(row[1][place] - middle))
+        if spread and abs(far[1][place] - middle) > FAR * spread:
+            return far[0]
+    return None

@@ -45,8 +45,9 @@ def why(
 
     First the way: one path from a client's input to the event. Then its parts: the events whose content it
     was made of; for a request or a reply of a model, those that were new in the request. With --value, the
-    events that hold the value, from this one back to the one where it was first. With --label, the events
-    through which the label came to the event's agent, from the newest to its source.
+    events that hold the value, from this one back to the one where it was first; others that could be its
+    source stand under "also in"; of a value that a model made itself, what it was made of. With --label, the
+    events through which the label came to the event's agent, from the newest to its source.
 
     Only the events that are needed are read, so digests are checked with --check only.
 
@@ -70,14 +71,24 @@ def why(
     _emit("the way to it", found.way, fold)
     _emit("made of", found.parts, fold)
     if value:
-        _emit(f"the source of {value!r}", found.source, fold)
-        emit_lines([Text(f"\n{_first_words(found)}", style="bold")])
+        _emit_source(found, value, fold)
     if label:
         _emit(f"the source of the label {label!r}", labelled, fold)
     if isinstance(found.event.body, ModelReplied):
         talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
     fold.say()
     say_checked(is_checked=check)
+
+
+def _emit_source(found: Why, value: str, fold: Folding) -> None:
+    _emit(f"the source of {value!r}", found.source, fold)
+    emit_lines([Text(f"\n{_first_words(found)}", style="bold")])
+    if found.also_in:
+        _emit("also in, and no log says which of them was read", found.also_in, fold)
+    if found.made_of:
+        _emit("that reply was made of", found.made_of, fold)
+    if found.odd is not None:
+        emit_lines([Text(f"\nevent {found.odd.seq} stands out: its number is far from those of the others")])
 
 
 def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
@@ -114,7 +125,10 @@ def _first_words(found: Why) -> str:
 
 def why_json(found: Why) -> dict[str, object]:
     """Return an explanation for `--json`."""
-    return {"way": _json(found.way), "parts": _json(found.parts), "source": _json(found.source)}
+    lists = {"way": found.way, "parts": found.parts, "source": found.source}
+    lists |= {"also_in": found.also_in, "made_of": found.made_of}
+    odd = None if found.odd is None else found.odd.seq
+    return {**{name: _json(events) for name, events in lists.items()}, "odd": odd}
 
 
 def _json(events: Sequence[Event]) -> list[dict[str, object]]:

@@ -29,6 +29,7 @@ MODULES: Final = (
     "states.js",
     "words.js",
     "beside.js",
+    "held.js",
     "why.js",
     "search.js",
     "elements.js",

@@ -43,6 +43,14 @@ def test_the_words_for_each_source(callboard: Callboard) -> None:
     assert "event 1: it stands in the description of an agent" in described
 
 
+def test_what_a_model_made_itself_is_shown_with_its_inputs(callboard: Callboard) -> None:
+    shown = callboard("why", "20250101#26", "--value", "That is all").stdout
+    assert "that reply was made of" in shown
+    found = json.loads(callboard("why", "20250101#26", "--value", "That is all", "--json").stdout)
+    assert [one["kind"] for one in found["made_of"]] == ["DelegationEnded"] * 2
+    assert (found["also_in"], found["odd"]) == ([], None)
+
+
 def test_a_reply_leads_on_to_its_request(callboard: Callboard) -> None:
     assert "callboard request 20250101-survey#24" in callboard("why", "20250101#24").stderr
 

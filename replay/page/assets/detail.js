@@ -245,9 +245,14 @@ export class DetailView {
 
   sourceLines(seq, value) {
     if (!value) return [];
-    const source = sourceOf(this.session, seq, value);
-    if (!source.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
-    return folded(source, (one) => this.lineOf(one, source.length > 1 && one === source.at(-1) ? `★ ${one}` : ""));
+    const { way, also, madeOf } = sourceOf(this.session, seq, value);
+    if (!way.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
+    const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(seqs, (one) => this.lineOf(one))] : []);
+    return [
+      ...folded(way, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
+      ...listed("also in, and no log says which of them was read", also),
+      ...listed(`event ${way.at(-1)} was made of`, madeOf),
+    ];
   }
 
   // --- the other session ---------------------------------------------------------

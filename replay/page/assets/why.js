@@ -1,6 +1,7 @@
 // Why an event happened, by the rules of replay/why.py: the way to it, its parts, the source of a value in it.
 
 import { isAgent } from "./data.js";
+import { Held } from "./held.js";
 
 const WITHOUT_CONTENT = new Set(["CallModel", "CheckSchema", "SchemaChecked"]);
 const ANSWERS = new Set(["TurnRequested", "CallModel", "ModelReplied"]);
@@ -17,13 +18,48 @@ export function partsOf(session, seq) {
   return [...new Set(parts(session, seq))].sort((one, other) => one - other);
 }
 
-/** Return the events from this one back to the one where the value first was; empty if it is not in it. */
+/**
+ * Return the source of a value: `way`, the events from this one back to the one where it first was, empty if it is
+ * not in it; `also`, the others that could be its source; `madeOf`, the inputs of the reply that first wrote it.
+ */
 export function sourceOf(session, seq, value) {
-  const holds = (one) => holdsText(session.body(one), value);
-  if (!holds(seq)) return [];
-  const way = [];
-  for (let at = seq; at; at = contentOf(session, at).find(holds)) way.push(at);
-  return way;
+  const held = heldIn(session, seq, value);
+  if (!held) return { way: [], also: [], madeOf: [] };
+  const way = [seq];
+  const others = [];
+  for (;;) {
+    const [next, ...more] = ranked(session, way.at(-1), held);
+    if (!next) break;
+    way.push(next);
+    others.push(...more);
+  }
+  const isMade = session.kinds[way.at(-1)] === "ModelReplied";
+  const inputs = isMade ? partsOf(session, way.at(-1)) : [];
+  return {
+    way,
+    also: [...new Set(others)].filter((one) => !way.includes(one)),
+    madeOf: inputs.filter((one) => session.kinds[one] !== "ModelReplied"),
+  };
+}
+
+/** Return the value to look for: as whole words, unless the event has it in a longer word only. */
+function heldIn(session, seq, value) {
+  for (const isWhole of [true, false]) {
+    const held = new Held(value, isWhole);
+    if (held.places(session.body(seq)).length) return held;
+  }
+  return undefined;
+}
+
+function ranked(session, seq, held) {
+  const wanted = new Set(held.places(session.body(seq)).flatMap((words) => [...words]));
+  const newest = new Set(partsOf(session, seq));
+  return contentOf(session, seq)
+    .map((one) => [one, held.places(session.body(one)).map((words) => [...words].filter((word) => wanted.has(word)).length)])
+    .filter(([, fits]) => fits.length)
+    .map(([one, fits]) => [newest.has(one) ? 1 : 0, Math.max(...fits), one])
+    .sort((a, b) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
+    .map((found) => found[2]);
 }
 
 function before(session, seq) {
@@ -86,12 +122,4 @@ function conversation(session, reply) {
     if (session.kinds[at] === "TurnRequested" && session.sender(at) === agent)
       for (const one of session.body(at).new ?? []) named.add(one);
   return [...named].sort((one, other) => one - other);
-}
-
-/** Return whether a text stands in a string or number of a value, or in a name of foreign JSON. */
-export function holdsText(value, text, depth = 0) {
-  if (value === null || typeof value !== "object") return String(value).includes(text);
-  if (Array.isArray(value)) return value.some((one) => holdsText(one, text, depth + 1));
-  return Object.entries(value).some(
-    ([name, one]) => (depth > 0 && name.includes(text)) || holdsText(one, text, depth + 1));
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
@@ -90,10 +91,17 @@ def test_why_is_the_same_as_in_python(shown: tuple[Browser, Recording]) -> None:
 def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: Path) -> None:
     recording = recording_of("ignored")
     tab.open(write_page(recording, tmp_path))
-    for match in recording.search(Query(text="41900")):
-        expected = [one.seq for one in recording.why(match.row.seq, "41900").source]
-        code = f"callboard.sourceOf(callboard.session, {match.row.seq}, '41900')"
-        assert in_page(tab, code) == expected
+    for text in ("41900", "41,900", "refund", "efun", "A-1", "1", "customer"):
+        for seq in range(1, len(recording.events) + 1):
+            found = in_page(tab, f"callboard.sourceOf(callboard.session, {seq}, {json.dumps(text)})")
+            try:
+                why = recording.why(seq, text)
+            except UnknownName:
+                assert found["way"] == []
+                continue
+            assert found["way"] == [one.seq for one in why.source], (seq, text)
+            assert set(found["also"]) == {one.seq for one in why.also_in}, (seq, text)
+            assert found["madeOf"] == [one.seq for one in why.made_of], (seq, text)
 
 
 def test_a_search_finds_at_least_the_events_that_python_finds(shown: tuple[Browser, Recording]) -> None:

@@ -1,0 +1,128 @@
+"""Where a message holds a value as people mean it: whole words, and equal numbers whatever their spelling.
+
+    Held("7").places(body)              not in 17, in "k7" or in the number of a turn
+    Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"
+
+A place is the set of words near the value: up to 60 characters to each side, the names of the fields that
+lead to it, and short texts beside it. By them two messages that hold the same value are told apart.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from callboard.replay.diff_values import FOREIGN
+from callboard.replay.json_values import opened
+
+NEAR_CHARS: Final = 60
+_NUMBER_CHARS_MAX: Final = 400
+
+# A sign, digits in groups of three or without, a fraction, an exponent. Not part of a word or a version.
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?:[eE][-+]?\d{1,3})?(?![\d_]|\.\d|[^\W\d_]+\d)"
+)
+_PARTS: Final = re.compile(r"([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
+_WORD: Final = re.compile(r"[^\W\d]\w{2,}")
+_COMMON: Final = frozenset({"the", "and", "has", "have", "are", "was", "for", "with", "its", "that", "this"})
+_SKIPPED: Final = frozenset(
+    {"id", "tool_use_id", "request_id", "digest", "signature", "type", "sent", "telemetry"}
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+Words = frozenset[str]
+
+
+def number_in(text: str) -> str:
+    """Return a number in one spelling: no groups, no zeros at either end; empty if the text is no number."""
+    text = text.strip()
+    return _canonical(text) if len(text) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(text) else ""
+
+
+def _canonical(text: str) -> str:
+    if re.search(r"\.\d{3},", text) or text.count(".") > 1:
+        text = text.replace(".", "").replace(",", ".")
+    found = _PARTS.fullmatch(re.sub(r"[,_'\u00a0\u202f]", "", text))
+    assert found is not None, text
+    sign, whole, fraction, exponent = found[1], found[2], found[3] or "", int(found[4] or 0)
+    digits, point = whole + fraction, len(whole) + exponent
+    digits = digits.ljust(point, "0") if point > 0 else "0" * -point + digits
+    point = max(point, 0)
+    whole, fraction = digits[:point].lstrip("0") or "0", digits[point:].rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return f"-{number}" if sign == "-" and number != "0" else number
+
+
+def numbers_in(value: object, *, is_foreign: bool = False) -> list[float]:
+    """Return the numbers of a decoded message that `Held` would find, in their order."""
+    value = opened(value)
+    if isinstance(value, dict):
+        inner = ((one, is_foreign or name in FOREIGN) for name, one in value.items() if name not in _SKIPPED)
+        return [number for one, inside in inner for number in numbers_in(one, is_foreign=inside)]
+    if isinstance(value, list):
+        return [number for one in value for number in numbers_in(one, is_foreign=is_foreign)]
+    if isinstance(value, str):
+        return [float(_canonical(found[0])) for found in _NUMBER.finditer(value)]
+    if is_foreign and isinstance(value, int | float) and not isinstance(value, bool):
+        return [float(value)]
+    return []
+
+
+class Held:
+    """A value to look for. is_whole: only as whole words; a number always stands for itself."""
+
+    def __init__(self, text: str, *, is_whole: bool = True) -> None:
+        self.text = text
+        self.number = number_in(text)
+        self.is_whole = is_whole or bool(self.number)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        edges = (r"(?<!\w)" if self.text[:1].isalnum() else "", r"(?!\w)" if self.text[-1:].isalnum() else "")
+        before, after = edges if self.is_whole else ("", "")
+        return re.compile(f"{before}{re.escape(self.text)}{after}")
+
+    def places(self, body: object) -> Iterator[Words]:
+        """Yield the words near each place where a decoded message holds the value."""
+        yield from self._places(body, frozenset(), is_foreign=False)
+
+    def _places(self, value: object, near: Words, *, is_foreign: bool) -> Iterator[Words]:
+        value = opened(value)
+        if isinstance(value, dict):
+            yield from self._in_object(value, near, is_foreign=is_foreign)
+        elif isinstance(value, list):
+            for one in value:
+                yield from self._places(one, near, is_foreign=is_foreign)
+        elif isinstance(value, str):
+            yield from (near | words for words in self._in_text(value))
+        elif is_foreign and self._is(value):  # a number of our own is no content: a turn, a limit, a price
+            yield near
+
+    def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Words]:
+        texts = [one for one in value.values() if isinstance(one, str) and len(one) <= NEAR_CHARS]
+        beside = near | words_of(" ".join(texts)) if is_foreign else near
+        for name, one in value.items():
+            if is_foreign or name not in _SKIPPED:
+                inside = is_foreign or name in FOREIGN
+                yield from self._places(one, beside | words_of(name), is_foreign=inside)
+            if is_foreign and not self.number and self._pattern.search(name):
+                yield near
+
+    def _in_text(self, text: str) -> Iterator[Words]:
+        for found in (_NUMBER if self.number else self._pattern).finditer(text):
+            if not self.number or number_in(found[0]) == self.number:
+                start, end = found.span()
+                yield words_of(text[max(start - NEAR_CHARS, 0) : start] + " " + text[end : end + NEAR_CHARS])
+
+    def _is(self, value: object) -> bool:
+        written = _encode(value).decode()
+        return number_in(written) == self.number if self.number else written == self.text
+
+
+def words_of(text: str) -> Words:
+    """Return the words of a text that say something, without their plural."""
+    words = (found[0].lower() for found in _WORD.finditer(text.replace("_", " ")))
+    return frozenset(word.removesuffix("s") for word in words if word not in _COMMON)
