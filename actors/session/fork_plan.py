@@ -13,7 +13,9 @@ from callboard.actors.protocol.client_messages import Ask, Forked
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
+from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.value_types import ForkChange
 from callboard.actors.session.recorded_answers import OF_MODEL, Call, RecordedAnswers
 
@@ -72,6 +74,35 @@ def _checked_base(session_id: str, length: int, at: int | None, made: Sequence[F
             f"{first - 1} or before"
         )
     return base
+
+
+def base_for_profiles(
+    session_id: str, events: Sequence[Event], at: int | None, profiles: Sequence[str]
+) -> int | None:
+    """Return the last event to share so that agents of these profiles begin anew behind it.
+
+    at: the event that is wished; None for the last one before the first of them begins. Without profiles it
+    is returned as it is. Raises MisuseError if no agent of a profile begins behind it, or at all.
+    """
+    bases: list[int] = []
+    for name in profiles:
+        begun = [one for one in events if _begins(one, name)]
+        if not begun:
+            raise MisuseError(f"no {name} began in session {session_id}, so a change of it would do nothing")
+        # Its delegation or ask is decided with the profiles of then: it stands behind the shared events, too.
+        last = max(one.cause for one in begun) - 1
+        if at is not None and at > last:
+            these = f"all {len(begun)} agents of {name} begin" if len(begun) > 1 else f"{name} begins"
+            raise MisuseError(
+                f"a change of {name} does nothing behind event {at}, since {these} before it: fork at {last} "
+                f"or before"
+            )
+        bases.append(min(one.cause for one in begun) - 1)
+    return at if at is not None else min(bases, default=None)
+
+
+def _begins(event: Event, profile: str) -> bool:
+    return isinstance(event.body, Begin) and read_profile(bytes(event.body.profile)).name == profile
 
 
 def planned_again(events: Sequence[Event], forked: Forked) -> RecordedAnswers:

@@ -10,7 +10,8 @@ import msgspec
 
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.checkpoints import checkpoint_named
+from callboard.actors.session.fork_plan import Place, base_for_profiles, plan
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
@@ -25,6 +26,7 @@ from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.forks.starting import result_json
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
@@ -93,8 +95,9 @@ def fork(
 
     The fork shares the events up to SEQ. Behind it, each request that is the same as in the recorded session
     gets the recorded answer, and its time. Other requests are made. Without SEQ the fork begins before the
-    first changed answer. A tool with an effect is never run silently: without a recorded result the ask ends
-    as `needs_effect`, unless --effects live. A changed agent is taken where it begins behind SEQ.
+    first changed answer, and before the first agent with other instructions. A tool with an effect is never
+    run silently: without a recorded result the ask ends as `needs_effect`, unless --effects live. A changed
+    agent is taken where it begins behind SEQ.
 
     FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
     of `callboard run`. With --n several forks run at once, and a table compares them with the session: their
@@ -112,6 +115,7 @@ def fork(
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)
     host, own = with_recorded_model(found, model, past)
     changes = dict(map(_change, sets))
+    at = _base(name, past, at, changes, [pair.partition("=")[0] for pair in prompts])
     wish = _Wish(name, at, changes, effects, until)
     if count > 1:
         forks = event_loop.run(_all_forked(setting, own, host, wish, past, count))
@@ -130,6 +134,25 @@ def _place(place: str) -> tuple[str, int | str | None]:
     if mark or (seq and not seq.isdecimal()):
         raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ or SESSION@CHECKPOINT")
     return session, int(seq) if seq else None
+
+
+def _base(
+    session_id: str,
+    past: RecordedSession,
+    at: int | str | None,
+    changes: Mapping[Place, object],
+    profiles: Sequence[str],
+) -> int | str | None:
+    """Return the last event to share, so that agents with other instructions begin behind it."""
+    if not profiles:
+        return at
+    events = past.events
+    wished = checkpoint_named(session_id, events, at) if isinstance(at, str) else at
+    base = base_for_profiles(session_id, events, wished, profiles)
+    if wished is not None or not changes or base is None:
+        return base
+    values = {place: result_json(value) for place, value in changes.items()}
+    return min(base, plan(session_id, events, None, values).base)
 
 
 def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:

@@ -98,6 +98,24 @@ def test_another_prompt_is_paid_for_where_it_is_read(callboard: Callboard, log: 
 
 
 @pytest.mark.parametrize(
+    ("options", "made"),
+    [
+        (["--prompt", "child=prompt.md"], 6),  # two of each child; the host is told the same
+        (["--prompt", "host=prompt.md"], 3),
+        (["--prompt", "child=prompt.md", "--prompt", "host=prompt.md"], 9),
+        (["--prompt", "child=prompt.md", "--set", "host.2:1:0=result.txt"], 7),  # and the effect is not run
+    ],
+)
+def test_without_an_event_it_begins_before_the_first_agent_with_another_prompt(
+    callboard: Callboard, log: str, options: list[str], made: int
+) -> None:
+    (origin,) = ids(callboard, log)
+    done = callboard("fork", origin, "--with", "warm:host", *options, "--log", log)
+    assert f"{made} model calls made, " in done.stderr, done.stderr
+    assert callboard("verify", "--all", "--log", log).exit_code == 0
+
+
+@pytest.mark.parametrize(
     ("options", "code", "said"),
     [
         (["ORIGIN", "--set", "host.2:1:0"], 2, "write CALL=FILE"),
@@ -107,6 +125,12 @@ def test_another_prompt_is_paid_for_where_it_is_read(callboard: Callboard, log: 
         (["ORIGIN", "--set", "3=result.txt"], 2, "was decided by supervisor and cannot be changed"),
         (["ORIGIN", "--set", "99999=result.txt"], 3, "there is no 99999"),
         (["ORIGIN", "--prompt", "nobody=prompt.md"], 3, "no agent 'nobody'; there are: host, child"),
+        (
+            ["ORIGIN#30", "--prompt", "child=prompt.md"],
+            2,
+            "since all 3 agents of child begin before it: fork at",
+        ),
+        (["ORIGIN#3", "--prompt", "host=prompt.md"], 2, "since host begins before it: fork at 1 or before"),
         (["ORIGIN#0"], 2, "a fork begins behind one of them, not 0"),
         (["ORIGIN#x"], 2, "SESSION#SEQ"),
         (["ORIGIN@nothing"], 3, "has no checkpoint 'nothing'; there are: none; a tool makes one"),
