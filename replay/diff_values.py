@@ -24,8 +24,8 @@ _NUMBERS: Final = frozenset(
         "cached_from",
     }
 )
-_IDS: Final = frozenset({"id", "request_id", "digest"})
-_LEFT_OUT: Final = _FIGURES | _NUMBERS | _IDS
+IDS: Final = frozenset({"id", "request_id", "digest", "tool_use_id", "signature"})
+_LEFT_OUT: Final = _FIGURES | _NUMBERS | IDS
 """Fields of messages that are no differences. In JSON of users, models and tools these names mean nothing."""
 
 _ADDRESSES: Final = frozenset({"address", "agent", "parent"})

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.replay.diff_values import FOREIGN
+from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import opened
 
 NEAR_CHARS: Final = 60
@@ -28,9 +28,7 @@ _NUMBER: Final = re.compile(
 _PARTS: Final = re.compile(r"([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
 _WORD: Final = re.compile(r"[^\W\d]\w{2,}")
 _COMMON: Final = frozenset({"the", "and", "has", "have", "are", "was", "for", "with", "its", "that", "this"})
-_SKIPPED: Final = frozenset(
-    {"id", "tool_use_id", "request_id", "digest", "signature", "type", "sent", "telemetry"}
-)
+_SKIPPED: Final = IDS | {"type", "sent", "telemetry"}
 _encode: Final = msgspec.json.Encoder().encode
 
 Words = frozenset[str]

@@ -3,8 +3,9 @@
     search(recording.rows.upto(recording.head.seq), Query(text="refund"))
     search(rows, Query(path="body.output.cents", tests=(("gt", 1000),)))
 
-A text is looked for in every string and number of a message, and in the names of fields inside foreign JSON.
-Letters match in either case as long as the text has no capital letter.
+A text is looked for in every string and number of a message but its own ids and digests, and in the names of
+fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
+text has no capital letter.
 """
 
 import re
@@ -20,6 +21,7 @@ import msgspec
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import at_path, leaves, names, parts_of
 from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Stored
@@ -144,8 +146,14 @@ class Query:
 
     def _text(self, value: object) -> tuple[str, object] | None:
         wanted = self._folded(self.text)
-        texts = chain(leaves(value, "body"), _foreign_names(value))
+        texts = chain((one for one in leaves(value, "body") if not _is_id(one[0])), _foreign_names(value))
         return next((one for one in texts if wanted in self._folded(_as_text(one[1]))), None)
+
+
+def _is_id(path: str) -> bool:
+    """Return whether an id or a digest of our own stands at a path: most short texts are in some digest."""
+    before, _, name = path.rpartition(".")
+    return name in IDS and FOREIGN.isdisjoint(before.split("."))
 
 
 def _foreign_names(value: object) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,17 @@ def test_a_capital_letter_must_match() -> None:
     assert list(search([row("refund")], Query(text="Refund"))) == []
 
 
+def test_ids_and_digests_of_our_own_are_found_by_a_path_only() -> None:
+    call = {"type": "tool_use", "id": "toolu_503", "name": "look", "input": {"id": "order 503"}}
+    reply = {"type": "ModelReplied", "turn": 1, "content": [call], "sent": {"digest": "ab503c"}}
+    stored = Stored(1, 0, "model", "host", 0, msgspec.json.encode(reply), b"")
+    (found,) = search([stored], Query(text="503"))
+    assert found.path == "body.content.0.input.id"
+    assert list(search([stored], Query(text="toolu_503"))) == []
+    (found,) = search([stored], Query(path="body.sent.digest", tests=(("eq", "ab503c"),)))
+    assert found.value == "ab503c"
+
+
 def test_other_escapes_of_the_same_text_are_found() -> None:
     body = b'{"type":"ToolReturned","turn":1,"call":0,"output":"a\\/b \\u00e9"}'
     stored = Stored(1, 0, "tools", "host", 0, body, b"")
