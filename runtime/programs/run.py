@@ -4,6 +4,8 @@ A step hands over the answers that came, in the order of the log, and runs until
 fires the timers that are due. So an answer that came in time goes before a timeout. The asks made meanwhile,
 and the end if there is one, are the step.
 The same steps with the same answers and times make the same asks, in this process and in any other.
+An answer may say that the program ends with this step, whatever it does. Then an ask is no part of the step,
+and raises as one that was given up.
 """
 
 import asyncio
@@ -14,8 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from callboard.actors.agent.latched import given_up_status
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.prompts import GIVEN_UP
 from callboard.actors.protocol.request import StateOf
 from callboard.runtime.failure_text import failure_text, located_text
 from callboard.runtime.programs.asks import (
@@ -46,6 +51,9 @@ CANCELS: Final = 3
 
 ENDING_BYTES_MAX: Final = MAX_BYTES - 2**20  # a megabyte is left for the head of the last step
 FAILURE_CHARS_MAX: Final = 10_000  # of the reason that a program gives
+LAST_ASKS_MAX: Final = 100
+"""Asks of a last step that raise. Any later one waits forever, so that a loop of them comes to rest."""
+
 _ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
 _ERRORS_SHOWN: Final = 3
 
@@ -75,6 +83,8 @@ class ProgramRun:
         self._asked: dict[bytes, int] = {}
         self._new: dict[str, Ask] = {}
         self._given_up: list[str] = []
+        self._ends = ""
+        self._last_asks = 0
         self._since: dict[str, bool] = {}
         self._marks: dict[str, bool] = {}
         self._recorded_marks: Mapping[str, bool] | None = None
@@ -112,7 +122,7 @@ class ProgramRun:
             ending = self._end(self._task)
             return Step(self._head(None), (), ending)
         wake = self._wake
-        if not self._open and wake is None:
+        if not self._open and wake is None and not self._ends:
             raise self._stuck(self._task)
         return Step(self._head(wake), tuple(self._new.values()))
 
@@ -153,6 +163,11 @@ class ProgramRun:
         """Ask, and return the id of the ask and the future of its answer."""
         answer: asyncio.Future[Answer] = self._loop.create_future()
         if self.is_over:
+            return "", answer
+        if self._ends:
+            self._last_asks += 1
+            if self._last_asks <= LAST_ASKS_MAX:
+                answer.set_result(_given_up(name, self._ends))
             return "", answer
         key = ask_key(self._number, name, arguments)
         count = self._asked[key] = self._asked.get(key, 0) + 1
@@ -226,6 +241,7 @@ class ProgramRun:
         if self._task is None:
             self._task = self._loop.create_task(self._main(self))
         for answer in answers:
+            self._ends = self._ends or answer.ends
             future = self._open.pop(answer.tool_use_id, None)
             if future is not None and not future.done():  # a given-up ask: its answer is not delivered
                 future.set_result(answer)
@@ -281,6 +297,11 @@ class ProgramRun:
                 )
             except (EndlessStep, SystemExit) as error:
                 logger.warning("a program does not end: %s", failure_text(error))
+
+
+def _given_up(name: str, kind: str) -> Answer:
+    """Return the answer to an ask of a program that ends. name: of the tool. kind: of the end."""
+    return Answer("", text_json(GIVEN_UP), True, given_up_status(name, kind))
 
 
 def _reach(future: "asyncio.Future[None]") -> None:

@@ -20,6 +20,8 @@ from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.replaying import CheckStopped, ProgramDiverged
 
 CHECK_TIMEOUT_S: Final = 30.0  # as `callboard check-program --timeout`
+CHECK_THREAD: Final = "callboard check"
+"""The name of the thread of each check."""
 
 Find: TypeAlias = Callable[[str], Program[object] | None]
 """Returns the program of today by its name, None for a name that is gone."""
@@ -48,7 +50,7 @@ async def check_programs(
     loop = asyncio.get_running_loop()
     done: asyncio.Future[list[RunCheck]] = loop.create_future()
     thread = threading.Thread(
-        target=_check, args=(recorded, find, loop, done), name="callboard check", daemon=True
+        target=_check, args=(recorded, find, loop, done), name=CHECK_THREAD, daemon=True
     )
     with _without_collection():
         thread.start()
