@@ -90,7 +90,7 @@ def breach_of(world: SessionWorld) -> str:
 
 
 def _steps(log: Sequence[Event], address: str) -> Iterator[_Step]:
-    """Yield the steps of an agent, with what was left out before each."""
+    """Yield the steps of an agent, with what was left out before each, up to a reply that is no step."""
     left_out = 0
     for event in log:
         body = event.body
@@ -98,7 +98,14 @@ def _steps(log: Sequence[Event], address: str) -> Iterator[_Step]:
             left_out += body.left_out_ms
         elif isinstance(body, ModelReplied) and event.recipient == address and body.status == "ok":
             content = msgspec.json.decode(body.content)
+            if not _is_step(content):
+                return
             yield _Step(content[0]["at"], left_out, content[0], content)
+
+
+def _is_step(content: object) -> bool:
+    first = content[0] if isinstance(content, list) and content else {}
+    return isinstance(first, dict) and first.get("type") == "program_step"
 
 
 def _difference(phases: Sequence[Sequence[Wait]], steps: Sequence[_Step]) -> str:
@@ -128,9 +135,7 @@ def _difference(phases: Sequence[Sequence[Wait]], steps: Sequence[_Step]) -> str
 def _unasked(log: Sequence[Event]) -> str:
     """Return a deadline that was set, and that no step named, or ''."""
     named = {
-        (event.recipient, msgspec.json.decode(event.body.content)[0].get("wake"))
-        for event in log
-        if isinstance(event.body, ModelReplied) and event.body.status == "ok"
+        (event.recipient, one.head["wake"]) for event in log for one in _steps((event,), event.recipient)
     }
     wakes = [event for event in log if isinstance(event.body, Wake)]
     wrong = [event for event in wakes if (event.sender, event.body.until) not in named]  # type: ignore[union-attr]  # filtered above

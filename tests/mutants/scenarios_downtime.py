@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,18 +55,19 @@ def waiting(left_out_ms: int, *kinds: str, below: bool = False) -> Downtime:
 
     @program(name="below", description="Waits.", tools=[look])
     async def inner(ctx: ProgramContext, prompt: str) -> Any:
-        beside = [asyncio.ensure_future(ctx.call(look, item=at)) for at in range(2)]
+        beside = asyncio.gather(*(ctx.call(look, item=at) for at in range(2)), return_exceptions=True)
         told = await _through(ctx, "below")
-        await asyncio.gather(*beside)
+        await beside
         return told
 
     @program(name="host", tools=[look], agents=[inner])
     async def host(ctx: ProgramContext, prompt: str) -> Any:
-        beside = [asyncio.ensure_future(ctx.call(look, item=at)) for at in range(3)]
+        asks: list[Awaitable[str]] = [ctx.call(look, item=at) for at in range(3)]
         if below:
-            beside.append(asyncio.ensure_future(ctx.delegate(inner, "go")))
+            asks.append(ctx.delegate(inner, "go"))
+        beside = asyncio.gather(*asks, return_exceptions=True)
         told = await _through(ctx, "host")
-        await asyncio.gather(*beside)
+        await beside
         return told
 
     scenario = Scenario(host, _nothing, "go").pure

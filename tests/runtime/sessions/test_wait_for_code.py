@@ -162,7 +162,7 @@ def test_the_call_that_differs_costs_nothing_and_the_others_get_a_grace() -> Non
 
 @program
 async def sleeper(ctx: ProgramContext, prompt: str) -> list[float]:
-    began = ctx.now()
+    began, late = ctx.now(), 0.0
     try:
         async with asyncio.timeout(60):
             await ctx.sleep(100)
