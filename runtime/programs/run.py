@@ -5,7 +5,7 @@ fires the timers that are due. So an answer that came in time goes before a time
 and the end if there is one, are the step.
 The same steps with the same answers and times make the same asks, in this process and in any other.
 An answer may say that the program ends with this step, whatever it does. Then an ask is no part of the step,
-and raises as one that was given up.
+and raises as one that was given up; and a wait is over at once, since nothing more can come in its time.
 """
 
 import asyncio
@@ -52,7 +52,8 @@ CANCELS: Final = 3
 ENDING_BYTES_MAX: Final = MAX_BYTES - 2**20  # a megabyte is left for the head of the last step
 FAILURE_CHARS_MAX: Final = 10_000  # of the reason that a program gives
 LAST_ASKS_MAX: Final = 100
-"""Asks of a last step that raise. Any later one waits forever, so that a loop of them comes to rest."""
+"""Asks of a last step that raise, and waits that are over at once. Later ones wait forever, so that a loop of
+them comes to rest."""
 
 _ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
 _ERRORS_SHOWN: Final = 3
@@ -116,8 +117,10 @@ class ProgramRun:
         self._read, self._undeclared, self._state_of = {}, {}, state_of
         if self._task is None:
             self._began_at, self._left_out_before = at, left_out_ms
-        self._run(partial(self._begin, answers))
+        self._run(partial(self._begin, answers), self._ms)
         assert self._task is not None
+        if self._ends:
+            self._wait_no_more(self._task)
         if self._task.done():
             ending = self._end(self._task)
             return Step(self._head(None), (), ending)
@@ -224,10 +227,18 @@ class ProgramRun:
 
     # --- helpers ------------------------------------------------------------------------
 
-    def _run(self, begin: Callable[[], object]) -> None:
+    def _wait_no_more(self, task: "asyncio.Task[object]") -> None:
+        """Let the timers of the last step fire, one deadline after the other, until the program returns."""
+        for _ in range(LAST_ASKS_MAX):
+            due = self._loop.wake_ms
+            if task.done() or due is None:
+                return
+            self._run(lambda: None, due)
+
+    def _run(self, begin: Callable[[], object], ms: int) -> None:
         try:
             left_out_ms = self.left_out_ms - self._left_out_before
-            self._loop.run_step(self._ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
+            self._loop.run_step(ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
         except EndlessStep as error:
             where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()

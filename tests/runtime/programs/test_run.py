@@ -247,6 +247,43 @@ def test_after_the_news_of_an_end_each_ask_raises_and_is_no_part_of_the_step() -
     )
 
 
+async def retries(ctx: ProgramContext, prompt: str) -> object:
+    ticks = []
+
+    async def ticker() -> None:
+        while True:
+            await ctx.sleep(1)
+            ticks.append(ctx.now())
+
+    beside = asyncio.ensure_future(ticker())
+    for attempt in range(6):
+        try:
+            async with asyncio.timeout(3_600):
+                return await ctx.ask_model("q")
+        except DelegationFailed:
+            await ctx.sleep(2**attempt)
+    beside.cancel()
+    return f"{len(ticks)} ticks at {len(set(ticks))} time"
+
+
+async def sleeps_forever(ctx: ProgramContext, prompt: str) -> object:
+    with contextlib.suppress(DelegationFailed):
+        await ctx.ask_model("q")
+    while True:
+        await ctx.sleep_until(ctx.now() + datetime.timedelta(days=1))
+
+
+@pytest.mark.parametrize(("function", "text"), [(retries, "63 ticks at 1 time"), (sleeps_forever, None)])
+def test_after_the_news_of_an_end_no_wait_keeps_the_code_from_its_return(
+    function: Function, text: str | None
+) -> None:
+    run = started(function)
+    first = run.step((), T0)
+    step = run.step([replace(answer(first.asks[0], "no", "budget"), ends="budget")], T0 + 500)
+    assert (step.asks, step.head.at) == ((), T0 + 500)
+    assert (step.ending and step.ending.text) == text
+
+
 def test_a_loop_of_asks_after_the_news_of_an_end_comes_to_rest() -> None:
     tries = []
 
