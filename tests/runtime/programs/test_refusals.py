@@ -310,3 +310,82 @@ def test_a_golden_log_of_a_refusal_is_executed_again_the_same() -> None:
     assert asyncio.run(check_programs(programs, finder({"refused": refused}))) == []
     other = asyncio.run(check_programs(programs, finder({"refused": stubborn(World())})))
     assert [one.result for one in other] == ["diverged"]
+
+
+# --- code that makes something else of a refusal ------------------------------------------
+
+
+async def backs_off(ctx: ProgramContext) -> str:
+    for attempt in range(5):
+        try:
+            return await ctx.ask_model("second")
+        except DelegationFailed:
+            await ctx.sleep(2**attempt)
+    return "after five tries"
+
+
+async def wraps(ctx: ProgramContext) -> str:
+    try:
+        return await ctx.ask_model("second")
+    except Exception as error:
+        raise RuntimeError("the library failed") from error
+
+
+async def groups(ctx: ProgramContext) -> str:
+    asks: list[asyncio.Task[str]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            asks = [group.create_task(ctx.ask_model(f"q{at}")) for at in range(8)]
+    except* DelegationFailed:
+        pass
+    return f"{sum(one.done() and not one.exception() for one in asks if not one.cancelled())} answers"
+
+
+async def returns_at_last(ctx: ProgramContext) -> str:
+    try:
+        return await ctx.ask_model("second")
+    except BaseException:
+        raise ValueError("never seen") from None
+    finally:
+        return "in any case"  # noqa: B012, SIM107  # as code does that wants no error
+
+
+async def gives_a_default(ctx: ProgramContext) -> str:
+    try:
+        return await ctx.delegate(defaulting, "second")
+    except DelegationFailed as error:
+        return f"{error.kind}, {error.text.rpartition(': ')[2]}"
+
+
+@program(description="Answers in any case.")
+async def defaulting(ctx: ProgramContext, prompt: str) -> str:
+    try:
+        return await ctx.ask_model(prompt)
+    except DelegationFailed:
+        return "a default"
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "text"),
+    [
+        (backs_off, "yes, after five tries"),
+        (wraps, ""),
+        (groups, "yes, 0 answers"),
+        (returns_at_last, "yes, in any case"),
+        (gives_a_default, "yes, budget, a default"),
+    ],
+)
+def test_a_refusal_ends_a_program_whatever_its_code_makes_of_it(
+    goes_on: Callable[[ProgramContext], Awaitable[str]], text: str
+) -> None:
+    @program(agents=[defaulting], limits=POOR)
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return f"{await ctx.ask_model('first')}, {await goes_on(ctx)}"
+
+    world, log = World(), MemoryLog()
+    outcome, seconds = run_virtually(ran(world, host, log))
+    assert (outcome.kind, outcome.text) == ("budget", text)
+    assert "too small" in outcome.detail
+    assert seconds == pytest.approx(10), "that of the only question"
+    assert world.asked == ["host.1"]
+    events_of(log)

@@ -1,6 +1,7 @@
 """Sessions that wait for their code: what they still do, what a mismatch costs, and the time of waiting."""
 
 import asyncio
+import traceback
 from typing import Any, Final
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from callboard import (
     Agent,
+    CallFailed,
     Limits,
     MemoryLog,
     Outcome,
@@ -156,6 +158,77 @@ def test_the_call_that_differs_costs_nothing_and_the_others_get_a_grace() -> Non
         twice = expected.usage.calls + 1
         assert outcome.usage == replace(expected.usage, calls=twice), "of the worker that was cut off"
         assert WRITTEN == ["a", "a"], "once in each session"
+
+    run_virtually(live())
+
+
+def visitor(*, has_fee: bool) -> Program[Any]:
+    @program(name="visitor", tools=[look])
+    async def visitor(ctx: ProgramContext, prompt: str) -> str:
+        found = await ctx.call(look, item="a")
+        if has_fee:
+            found += await ctx.call(look, item="fee")
+        await ctx.sleep(100)
+        return found
+
+    return visitor
+
+
+def test_a_run_that_went_on_under_new_code_waits_for_it_after_a_rollback() -> None:
+    """The old code fits the first steps and not those that the new code added."""
+
+    async def live() -> None:
+        log = MemoryLog()
+        async with Runtime(log) as runtime:
+            session = await runtime.open(visitor(has_fee=False), session_id="s")
+            await session.submit("go")
+            await asyncio.sleep(5)
+            await session.detach(0)
+        async with Runtime(log) as runtime:
+            session = await runtime.resume("s", visitor(has_fee=True))
+            await asyncio.sleep(50)
+            await session.detach(0)
+        before = events_of(log)
+        async with Runtime(log) as runtime:
+            with pytest.raises(Diverged, match=r'Recorded: asked look\({"item":"fee"}\)'):
+                await runtime.resume("s", visitor(has_fee=False))
+        assert events_of(log) == before
+        async with Runtime(log) as runtime:
+            session = await runtime.resume("s", visitor(has_fee=True))
+            assert (await session.outcome).text == "seen aseen fee"
+            await session.close()
+
+    run_virtually(live())
+
+
+@tool(effect="read")
+async def fails(item: str) -> str:
+    """Fail."""
+    raise ConnectionError(f"no {item}")
+
+
+def test_the_trace_of_an_error_is_the_same_when_the_program_is_executed_again() -> None:
+    @program(tools=[look, fails])
+    async def reporter(ctx: ProgramContext, prompt: str) -> str:
+        try:
+            await ctx.call(fails, item="service")
+        except CallFailed as error:
+            told = [traceback.format_exc(), repr(error), *traceback.format_exception(error)]
+            await asyncio.gather(*(ctx.call(look, item=text) for text in told))
+        await ctx.sleep(100)
+        return "told"
+
+    async def live() -> None:
+        log = MemoryLog()
+        async with Runtime(log) as runtime:
+            session = await runtime.open(reporter, session_id="s")
+            await session.submit("go")
+            await asyncio.sleep(50)
+            await session.detach(0)
+        async with Runtime(log) as runtime:
+            session = await runtime.resume("s", reporter)
+            assert (await session.outcome).text == "told"
+            await session.close()
 
     run_virtually(live())
 
