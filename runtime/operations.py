@@ -16,7 +16,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.detaching import OnDiverged
 from callboard.runtime.sessions.labels import checked_tag
-from callboard.runtime.sessions.live_sessions import live_sessions_of, running_session
+from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
@@ -43,6 +43,10 @@ class Operations(ABC):
         """Return the sessions that run here, by id."""
         return MappingProxyType({session.id: session for session in self._live})
 
+    def running(self, session_id: str) -> Session:
+        """Return a session that runs here. Raises Diverged for one that waits for its code, UnknownName."""
+        return self._live.running(session_id)
+
     @abstractmethod
     def _started(self) -> SessionStarter: ...
 
@@ -61,7 +65,7 @@ class Operations(ABC):
         self._usable()
         waiting = self._live.waiting.get(session_id)
         if waiting is None:
-            return await running_session(self.live_sessions, session_id).cancel(reason)
+            return await self._live.running(session_id).cancel(reason)
         session = await self.resume(session_id, waiting.agent, on_diverged="hold")
         try:
             return await session.cancel(reason)

@@ -11,15 +11,30 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard import (
+    Agent,
+    DelegationFailed,
+    Limits,
+    ProgramContext,
+    Runtime,
+    ScriptedModel,
+    ToolContext,
+    call,
+    calls,
+    fail,
+    program,
+    say,
+    tool,
+)
 from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
-from callboard.runtime.models.scripted import Policy, Step
+from callboard.runtime.models.scripted import Policy, Reply, Step
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -100,11 +115,28 @@ def _no_report(request: ModelRequest) -> Step:
     return say("I will not")
 
 
+@program(tools=[look, save], limits=Limits(tokens=1_200))
+async def refused(ctx: ProgramContext, prompt: str) -> str:
+    """Ask more than the budget has room for, and swallow the refusal."""
+    found = [await ctx.ask_model("What is there? Say it at length."), await ctx.call(look, path="a")]
+    beside = asyncio.gather(*(ctx.call(save, text=text) for text in found), return_exceptions=True)
+    try:
+        found.append(await ctx.ask_model("And what else?"))
+    except DelegationFailed as error:
+        found.append(error.kind)
+    return " ".join([*found, *(type(one).__name__ for one in await beside)])
+
+
+def _at_length(request: ModelRequest) -> Step:
+    return Reply("much", usage=Usage(input_tokens=20, output_tokens=700))
+
+
 SESSIONS: dict[str, tuple[Callable[[], Agent], Policy, dict[str, object] | None]] = {
     "everything": (_agents, _everything, None),
     "flaky": (lambda: Agent("host"), _flaky, None),
     "report": (lambda: Agent("host"), _report, SCHEMA),
     "no-report": (lambda: Agent("host"), _no_report, SCHEMA),
+    "refused": (lambda: refused, _at_length, None),
 }
 
 
@@ -129,6 +161,11 @@ def golden(name: str, rules: int = RULES) -> list[Event]:
     """Read the events of a golden file."""
     rows = [json.loads(line) for line in _path(name, rules).read_text().splitlines()]
     return [Event(seq, at, sender, to, cause, decode(body)) for seq, at, sender, to, cause, body in rows]
+
+
+def names_of(rules: int) -> list[str]:
+    """Return the names of the golden sessions of a rule set."""
+    return sorted(path.stem for path in (FOLDER / f"rules-{rules}").glob("*.jsonl"))
 
 
 def _path(name: str, rules: int) -> Path:

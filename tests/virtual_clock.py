@@ -1,20 +1,22 @@
 """Live sessions on a virtual clock: when nothing is ready, the time jumps to the next timer.
 
 So a test of waits takes no time of its own, and its figures are exact however busy the machine is. The
-sessions are real ones. The time stands while an executor of the loop works. It does not wait for other
-threads, so that tools and models must be async, and the log one in memory.
+sessions are real ones. The time stands while an executor of the loop works, or a check of programs. It does
+not wait for other threads, so that tools and models must be async, and the log one in memory.
 """
 
 import asyncio
 import selectors
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 import pytest
 
 from callboard.runtime import clock
+from callboard.runtime.programs.session_check import CHECK_THREAD
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -37,8 +39,11 @@ class _Time:
         return round(self._loop.time() * 1_000_000) * 1_000
 
 
+_POLL_S: Final = 0.01  # real seconds after which a check is looked at again: a stopped one tells nobody
+
+
 class _Selector(selectors.DefaultSelector):
-    """Waits for executors only; instead the time jumps."""
+    """Waits for executors and for checks of programs only; instead the time jumps."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
         super().__init__()
@@ -48,6 +53,8 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or self.in_executors:
             return super().select(None if timeout else timeout)
+        if timeout > 0 and any(one.name == CHECK_THREAD for one in threading.enumerate()):
+            return super().select(_POLL_S)
         found = super().select(0)
         if not found and timeout > 0:
             self._jump(timeout)

@@ -6,7 +6,8 @@ question over `max_iterations`.
 Rules
   - All open calls are given up, as at a return. Each has an answer in the last step of the program, so that a
     gather over them ends, and `except` and `finally` run.
-  - Asks of that step are not posted. A text that it returns is kept as partial text.
+  - Its answers say so (`ends`). Asks of that step are not posted. A text that it returns is kept as partial
+    text.
   - A step that was out when the news came is not the last one, unless the program returned in it: a return
     that knew nothing of the news stands.
   - One question is one, with all its attempts. The turns of a brain and its questions count together.
@@ -67,5 +68,10 @@ def _answer(use: ToolUse, coming: End, most: int | None = None, *, is_unknown: b
     most: the most questions that may be put, if that is why it is not posted. is_unknown: it may take effect.
     """
     text = prompts.GIVEN_UP if most is None else prompts.no_questions_left(most)
-    status = coming.kind if use.name in _DELEGATES else "interrupted" if is_unknown else "cancelled"
-    return program_result(use.id, text_json(text), status, is_error=True)
+    status = "interrupted" if is_unknown else given_up_status(use.name, coming.kind)
+    return program_result(use.id, text_json(text), status, is_error=True, ends=coming.kind)
+
+
+def given_up_status(name: str, kind: str) -> str:
+    """Return the status of an answer to an ask that is not posted. name: of the tool. kind: of the end."""
+    return kind if name in _DELEGATES else "cancelled"

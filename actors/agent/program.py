@@ -231,11 +231,17 @@ def _on_delegation(state: AgentState, seq: int, ended: DelegationEnded) -> Decis
     words, is_error = prompts.delegation_result(ended)
     status = ended.kind if is_error else "ok"
     text = ended.text if STATUS[ended.kind] != "ok" else ""
+    coming = End("budget", ended.latch) if ended.latch and _is_wanted(state, call) else None
     block = program_result(
-        call.use.id, text_json(words), status, is_error=is_error, value=ended.value, text=text
+        call.use.id,
+        text_json(words),
+        status,
+        is_error=is_error,
+        value=ended.value,
+        text=text,
+        ends="" if coming is None else coming.kind,
     )
-    if ended.latch and _is_wanted(state, call):
-        coming = End("budget", ended.latch)
+    if coming is not None:
         books = eager.hear(eager.drop(_books(state), call), block, seq)
         return _wind_up(replace(state, eager=replace(books, latch=coming)), (), [])
     return _deliver(state, call, block, seq)

@@ -88,6 +88,7 @@ class Forked(RichMessage, frozen=True):
     effects: the choice for tools with an effect that have no recorded result: a `recorded` fork runs none.
     changes: the inputs that differ from the recorded ones. until: the seq of the last input of the client
     that is posted again. A process that goes on with the fork reads all of this.
+    host: of the shared events, empty if not noted. is_running: True if they end in the middle of an ask.
     """
 
     origin: str
@@ -97,6 +98,8 @@ class Forked(RichMessage, frozen=True):
     effects: Effects = "recorded"
     changes: tuple[ForkChange, ...] = ()
     until: int = 0
+    host: str = ""
+    is_running: bool = False
 
 
 def resumed_in(body: object) -> Resumed | None:

@@ -22,6 +22,7 @@ class _ProgramResult(_ToolResult, frozen=True, tag="tool_result", tag_field="typ
     status: str = ""
     value: Json = NULL
     text: str = ""
+    ends: str = ""
 
 
 class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
@@ -49,14 +50,22 @@ def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
 
 
 def program_result(
-    use_id: str, output: Json, status: str, *, is_error: bool, value: Json = NULL, text: str = ""
+    use_id: str,
+    output: Json,
+    status: str,
+    *,
+    is_error: bool,
+    value: Json = NULL,
+    text: str = "",
+    ends: str = "",
 ) -> Json:
     """Build the block that answers a program's ask.
 
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation that failed.
     value: the value of a delegation, null for none. text: the last words of one that failed.
+    ends: the kind of the end that its program cannot avert from here on, empty for none.
     """
-    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text)))
+    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text, ends)))
 
 
 def text_block(text: str) -> Json:

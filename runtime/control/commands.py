@@ -23,7 +23,6 @@ from callboard.runtime.control.wire import (
 )
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
-from callboard.runtime.sessions.live_sessions import running_session
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
@@ -34,6 +33,9 @@ class Controlled(Protocol):
     @property
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
+
+    def running(self, session_id: str) -> Session:
+        """Return a session that runs here. Raises Diverged for one that waits for its code, UnknownName."""
 
     async def cancel(self, session_id: str, reason: str = "") -> Outcome | None:
         """Cancel the ask of a session that runs here, or waits for its code."""
@@ -79,7 +81,7 @@ def _shown(one: Approval) -> ShownApproval:
 
 async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
-    session = running_session(runtime.live_sessions, command.session)
+    session = runtime.running(command.session)
     said = (command.is_approved, command.note, command.by)
     always, values, reuses = command.is_always, command.values, command.reuses
     given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
@@ -94,7 +96,7 @@ async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
 
 async def _tell(runtime: Controlled, command: TellAgent) -> int:
     """Tell an agent something. Return the turn that hears it, or 0 if it is still on its way."""
-    session = running_session(runtime.live_sessions, command.session)
+    session = runtime.running(command.session)
     try:
         async with asyncio.timeout(command.wait_s):
             return await session.tell(command.address, command.text)

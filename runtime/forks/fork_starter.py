@@ -103,7 +103,7 @@ class ForkStarter(ABC):
         resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
         assert isinstance(resumed, Resumed)  # a fork shares at least the first event
         digest = rows[planned.base - 1].digest.hex()
-        about = (wish.effects, planned.changes, planned.until)
+        about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
         first = Forked(session_id, planned.base, digest, resumed, *about)
         return await self._begin_fork(name, shared, planned, first, found, deps, scope)
 

@@ -4,7 +4,7 @@ The message in the log -> the status of its session:
 
     status       changed by
     open         SessionOpened, AskEnded; Resumed and Forked with `reopens`
-    unfinished   Ask
+    unfinished   Ask; Forked in the middle of an ask
     closed       SessionClosed
 
 `kind` is the ending of the last outcome, `host` the last recorded one. Tags and metadata are copies of those
@@ -165,7 +165,9 @@ def _resumed(change: RowChange, body: Resumed) -> RowChange:
 
 
 def _forked(change: RowChange, body: Forked) -> RowChange:
-    return _resumed(change, body.resumed)
+    change = _resumed(change, body.resumed)
+    status = "unfinished" if body.is_running else change.status
+    return change._replace(status=status, host=change.host or body.host)
 
 
 def _failed(change: RowChange, body: DelegationEnded) -> RowChange:

@@ -98,10 +98,17 @@ class Orchestrator(Program[OrchestratorResult]):
         )
 
     def words(self, outcome: Outcome[object]) -> str:
-        """Return the merged answer of an ask in words, or the reason for its absence."""
-        if not outcome.is_ok:
-            return outcome.text
-        merged = self.result(outcome)
+        """Return the merged answer of an ask in words, or the reason for its absence.
+
+        An ask that had to end, as for want of budget, has the answer that it had found until then.
+        """
+        if outcome.is_ok:
+            merged = self.result(outcome)
+        else:
+            try:
+                merged = msgspec.json.decode(outcome.text, type=OrchestratorResult)
+            except msgspec.DecodeError:  # it returned nothing, or said something else
+                return outcome.text
         return merged.content or merged.error
 
     def result(self, outcome: Outcome[object]) -> OrchestratorResult:

@@ -37,13 +37,15 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
     """The answer to an ask: a `tool_result` block of the conversation.
 
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation's end.
-    content: in the form for models; of a report its JSON, as text.
+    content: in the form for models; of a report its JSON, as text. ends: the kind of the end that the program
+    cannot avert from here on, so that the step is its last one; empty for none.
     """
 
     tool_use_id: str
     content: Json = NULL
     is_error: bool = False
     status: str = ""
+    ends: str = ""
 
     @property
     def text(self) -> str:

@@ -4,6 +4,8 @@ A step hands over the answers that came, in the order of the log, and runs until
 fires the timers that are due. So an answer that came in time goes before a timeout. The asks made meanwhile,
 and the end if there is one, are the step.
 The same steps with the same answers and times make the same asks, in this process and in any other.
+An answer may say that the program ends with this step, whatever it does. Then an ask is no part of the step,
+and raises as one that was given up; and a wait is over at once, since nothing more can come in its time.
 """
 
 import asyncio
@@ -14,8 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from callboard.actors.agent.latched import given_up_status
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.prompts import GIVEN_UP
 from callboard.actors.protocol.request import StateOf
 from callboard.runtime.failure_text import failure_text, located_text
 from callboard.runtime.programs.asks import (
@@ -46,6 +51,10 @@ CANCELS: Final = 3
 
 ENDING_BYTES_MAX: Final = MAX_BYTES - 2**20  # a megabyte is left for the head of the last step
 FAILURE_CHARS_MAX: Final = 10_000  # of the reason that a program gives
+LAST_ASKS_MAX: Final = 100
+"""Asks of a last step that raise, and waits that are over at once. Later ones wait forever, so that a loop of
+them comes to rest."""
+
 _ENDING_CALLBACKS_MAX: Final = 10_000  # each cancellation must come to rest soon: others wait for the loop
 _ERRORS_SHOWN: Final = 3
 
@@ -75,6 +84,8 @@ class ProgramRun:
         self._asked: dict[bytes, int] = {}
         self._new: dict[str, Ask] = {}
         self._given_up: list[str] = []
+        self._ends = ""
+        self._last_asks = 0
         self._since: dict[str, bool] = {}
         self._marks: dict[str, bool] = {}
         self._recorded_marks: Mapping[str, bool] | None = None
@@ -106,13 +117,15 @@ class ProgramRun:
         self._read, self._undeclared, self._state_of = {}, {}, state_of
         if self._task is None:
             self._began_at, self._left_out_before = at, left_out_ms
-        self._run(partial(self._begin, answers))
+        self._run(partial(self._begin, answers), self._ms)
         assert self._task is not None
+        if self._ends:
+            self._wait_no_more(self._task)
         if self._task.done():
             ending = self._end(self._task)
             return Step(self._head(None), (), ending)
         wake = self._wake
-        if not self._open and wake is None:
+        if not self._open and wake is None and not self._ends:
             raise self._stuck(self._task)
         return Step(self._head(wake), tuple(self._new.values()))
 
@@ -153,6 +166,11 @@ class ProgramRun:
         """Ask, and return the id of the ask and the future of its answer."""
         answer: asyncio.Future[Answer] = self._loop.create_future()
         if self.is_over:
+            return "", answer
+        if self._ends:
+            self._last_asks += 1
+            if self._last_asks <= LAST_ASKS_MAX:
+                answer.set_result(_given_up(name, self._ends))
             return "", answer
         key = ask_key(self._number, name, arguments)
         count = self._asked[key] = self._asked.get(key, 0) + 1
@@ -209,10 +227,18 @@ class ProgramRun:
 
     # --- helpers ------------------------------------------------------------------------
 
-    def _run(self, begin: Callable[[], object]) -> None:
+    def _wait_no_more(self, task: "asyncio.Task[object]") -> None:
+        """Let the timers of the last step fire, one deadline after the other, until the program returns."""
+        for _ in range(LAST_ASKS_MAX):
+            due = self._loop.wake_ms
+            if task.done() or due is None:
+                return
+            self._run(lambda: None, due)
+
+    def _run(self, begin: Callable[[], object], ms: int) -> None:
         try:
             left_out_ms = self.left_out_ms - self._left_out_before
-            self._loop.run_step(self._ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
+            self._loop.run_step(ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
         except EndlessStep as error:
             where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()
@@ -226,6 +252,7 @@ class ProgramRun:
         if self._task is None:
             self._task = self._loop.create_task(self._main(self))
         for answer in answers:
+            self._ends = self._ends or answer.ends
             future = self._open.pop(answer.tool_use_id, None)
             if future is not None and not future.done():  # a given-up ask: its answer is not delivered
                 future.set_result(answer)
@@ -281,6 +308,11 @@ class ProgramRun:
                 )
             except (EndlessStep, SystemExit) as error:
                 logger.warning("a program does not end: %s", failure_text(error))
+
+
+def _given_up(name: str, kind: str) -> Answer:
+    """Return the answer to an ask of a program that ends. name: of the tool. kind: of the end."""
+    return Answer("", text_json(GIVEN_UP), True, given_up_status(name, kind))
 
 
 def _reach(future: "asyncio.Future[None]") -> None:

@@ -1,6 +1,6 @@
 """The sessions that live in this process, by their log: a live owner is never robbed by accident."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
@@ -94,6 +94,18 @@ class LiveSessions:
         self.waiting.pop(session_id, None)
         return waited
 
+    def running(self, session_id: str) -> Session:
+        """Return a session that runs here. Raises Diverged for one that waits for its code, UnknownName."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            return session
+        if (waiting := self.waiting.get(session_id)) is not None:
+            raise waiting.error
+        raise UnknownName(
+            f"session {session_id!r:.100} does not run in the process that owns the log; resume it there, or "
+            "try again once that process has ended"
+        )
+
     @contextmanager
     def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:
         """Claim the place of a session for a resume. Yield the session that has it, if it may be replaced.
@@ -120,14 +132,3 @@ _of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary(
 def live_sessions_of(log: EventLog) -> LiveSessions:
     """Return the live sessions of a log: the same for every runtime with this log object."""
     return _of_logs.setdefault(id(log), LiveSessions(log))
-
-
-def running_session(sessions: Mapping[str, Session], wanted: str) -> Session:
-    """Return one of the sessions that run here. Raises UnknownName."""
-    session = sessions.get(wanted)
-    if session is None:
-        raise UnknownName(
-            f"session {wanted!r:.100} does not run in the process that owns the log; resume it there, or "
-            "try again once that process has ended"
-        )
-    return session

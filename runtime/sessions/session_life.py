@@ -168,8 +168,10 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         try:
             return await detach(self._live.board, grace, self._writes) if self._live else self.slept.head
         finally:
-            self._fail_waiters(self._error or self._diverged or detached(self.session_id))
-            await self._leave(CUT_OFF_S)
+            try:
+                await self._leave(CUT_OFF_S)
+            finally:  # last, so that a caller who hears of it can resume the session at once
+                self._fail_waiters(self._error or self._diverged or detached(self.session_id))
 
     # --- waiting for its code ---------------------------------------------------------
 

@@ -25,9 +25,7 @@ from callboard import (
     program,
     tool,
 )
-from callboard.actors.protocol.request import StateOf
-from callboard.runtime.programs.asks import Answer, Step
-from callboard.runtime.programs.run import ProgramRun
+from tests.crash.step_points import pass_at_steps
 
 SESSION: Final = "victim"
 folder, shape, point, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -113,27 +111,8 @@ async def main() -> None:
         await session.close()
 
 
-def stepped(
-    run: ProgramRun,
-    answers: Sequence[Answer],
-    at: int,
-    marks: dict[str, bool] | None = None,
-    state_of: StateOf | None = None,
-    *,
-    left_out_ms: int = 0,
-) -> Step:
-    if marks is not None:  # executed again
-        return original(run, answers, at, marks, state_of, left_out_ms=left_out_ms)
-    pass_point()
-    made = original(run, answers, at, None, state_of, left_out_ms=left_out_ms)
-    pass_point()
-    return made
-
-
-original = ProgramRun.step
-
 if __name__ == "__main__":
-    ProgramRun.step = stepped  # type: ignore[assignment,method-assign]  # patched to die in a step
+    pass_at_steps(pass_point)
     faulthandler.dump_traceback_later(50, exit=True)  # before the patience of the parent is over
     asyncio.run(main())
     print(passed, file=sys.stderr)

@@ -18,7 +18,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -29,12 +28,10 @@ from callboard import Recording, Runtime
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
-from callboard.actors.protocol.request import StateOf
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.programs.asks import Answer, Step
 from callboard.runtime.programs.history import read_step
-from callboard.runtime.programs.run import ProgramRun
 from tests.crash.deployed import FAULTS, Fault, Hooks, Plan, drawn, host_of
+from tests.crash.step_points import pass_at_steps
 
 _SESSION: Final = "s"
 _PATIENCE_S: Final = 60
@@ -115,28 +112,6 @@ class _Process:
     def _say(self, said: Said) -> None:
         (self._folder / "said").write_bytes(msgspec.json.encode(said))
 
-    def patched(self) -> None:
-        """Count a point before and after each step that is new."""
-        original = ProgramRun.step
-
-        def step(
-            run: ProgramRun,
-            answers: Sequence[Answer],
-            at: int,
-            marks: dict[str, bool] | None = None,
-            state_of: StateOf | None = None,
-            *,
-            left_out_ms: int = 0,
-        ) -> Step:
-            if marks is not None:  # executed again
-                return original(run, answers, at, marks, state_of, left_out_ms=left_out_ms)
-            self.passes()
-            made = original(run, answers, at, None, state_of, left_out_ms=left_out_ms)
-            self.passes()
-            return made
-
-        ProgramRun.step = step  # type: ignore[assignment,method-assign]  # patched to die in a step
-
 
 def done(job: Job) -> int:
     """Execute a job in a fork of this process. Return its exit code; below 0, the signal that ended it."""
@@ -149,7 +124,7 @@ def done(job: Job) -> int:
             errors = os.open(Path(job.folder) / "errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(errors, 2)
             process = _Process(job)
-            process.patched()
+            pass_at_steps(process.passes)
             code = _ended(process)
         os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -22,6 +22,7 @@ from callboard.replay.testing.sessions.fork_world import Fork, ForkWorlds
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
+from tests.mutants.downtime import Downtime
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import Part
 from tests.mutants.rules import REPLAY_EVERY, rules
@@ -29,7 +30,7 @@ from tests.mutants.rules import REPLAY_EVERY, rules
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
 
-AnyScenario: TypeAlias = Scenario | SharedScenario | Fork | Orchestrated
+AnyScenario: TypeAlias = Scenario | SharedScenario | Fork | Orchestrated | Downtime
 
 
 class Lane:
@@ -62,7 +63,7 @@ def hunted(scenario: AnyScenario) -> tuple[MakeWorld[Any], Sequence[Monitor[Any]
         return CapacityWorlds(scenario), capacity_monitors(REPLAY_EVERY)
     if isinstance(scenario, Fork):
         return ForkWorlds(scenario), fork_monitors(REPLAY_EVERY)
-    if isinstance(scenario, Orchestrated):
+    if isinstance(scenario, Orchestrated | Downtime):
         return Worlds(scenario.scenario), [*rules(), scenario.rule]
     return Worlds(scenario), rules()
 
@@ -116,7 +117,7 @@ def calm(scenario: AnyScenario) -> AnyScenario:
     """Return the same sessions without faults."""
     if isinstance(scenario, Scenario):
         return without_faults(scenario)
-    if isinstance(scenario, Fork | Orchestrated):
+    if isinstance(scenario, Fork | Orchestrated | Downtime):
         return replace(scenario, scenario=without_faults(scenario.scenario))
     alone = {name: without_faults(one) for name, one in scenario.sessions.items()}
     return replace(scenario, sessions=alone, crashes=0, leaves=())

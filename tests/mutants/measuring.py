@@ -32,6 +32,7 @@ MEASURED_WITH: Final = (
     "actors/**/*.py",
     "replay/**/*.py",
     "runtime/orchestrator/*.py",
+    "runtime/programs/*.py",
     "tests/actors/**/*.py",
     "tests/mutants/*.py",
 )

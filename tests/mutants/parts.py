@@ -16,6 +16,7 @@ from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
+from tests.mutants.seeded_downtime import LEFT_OUT
 from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
@@ -154,9 +155,16 @@ ENDED: Final = Part(
     {"Empty last words": SILENCE, "Refusals and questions": LATCHES},
 )
 
+PAUSED: Final = Part(
+    "downtime",
+    "Programs over the time without a process",
+    "tests.mutants.scenarios_downtime:DOWNTIME",
+    {"Time left out": LEFT_OUT},
+)
+
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED,
+    ENDED, PAUSED,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

@@ -14,6 +14,7 @@ from callboard.replay.testing.sessions.fork_world import Fork
 from callboard.replay.testing.sessions.scenario import Scenario
 from tests.effort import IS_CAMPAIGN, effort
 from tests.mutants.campaign import AnyScenario, Lane, sessions
+from tests.mutants.downtime import Downtime
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
 
@@ -27,7 +28,7 @@ def with_faults(scenario: AnyScenario, chosen: Faults) -> AnyScenario:
     """Return the same sessions with these faults and no others."""
     if isinstance(scenario, Scenario):
         return replace(scenario, faults=chosen)
-    if isinstance(scenario, Fork):
+    if isinstance(scenario, Fork | Downtime):
         return replace(scenario, scenario=replace(scenario.scenario, faults=chosen))
     if isinstance(scenario, Orchestrated):
         # Its own rule expects its own faults; those of all sessions hold with any.

@@ -12,6 +12,7 @@ import pytest
 from callboard import (
     Agent,
     MemoryLog,
+    ProgramContext,
     Runtime,
     ScriptedModel,
     SessionBusy,
@@ -19,6 +20,7 @@ from callboard import (
     SessionNotFound,
     SessionRow,
     call,
+    program,
     say,
     tool,
 )
@@ -205,6 +207,59 @@ def test_a_check_tells_what_a_resume_would_refuse_and_resumes_none() -> None:
             assert len(resumed) == 2
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_fork_that_was_left_in_the_middle_of_an_ask_is_unfinished_too(
+    is_file: bool, tmp_path: Path
+) -> None:
+    log: MemoryLog | str = str(tmp_path / "log.db") if is_file else MemoryLog()
+    waits, go = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def wait() -> str:
+        """Wait."""
+        waits.set()
+        await go.wait()
+        return "late"
+
+    @program(tools=[wait])
+    async def patient(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.call(wait)
+
+    async def scene() -> None:
+        async with Runtime(log) as runtime:
+            session = await runtime.open(patient, session_id="origin")
+            await session.submit("go")
+            await waits.wait()
+            head = await session.detach(0)
+            waits.clear()
+            fork = await runtime.fork("origin", patient, fork_id="fork", at=head.seq)
+            await waits.wait()
+            await fork.detach(0)
+        async with Runtime(log) as runtime:
+            assert await names(runtime, status="unfinished") == ["fork", "origin"]
+            checked = [found async for found in runtime.resume_all([patient], check=True)]
+            assert {one.row.session_id: one.error for one in checked} == {"fork": None, "origin": None}
+            go.set()
+            async for found in runtime.resume_all([patient]):
+                assert found.session is not None
+                assert (await found.session.outcome).text == "late"
+                await found.session.close()
+
+    asyncio.run(scene())
+
+
+def test_a_fork_behind_an_ask_that_has_ended_is_open() -> None:
+    async def scene(runtime: Runtime) -> None:
+        session = await runtime.open(HOST, session_id="origin")
+        await session.ask("go")
+        fork = await runtime.fork("origin", HOST, fork_id="fork")
+        rows = {row.session_id: row async for row in runtime.sessions()}
+        assert (rows["fork"].status, rows["fork"].host) == ("open", "host")
+        await fork.close()
+
+    run(scene)
 
 
 def test_a_function_may_choose_the_host_of_each_session() -> None:

@@ -229,7 +229,7 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     reopens: bool = False  # whether the client closes it before each further ask, and opens it again
-    resumed: Resumed = RESUMED  # what each further process says: new limits, more time
+    resumed: Resumed = RESUMED  # what each further process says: new limits, more time, time left out
     faults: Faults = NO_FAULTS
     changes: Sequence[ToolsChange] = ()  # tools that the client sets, at any time
     state: Sequence[StateKey] = ()  # the keys of the shared state

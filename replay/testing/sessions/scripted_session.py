@@ -208,7 +208,11 @@ class ScriptedSession(Board):
         self.asked = {at: request for at, request in self.asked.items() if at <= seq}
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
-        """Start a new process that continues from a log, or raise Diverged. reopens: a closed session."""
+        """Start a new process that continues from a log, or raise Diverged. reopens: a closed session.
+
+        It comes as much later as it says to leave out.
+        """
+        self.now += self.scenario.resumed.left_out_ms if log else 0
         first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
         self._forget_after(len(log))
         self.restore(list(log), recover(log, first, self.now))

@@ -41,10 +41,10 @@ def begun(
     return agent
 
 
-def heard(agent: AgentHarness) -> dict[object, object]:
+def heard(agent: AgentHarness, name: str = "status") -> dict[object, object]:
     content = agent.conversation()[-1]["content"]
     assert isinstance(content, list)
-    return {block["tool_use_id"]: block["status"] for block in content}
+    return {block["tool_use_id"]: block.get(name, "") for block in content}
 
 
 def ended(posts: Sequence[object]) -> tuple[str, str, str]:
@@ -57,6 +57,7 @@ def test_a_refusal_that_latches_gives_up_all_calls_and_is_heard_in_one_more_step
     agent = begun(ASK, LOOK, SAVE, KID)
     assert kinds(agent.hears(REFUSED)) == ["CancelCall", "CancelCall", "CancelTask", "TurnRequested"]
     assert heard(agent) == {"q": "budget", "t": "cancelled", "s": "interrupted", "k": "budget"}
+    assert set(heard(agent, "ends").values()) == {"budget"}, "the code must know that this step is its last"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,7 @@ def test_the_refusal_of_a_call_that_was_given_up_changes_nothing() -> None:
 def test_a_refusal_without_a_latch_is_an_exception() -> None:
     agent = begun(ASK, LOOK)
     assert kinds(agent.hears(DelegationEnded(1, 0, "budget", "host.1.1"))) == ["TurnRequested"]
+    assert heard(agent, "ends") == {"q": ""}
     assert kinds(agent.reads(reply_of(Step((SAVE,)), 2))) == ["CallTool", "TurnSettled"]
 
 
@@ -144,6 +146,7 @@ def test_one_question_over_the_limit_ends_the_program_which_hears_why() -> None:
     assert put(agent, 3) == ["Delegate"]
     assert put(agent, 1) == ["TurnRequested"]
     assert heard(agent) == {"q0": "iteration_cap"}
+    assert heard(agent, "ends") == {"q0": "iteration_cap"}
     assert ended(agent.reads(last_reply("3 answers", 5))) == ("iteration_cap", "max_iterations", "3 answers")
 
 

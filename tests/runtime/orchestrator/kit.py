@@ -31,3 +31,13 @@ async def never_ends(ctx: ProgramContext, context: SpecialistContext) -> Special
     """Wait for longer than any test."""
     await ctx.sleep(10_000)
     return SpecialistResult(True, "late")
+
+
+async def questions(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+    """Answer with the words of a model, not too sure."""
+    return SpecialistResult(True, await ctx.ask_model(context.query), confidence=0.1)
+
+
+async def gives_up(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+    """End as specialists do that know why."""
+    raise ctx.fail("no source is left", kind="no_report")

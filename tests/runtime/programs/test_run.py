@@ -9,8 +9,16 @@ from random import Random
 from typing import NoReturn
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.protocol.errors import CallFailed, Interrupted, MisuseError, NotApproved
+from callboard.actors.protocol.errors import (
+    AskFailed,
+    CallFailed,
+    DelegationFailed,
+    Interrupted,
+    MisuseError,
+    NotApproved,
+)
 from callboard.runtime.programs import run as run_module
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
@@ -216,6 +224,81 @@ def test_asks_of_the_last_step_are_not_posted() -> None:
 
     step = started(parting).step((), T0)
     assert (step.asks, step.head.cancels) == ((), ())
+
+
+async def asks_on(ctx: ProgramContext, prompt: str) -> object:
+    told = []
+    for ask in (ctx.ask_model("q"), ctx.delegate(WORKER, "more"), ctx.call(work, n=1)):
+        try:
+            await ask
+        except AskFailed as error:
+            told.append((type(error).__name__, getattr(error, "kind", "")))
+    return told
+
+
+def test_after_the_news_of_an_end_each_ask_raises_and_is_no_part_of_the_step() -> None:
+    run = started(asks_on)
+    first = run.step((), T0)
+    step = run.step([replace(answer(first.asks[0], "no", "budget"), ends="budget")], T0 + 1)
+    assert step.asks == ()
+    assert step.ending is not None
+    assert step.ending.text == (
+        '[["DelegationFailed","budget"],["DelegationFailed","budget"],["CallFailed",""]]'
+    )
+
+
+async def retries(ctx: ProgramContext, prompt: str) -> object:
+    ticks = []
+
+    async def ticker() -> None:
+        while True:
+            await ctx.sleep(1)
+            ticks.append(ctx.now())
+
+    beside = asyncio.ensure_future(ticker())
+    for attempt in range(6):
+        try:
+            async with asyncio.timeout(3_600):
+                return await ctx.ask_model("q")
+        except DelegationFailed:
+            await ctx.sleep(2**attempt)
+    beside.cancel()
+    return f"{len(ticks)} ticks at {len(set(ticks))} time"
+
+
+async def sleeps_forever(ctx: ProgramContext, prompt: str) -> object:
+    with contextlib.suppress(DelegationFailed):
+        await ctx.ask_model("q")
+    while True:
+        await ctx.sleep_until(ctx.now() + datetime.timedelta(days=1))
+
+
+@pytest.mark.parametrize(("function", "text"), [(retries, "63 ticks at 1 time"), (sleeps_forever, None)])
+def test_after_the_news_of_an_end_no_wait_keeps_the_code_from_its_return(
+    function: Function, text: str | None
+) -> None:
+    run = started(function)
+    first = run.step((), T0)
+    step = run.step([replace(answer(first.asks[0], "no", "budget"), ends="budget")], T0 + 500)
+    assert (step.asks, step.head.at) == ((), T0 + 500)
+    assert (step.ending and step.ending.text) == text
+
+
+def test_a_loop_of_asks_after_the_news_of_an_end_comes_to_rest() -> None:
+    tries = []
+
+    async def insists(ctx: ProgramContext, prompt: str) -> object:
+        while True:
+            tries.append(1)
+            try:
+                return await ctx.ask_model("q")
+            except DelegationFailed:
+                pass
+
+    run = started(insists)
+    first = run.step((), T0)
+    step = run.step([replace(answer(first.asks[0], "no", "budget"), ends="budget")], T0 + 1)
+    assert (step.asks, step.ending, len(tries)) == ((), None, 1 + run_module.LAST_ASKS_MAX + 1)
 
 
 def test_an_error_has_the_line_of_the_user() -> None:

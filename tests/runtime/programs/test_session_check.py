@@ -1,6 +1,7 @@
 """The check of a session's programs: off the loop, bounded in time, and with the first place that differs."""
 
 import asyncio
+import contextlib
 import gc
 import threading
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ import pytest
 
 from callboard import program
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.programs import session_check
 from callboard.runtime.programs.checking import RecordedAgent, RunCheck
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
@@ -109,6 +111,31 @@ def test_a_check_that_is_over_its_time_is_stopped() -> None:
     with pytest.raises(TimeoutError):
         checked(plain, endless, 0.01)
     assert stopped.wait(10), "a thread that nobody waits for must not take the processor for good"
+
+
+@pytest.mark.parametrize(("checks", "is_over"), [(8, False), (1, True)])
+def test_checks_side_by_side_have_the_time_that_each_would_have_alone(
+    checks: int, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a deploy, when those of a fleet share one interpreter."""
+
+    async def waited() -> list[RunCheck]:
+        done: asyncio.Future[list[RunCheck]] = asyncio.get_running_loop().create_future()
+        looks = count()
+
+        def now_ms() -> int:  # a second passes from one look to the next
+            look = next(looks)
+            if look == 20:
+                done.set_result([])
+            return 1_000 * look
+
+        monkeypatch.setattr(session_check, "monotonic_ms", now_ms)
+        return await session_check._in_time(done, 3)
+
+    monkeypatch.setattr(session_check, "_LOOK_S", 0.001)
+    monkeypatch.setattr(session_check, "_under_way", checks)
+    with pytest.raises(TimeoutError) if is_over else contextlib.nullcontext():
+        assert asyncio.run(waited()) == []
 
 
 def test_a_program_that_is_gone_is_a_mismatch() -> None:

@@ -15,6 +15,8 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.cli.sessions_command import ended
 from callboard.replay.recording import Recording
 from callboard.runtime.clock import now_ms
+from callboard.runtime.control.commands import carry_out
+from callboard.runtime.control.wire import AnswerApproval, CancelAsk, TellAgent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.programs.program import Program
 from tests.effort import effort
@@ -497,3 +499,19 @@ async def test_two_cancels_at_once_take_the_session_up_once(world: World) -> Non
         assert first is not None
         assert second is None or second.kind == first.kind == "cancelled"
     assert len(world.resumed()) == 1
+
+
+@live
+async def test_commands_of_other_processes_are_refused_as_calls_here_are_but_for_a_cancel(
+    world: World,
+) -> None:
+    await world.left()
+    async with Runtime(world.log) as runtime:
+        with pytest.raises(Diverged):
+            await runtime.resume("s", world.host("b"))
+        for command in (TellAgent("s", "host", "hello", 1), AnswerApproval("s", 3, True)):
+            with pytest.raises(Diverged, match="s, host: step 1"):
+                await carry_out(runtime, command)
+        assert await carry_out(runtime, CancelAsk("s")) == "cancelled"
+        with pytest.raises(UnknownName, match="does not run"):
+            await carry_out(runtime, TellAgent("s", "host", "hello", 1))
