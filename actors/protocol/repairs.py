@@ -9,15 +9,13 @@ Rules
     is one version of these rules so far; another one gets a number.
   - Arguments that are not a JSON object become {"unreadable": "<the text>"}: never an empty object, which
     the model would read as a call that it made so.
-  - A server tool's call without a result goes back while the service is to go on with it, after the results
-    of our own tools that it called too. Once a user speaks after it, it is left out; beside calls of ours
-    that it did not make, at once.
+  - A server tool's call without a result goes back while the service is to go on with it: right away, or
+    with the results of our own tools beside it. Once a user says anything else, it is left out.
 """
 
 import re
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -87,11 +85,6 @@ class _Use(msgspec.Struct, gc=False):
     input: msgspec.Raw = NULL
     part: msgspec.Raw = NULL
     refused: str = ""
-    caller: msgspec.Raw = NULL
-
-
-class _Caller(msgspec.Struct, gc=False):
-    tool_id: str = ""
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -119,7 +112,6 @@ _PART: Final = msgspec.json.Decoder(_Part)
 _TEXT: Final = msgspec.json.Decoder(_Text)
 _THOUGHT: Final = msgspec.json.Decoder(_Thought)
 _RESULT: Final = msgspec.json.Decoder(_Result)
-_CALLER: Final = msgspec.json.Decoder(_Caller)
 _STRING: Final = msgspec.json.Decoder(str)
 
 
@@ -134,26 +126,28 @@ class Mender:
         self._open: list[str] = []  # the calls of server tools without a result, of the last reply
         self._told: list[str] = []
         self._ids: dict[str, deque[str]] = {}
-        self._callers: set[str] = set()  # the server tools that call ours in the reply
         self._is_signed = False  # the block before is reasoning with a signature
         self._number = 0
         self._place = 0
 
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
-        has_called = bool(self._ids)  # a server's tool may call one of ours, and goes on with its result
+        has_called = bool(self._ids)  # a server's tool beside calls of ours runs once they have their results
         self._place, self._number, self._told, self._ids = place, number, [], {}
-        self._item, self._callers, self._is_signed = None, set(), False
+        self._item, self._is_signed = None, False
         before = blocks_of(content_of(said))
         self._open = self._open if goes_on or has_called else []
         pairs = [(block, self._repaired(at, block)) for at, block in enumerate(before)]
-        kept = [one for _, one in pairs if one is not None]
-        after = self._with_words(self._without_lost(kept) if self._ids else kept, len(before))
+        after = self._with_words([one for _, one in pairs if one is not None], len(before))
         is_same = len(after) == len(before) and all(map(_is, before, after))
         mended = said if is_same else message("assistant", as_list(after))
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
         closed = self._closed(after) if any(map(self._is_open, after)) else None
         return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed, bool(self._open))
+
+    def close(self) -> None:
+        """Take no results any more for the server tools that have none: their calls are left out."""
+        self._open = []
 
     def _tell(self, at: int, what: str) -> None:
         self._told.append(f"message {self._place + 1}, block {at + 1}: {what}")
@@ -198,7 +192,6 @@ class Mender:
             if ours != use.id:
                 changed["id"] = text_json(ours)
         self._used.add(wire_id)
-        self._callers.add(_caller_of(use))
         self._ids.setdefault(use.id, deque()).append(
             _STRING.decode(changed["id"]) if "id" in changed else use.id
         )
@@ -297,14 +290,6 @@ class Mender:
             return [NO_WORDS]
         return blocks[: len(kinds)]
 
-    def _without_lost(self, blocks: list[Json]) -> list[Json]:
-        """Return a reply with calls of ours without those of server tools that will not go on."""
-        lost = [one for one in blocks if self._is_open(one) and _USE.decode(one).id not in self._callers]
-        for one in lost:
-            self._tell(blocks.index(one), "a call of a server's tool that has no result is left out")
-            self._open.remove(_USE.decode(one).id)
-        return [one for one in blocks if not any(map(partial(_is, one), lost))]
-
     def _closed(self, after: Iterable[Json]) -> Json:
         """Return the reply without the calls of server tools that have no result."""
         kept = [block for block in after if not self._is_open(block)]
@@ -317,14 +302,6 @@ class Mender:
 def our_id(reply: int, number: int, theirs: str) -> str:
     """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
     return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
-
-
-def _caller_of(use: _Use) -> str:
-    """Return the id of the server tool that made a call; '' for the model itself."""
-    try:
-        return _CALLER.decode(use.caller).tool_id if use.caller != NULL else ""
-    except msgspec.DecodeError:
-        return ""
 
 
 def _without(part: Json, key: str) -> Json:
