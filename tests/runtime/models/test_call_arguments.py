@@ -1,6 +1,7 @@
 """No call runs with arguments that the model did not write, and none twice, however a server streams them."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -21,6 +22,7 @@ from tests.bedrock_api import event as frame
 from tests.effort import effort
 from tests.stream_faults import TOOLS, TrueCall, true_calls
 
+FIRST_SEED = int(os.environ.get("SEED", "0"))  # for a campaign over other streams
 Ran = list[tuple[str, str]]
 
 
@@ -93,9 +95,14 @@ def messages(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
     ], is_faithful
 
 
-@pytest.mark.parametrize("read", [chat, responses, gemini, converse, messages])
-def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -> None:
-    for seed in range(effort(400, 10_000)):
+@pytest.mark.parametrize(
+    ("read", "least"),
+    [(chat, 0.62), (responses, 0.72), (gemini, 0.7), (converse, 0.82), (messages, 0.82)],
+)
+def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any, least: float) -> None:
+    """least: the share of the calls that must come out. A reader that refuses all is right, and of no use."""
+    came = written = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + effort(400, 10_000)):
         chance = Random(seed)
         truth = true_calls(chance)
         wanted = Counter(plain(call.name, json.loads(call.text)) for call in truth)
@@ -107,6 +114,8 @@ def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -
         assert found <= wanted, (seed, found - wanted)
         if is_faithful:
             assert found == wanted, (seed, wanted - found)
+        came, written = came + len(ran), written + len(truth)
+    assert came >= least * written, came / written
 
 
 A, B = '{"a": 1}', '{"b": 2}'
