@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.models.anthropic.answer import StreamedMessage
-from callboard.runtime.models.call_arguments import CONTRADICTED, LOST, is_object, settled
+from callboard.runtime.models.call_arguments import CONTRADICTED, LOST, cleaned, is_object, settled
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.aws_events import Events
 from callboard.runtime.models.layered.chat_stream import ChatStream
@@ -162,6 +162,30 @@ def test_texts_that_do_not_agree_are_kept_and_no_arguments(
     found = settled(pieces, wholes, is_told=False)
     assert found == (text, why)
     assert why or not is_object(found.text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ('{"a": "x\ny\tz\x01"}', "x\ny\tz\x01"),
+        ('{\n "a": "x\\"\n\\\\\n"}\n', 'x"\n\\\n'),
+        ('{"a": "\r\n"}', "\r\n"),
+    ],
+)
+def test_control_characters_in_strings_are_read_as_meant(raw: str, value: str) -> None:
+    for pieces, wholes in (([raw], []), ([raw[:8], raw[8:]], [raw]), ([], [raw, json.dumps({"a": value})])):
+        found = settled(pieces, wholes, is_told=True)
+        assert (json.loads(found.text), found.why) == ({"a": value}, "")
+
+
+@pytest.mark.parametrize("raw", ['{"a": "x\\\ny"}', '{"a\n": "x', '{"a": "x"\x01}', '{"a": x\n}', "\n"])
+def test_other_control_characters_stay_as_they_came(raw: str) -> None:
+    assert cleaned(raw) == raw
+
+
+def test_a_string_without_an_end_is_read_once_and_not_from_each_quote_in_it() -> None:
+    raw = '{"a": "\n' + '\\"' * 1_000_000  # from each quote it would take hours
+    assert cleaned(raw) == raw
 
 
 def test_the_halves_of_a_character_may_come_in_two_pieces() -> None:
