@@ -302,6 +302,7 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         return _without_doubles(closing)
     # A piece without a name may be of any call, so what is missing in a call may have come.
     has_strays = any(call.arguments.why == NAMELESS and call.has_text for call in found)
+    has_text = any(call.has_text for call in found)
     left, settled_calls = list(closing), []
     for call in found:
         last = next((one for one in left if call.id and one.id == call.id), None)
@@ -312,12 +313,16 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         if last is None or (has_strays and not _same(call, last)):
             settled_calls.append(call.refused(CONTRADICTED))
         else:
-            settled_calls.append(_settled_pair(call, last))
+            # Else what is missing in a call may have gone to another one, and the two must agree.
+            may_fill = call.is_alone or not has_text
+            settled_calls.append(_settled_pair(call, last, may_fill=may_fill))
     return settled_calls
 
 
-def _settled_pair(call: JoinedCall, closing: JoinedCall) -> JoinedCall:
-    is_more = closing.arguments.text.startswith(call.arguments.text) and call.name == closing.name
+def _settled_pair(call: JoinedCall, closing: JoinedCall, *, may_fill: bool) -> JoinedCall:
+    is_more = (
+        may_fill and closing.arguments.text.startswith(call.arguments.text) and call.name == closing.name
+    )
     if not _same(call, closing) and not is_more:
         return call.refused(CONTRADICTED)
     return call._replace(arguments=closing.arguments) if closing.is_whole else call

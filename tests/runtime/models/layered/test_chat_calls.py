@@ -104,6 +104,14 @@ def test_a_closing_message_confirms_fills_in_or_contradicts() -> None:
     assert [why for *_, why in calls_of(*other, closing=last[1:])] == [CONTRADICTED, ""]
 
 
+def test_a_closing_message_fills_in_no_call_whose_pieces_may_have_gone_to_another_one() -> None:
+    pieces = (piece(0, "a", "look", A), piece(0, "", "look", A), piece(0, "b", "look", ""))
+    last = (piece(None, "a", "look", A), piece(None, "b", "look", B))
+    assert [why for *_, why in calls_of(*pieces, closing=last)] == ["", LOST]
+    names = (piece(0, "a", "look", ""), piece(0, "b", "look", ""))
+    assert calls_of(*names, closing=last) == [("look", A, ""), ("look", B, "")]
+
+
 def test_arguments_may_come_as_an_object_and_further_keys_stay() -> None:
     found = piece_of({"id": "a", "extra": 1, "function": {"name": "look", "arguments": {"path": "A"}}}, 3)
     assert found == Piece(3, "a", "look", '{"path": "A"}', {"extra": 1})
