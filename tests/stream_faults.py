@@ -83,8 +83,9 @@ class _Chat:
         pick = chance.choice
         self.index = pick(("right", "right", "absent", "zero", "turned", "per piece"))
         self.id = pick(("right", "right", "absent", "empty", "same", "each piece", "changing", "late"))
-        # A name with an index or an id of its own is a call of its own, whatever came before.
-        is_plain = self.index == "per piece" or self.id == "changing"
+        # A name with an index or an id of its own is a call of its own, whatever came before, unless one of
+        # them is that of the call.
+        is_plain = self.id == "changing" or (self.index == "per piece" and self.id != "each piece")
         self.name = pick(("first", "pieces") if is_plain else ("first", "first", "each", "pieces", "last"))
         self.text = pick(("cut", "cut", "whole", "cumulative", "flushed", "twice"))
         self.end = pick(("right", "right", "none", "twice", "length", "stop"))
@@ -127,7 +128,12 @@ def chat_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes],
     events += [last] * {"none": 0, "twice": 2}.get(ways.end, 1)
     done = [b"data: [DONE]\n\n"] * chance.choice((0, 1, 1, 2))
     is_keyed = ways.index in ("right", "turned") and ways.id != "same"
-    is_faithful = ways.is_faithful and (is_keyed or all(call.text != "{}" for call in truth))
+    has_doubles = len({call[:2] for call in truth}) < len(truth)
+    is_faithful = (
+        ways.is_faithful
+        and (is_keyed or all(call.text != "{}" for call in truth))
+        and not (ways.id == "same" and has_doubles)
+    )
     return [*map(sse, events), b": alive\n\n", *done], is_faithful
 
 

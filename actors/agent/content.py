@@ -73,6 +73,9 @@ _RAW_BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _TYPE: Final = msgspec.json.Decoder(_Typed)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
 _TEXT: Final = msgspec.json.Decoder(str)
+BLANKS_SINCE: Final = 2
+"""The rules since which a blank text is no words: those that an agent said before stay its last ones."""
+
 _READ: Final = frozenset({"text", "tool_use"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NO_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({})
@@ -121,3 +124,10 @@ def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:
         return tuple(_BLOCK.decode(block) if kind in _READ else _Block(kind) for kind, block in types)
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def last_words(before: str, said: Said, rules: int) -> str:
+    """Return the last words of an agent after a reply. before: those that it had said. rules: of its ask."""
+    if rules < BLANKS_SINCE:
+        return said.text or before
+    return said.text if said.text.strip() else before

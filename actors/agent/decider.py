@@ -34,7 +34,7 @@ from callboard.actors.agent.background import (
     wake_if_due,
 )
 from callboard.actors.agent.calls import all_answered, results, start_calls, start_next_tool
-from callboard.actors.agent.content import Said, read
+from callboard.actors.agent.content import BLANKS_SINCE, Said, last_words, read
 from callboard.actors.agent.continued_calls import (
     after_answer,
     note_effect,
@@ -183,7 +183,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
         digest=digest,
         context_tokens=bound,
         fresh=() if said.is_blank else (seq,),
-        text=said.text or state.text,
+        text=last_words(state.text, said, state.rules),
         has_spoken=state.has_spoken or not said.is_empty,
         is_forced=False,
         origins=origins,
@@ -208,7 +208,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
     if not prefix_of(state).reports:
         if is_unanswered(state):
             return finish_empty(state, settled, detail)
-        if not said.text:
+        has_words = bool(said.text) if state.rules < BLANKS_SINCE else bool(state.text.strip())
+        if not has_words:
             state = replace(state, text=prompts.NO_SUMMARY)
         return finish(state, "answered", settled, detail)
     if state.is_told_to_report or not has_turns_left(state):

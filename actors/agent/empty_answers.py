@@ -3,6 +3,7 @@
 Rules
   - An agent has answered if it has said more than thoughts, a call included, since the last message to it
     that was not a tool result. A message that only delivers words asks for no further answer.
+  - The last words before that are its answer, as where it gave them beside a call and then fell silent.
   - An empty last word is asked for once more: the same request to the same model, as the next attempt of the
     turn, which is charged and counted as any. It needs no further turn, and no other model is asked, since an
     empty answer has no kind of failure.

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.content import Said
+from callboard.actors.agent.content import Said, last_words
 from callboard.actors.agent.fallback import NOT_AGAIN, after_failure
 from callboard.actors.agent.input_bound import at_bytes
 from callboard.actors.agent.program import end
@@ -139,5 +139,5 @@ def take_unusable(state: AgentState, stop_reason: str, said: Said, settled: Sett
         again = ask_next_model(state, ModelFailure(failure), Settled(settled.usage))
         if again is not None:
             return again
-    state = replace(state, text=said.text or state.text, is_forced=False)
+    state = replace(state, text=last_words(state.text, said, state.rules), is_forced=False)
     return end(state, kind, settled)

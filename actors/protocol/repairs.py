@@ -9,9 +9,8 @@ Rules
     is one version of these rules so far; another one gets a number.
   - Arguments that are not a JSON object become {"unreadable": "<the text>"}: never an empty object, which
     the model would read as a call that it made so.
-  - A server tool's call without a result goes back while the service is to go on with it, after the results
-    of our own tools that it called too. Once a user speaks after it, it is left out; beside calls of ours
-    that it did not make, at once.
+  - A server tool's call without a result goes back while the service is to go on with it: right away, or
+    with the results of our own tools beside it. Once a user says anything else, it is left out.
 """
 
 import re
@@ -89,7 +88,6 @@ class _Block(msgspec.Struct, gc=False):
     input: msgspec.Raw = NULL
     part: msgspec.Raw = NULL
     refused: str = ""
-    caller: msgspec.Raw = NULL
     text: str = ""
     signature: str | None = None
     tool_use_id: str = ""
@@ -97,10 +95,6 @@ class _Block(msgspec.Struct, gc=False):
 
 class _Reply(msgspec.Struct, gc=False):
     content: tuple[_Block, ...]
-
-
-class _Caller(msgspec.Struct, gc=False):
-    tool_id: str = ""
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -112,7 +106,6 @@ class _Part(msgspec.Struct, gc=False):
 _REPLY: Final = msgspec.json.Decoder(_Reply)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
 _PART: Final = msgspec.json.Decoder(_Part)
-_CALLER: Final = msgspec.json.Decoder(_Caller)
 _STRING: Final = msgspec.json.Decoder(str)
 _NO_PART: Final = _Part()
 
@@ -133,29 +126,30 @@ class Mender:
         self._place = 0
         self._told: list[str] = []
         self._ids: dict[str, deque[str]] = {}
-        self._callers: set[str] = set()  # the server tools that call ours in the reply
         self._changed: dict[int, Json | None] = {}  # by place: another block, or None for none
         self._raw: tuple[Json, ...] | None = None  # its blocks as they came, once one is to be changed
 
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
-        has_called = bool(self._ids)  # a server's tool may call one of ours, and goes on with its result
+        has_called = bool(self._ids)  # a server's tool beside calls of ours runs once they have their results
         self._place, self._number, self._told, self._ids = place, number, [], {}
-        self._item, self._callers, self._is_signed = None, set(), False
+        self._item, self._is_signed = None, False
         self._said, self._changed, self._raw = said, {}, None
         self._open = self._open if goes_on or has_called else []
         blocks = _blocks_in(said)
         for at, block in enumerate(blocks):
             self._repair(at, block)
         left = [at for at in range(len(blocks)) if at not in self._changed or self._changed[at] is not None]
-        if self._ids and self._open:
-            left = self._without_lost(blocks, left)
         left = self._spoken(blocks, left)
         is_same = left and len(left) == len(blocks) and not self._changed
         mended = said if is_same else self._message(left)
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
         closed = self._closed(blocks, left) if self._open else None
         return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed, bool(self._open))
+
+    def close(self) -> None:
+        """Take no results any more for the server tools that have none: their calls are left out."""
+        self._open = []
 
     def _tell(self, at: int, what: str) -> None:
         self._told.append(f"message {self._place + 1}, block {at + 1}: {what}")
@@ -206,8 +200,6 @@ class Mender:
             if ours != use.id:
                 changed["id"] = text_json(ours)
         self._used.add(wire_id)
-        if use.caller != NULL:
-            self._callers.add(_caller_of(use))
         self._ids.setdefault(use.id, deque()).append(
             _STRING.decode(changed["id"]) if "id" in changed else use.id
         )
@@ -309,14 +301,6 @@ class Mender:
             self._tell(max(len(blocks), 1) - 1, "a reply without words goes as (no words)")
         return left
 
-    def _without_lost(self, blocks: tuple[_Block, ...], left: list[int]) -> list[int]:
-        """Return the places without the calls of server tools that will not go on, in a reply with ours."""
-        lost = [at for at in left if self._is_open(blocks[at]) and blocks[at].id not in self._callers]
-        for at in lost:
-            self._tell(at, "a call of a server's tool that has no result is left out")
-            self._open.remove(blocks[at].id)
-        return [at for at in left if at not in lost]
-
     def _closed(self, blocks: tuple[_Block, ...], left: list[int]) -> Json | None:
         """Return the reply without the calls of server tools that have no result; None if it has none."""
         kept = [at for at in left if not self._is_open(blocks[at])]
@@ -348,14 +332,6 @@ def _part_of(block: _Block) -> _Part:
 def our_id(reply: int, number: int, theirs: str) -> str:
     """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
     return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
-
-
-def _caller_of(use: _Block) -> str:
-    """Return the id of the server tool that made a call; '' for the model itself."""
-    try:
-        return _CALLER.decode(use.caller).tool_id
-    except msgspec.DecodeError:
-        return ""
 
 
 def _without(part: Json, key: str) -> Json:

@@ -119,8 +119,8 @@ class Reader:
         self.is_changed = False
         self._rules = InputRules() if rules is None else rules
         self._mender = Mender(rules) if rules is not None else None
-        # The place of a message, and the message that goes there once a user speaks.
-        self._closed: tuple[int, Json] | None = None
+        # The places of a message, as sent and as said, and the message that goes there once a user speaks.
+        self._closed: tuple[int, int, Json] | None = None
         self._level = repair.level
         self._speaker = Speaker() if repair.level > 1 else None
         self._sent: list[Json] = []
@@ -143,9 +143,8 @@ class Reader:
         if is_by("system", said):
             self._send(said, said, "heard")
         elif is_by("user", said):
-            if self._closed is not None and not _has_result(said):
-                place, closed = self._closed
-                self._sent[place], self._closed, self.is_changed = closed, None, True
+            if self._closed is not None and not _has_results_only(said):
+                self._close(*self._closed)
             self._send(said, self._heard(said), "heard")
             self._ids, self._media = {}, []
         elif maker == self._origin and not self._level:
@@ -153,6 +152,15 @@ class Reader:
         else:
             self._take_other(said)
         self.read += 1
+
+    def _close(self, place: int, said_at: int, closed: Json) -> None:
+        """Let a reply stand without the calls of server tools that a user's words have cut off."""
+        self._sent[place], self._closed, self.is_changed = closed, None, True
+        self.repairs.append(
+            f"message {said_at + 1}: calls of the service's tools without a result are left out"
+        )
+        if self._mender is not None:
+            self._mender.close()
 
     def _take_own(self, said: Json) -> None:
         self._replies += 1
@@ -166,7 +174,7 @@ class Reader:
         self._send(said, mended.said, "own")
         self._ids = mended.ids
         if mended.closed is not None:
-            self._closed = (len(self._sent) - 1, mended.closed)
+            self._closed = (len(self._sent) - 1, self.read, mended.closed)
         elif not mended.is_open:
             self._closed = None
         self.repairs += mended.told
@@ -294,8 +302,8 @@ def _left_out(kind: str) -> Json:
     return text_block(f"[Left out, since it cannot be sent to this model: {kind}]")
 
 
-def _has_result(said: Json) -> bool:
-    return any(kind_of(block) == "tool_result" for block in blocks_of(content_of(said)))
+def _has_results_only(said: Json) -> bool:
+    return all(kind_of(block) == "tool_result" for block in blocks_of(content_of(said)))
 
 
 def messages_for(

@@ -41,6 +41,12 @@ _PRIVATE: Final = frozenset({
 })  # fmt: skip
 """The items of the Responses API that mean something to their maker only. Any other may hold words."""
 
+_ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
+"""The keys of the arguments of a call, in Chat Completions and in the products that are like it."""
+
+_ABOUT: Final = frozenset({"content", "usage", "metadata", "annotations", "_meta"})
+"""The keys of a message that hold lists or objects and none of its words."""
+
 _UNREADABLE: Final = "unreadable"
 
 _JSON: Final = msgspec.json.Decoder()
@@ -94,9 +100,13 @@ class Reader:
         if shape not in (None, self._shape or shape):
             self._repairs.add(index, f"is of the shape {shape}, not {self._shape}", "it is read as that")
         said = list(self._said(item, index))
-        if not said and not _is_private(item):
+        if said or _is_private(item):
+            return said
+        if not _holds_more(item):
             self._repairs.add(index, "is empty", "it is left out")
-        return said
+            return []
+        self._repairs.add(index, "has its content in a form that none of the shapes has", "its JSON is text")
+        return [Words(_speaker(_role_of(item)), text_of(msgspec.json.encode(item).decode()))]
 
     def _said(self, item: Block, index: int) -> Iterator[Said]:
         role, kind = _role_of(item), item.get("type")
@@ -142,7 +152,8 @@ class Reader:
             call = one if isinstance(one, dict) else {}
             what = call.get("function") or call.get("custom") or call
             what = what if isinstance(what, dict) else {}
-            arguments = {"input": what.get("input")} if "custom" in call else what.get("arguments")
+            told = next((what[key] for key in _ARGUMENTS if what.get(key) is not None), None)
+            arguments = {"input": what.get("input")} if "custom" in call else told
             yield self._call(call.get("id"), what.get("name"), arguments, index)
         if isinstance(legacy := item.get("function_call"), dict):
             yield self._call("", legacy.get("name"), legacy.get("arguments"), index)
@@ -162,9 +173,18 @@ class Reader:
         elif kind == "message":
             yield from self._content(item, "user", index)
         elif not _is_private(item):
-            fault = f"is of the type {kind!r:.40}, which none of the shapes has"
-            self._repairs.add(index, fault, "a text stands for it")
-            yield Words("user", left_out(kind))
+            yield from self._of_other(item, kind, index)
+
+    def _of_other(self, item: Block, kind: str, index: int) -> Iterator[Said]:
+        """Yield what can be read of an item of another product: its content, or the message in it."""
+        fault, role = f"is of the type {kind!r:.40}, which none of the shapes has", _speaker(kind)
+        inner = item.get("message")
+        said = list(self._said(inner, index)) if isinstance(inner, dict) else []
+        if not said and item.get("tool_call_id"):
+            said = [self._result(item, item.get("content"))]
+        said = said or [*self._content(item, role, index), *self._chat_calls(item, index)]
+        self._repairs.add(index, fault, f"it is read as the {role}'s" if said else "a text stands for it")
+        yield from said or [Words("user", left_out(kind))]
 
     # --- calls and results ----------------------------------------------------------------
 
@@ -207,6 +227,17 @@ def _str(value: object) -> str:
 def _role_of(item: Block) -> str | None:
     role = item.get("role")
     return role if role is None or isinstance(role, str) else repr(role)
+
+
+def _speaker(role: str | None) -> Literal["user", "assistant"]:
+    """Return whose words an item of another product has, by its role or type."""
+    return "assistant" if role in ("assistant", "model", "ai") else "user"
+
+
+def _holds_more(item: Block) -> bool:
+    """Return True for an item that has content under keys of its own, and so is not empty."""
+    others = (value for key, value in item.items() if key not in _ABOUT)
+    return any(isinstance(value, dict | list) and value for value in others) or bool(item.get("text"))
 
 
 def _is_private(item: Block) -> bool:

@@ -159,7 +159,7 @@ class Caller:
         except asyncio.CancelledError:
             if sending.answer is None:
                 if sending.has_left and self._spec.effect != "read":
-                    raise ToolInterrupted(self._given_up(ctx)) from None
+                    raise ToolInterrupted(self._given_up(ctx, sending)) from None
                 raise
             result = self._read(sending.answer)  # it came with the end of the time
             if isinstance(result, Result):
@@ -216,10 +216,11 @@ class Caller:
             raise ToolError(f"{self._name} was lost during the call, twice: {error}") from error
         raise self._unavailable(str(error)) from error
 
-    def _given_up(self, ctx: ToolContext) -> str:
+    def _given_up(self, ctx: ToolContext, sending: Sending) -> str:
         is_late = ctx.deadline is not None and asyncio.get_running_loop().time() >= ctx.deadline
         how = f"timed out after {ctx.timeout_s:g} s" if is_late else "was cancelled"
-        return f"{self._spec.name} {how} before {self._name} answered{_UNKNOWN}"
+        doubt = f"; {sending.doubt}" if sending.doubt else ""
+        return f"{self._spec.name} {how} before {self._name} answered{doubt}{_UNKNOWN}"
 
     def _value(self, result: Result | types.InputRequiredResult) -> object:
         if isinstance(result, types.InputRequiredResult):

@@ -20,14 +20,16 @@ class Sending:
 
     has_left: its first byte may have left. failure: of the connection, in words. status: of the HTTP answer.
     answer: the server's own answer to a call; None while none has come. The SDK makes up errors for requests
-    that get no answer, with codes that servers use too, so only this says whether one came.
+    that get no answer, with codes that servers use too, so only this says whether one came. doubt: what to
+    say of an error that may have been the answer.
     """
 
-    __slots__ = ("answer", "failure", "has_left", "status")
+    __slots__ = ("answer", "doubt", "failure", "has_left", "status")
 
     def __init__(self) -> None:
         self.has_left = False
         self.failure = ""
+        self.doubt = ""
         self.status = 0
         self.answer: Answer | None = None
 

@@ -10,17 +10,19 @@ JSON without "jsonrpc", with an id
   as text or as 3.0, error codes and
   texts of other types                read as meant
 neither a result nor an error         an answer that cannot be read
+an error without an id                the answer to the only open request (`nameless`)
 an id that no request waits for       dropped
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import mcp.types as types
 import msgspec
 
 from callboard.runtime.mcp.foreign_json import parsed, shown
+from callboard.runtime.mcp.nameless import NamelessErrors
 from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
 from callboard.runtime.mcp.tool_lists import ToolLists
 from callboard.runtime.sanitize import clean_text, to_json
@@ -41,16 +43,22 @@ class Wire:
     def __init__(self, lists: ToolLists) -> None:
         self._lists = lists
         self._waiting: dict[object, tuple[str, Sending | None]] = {}
+        self._nameless = NamelessErrors()
 
     def sent(self, message: Message) -> None:
         """Note a message that is about to be sent by the current task."""
         if isinstance(message, types.JSONRPCRequest):
             self._waiting[_key(message.id)] = (message.method, CURRENT.get())
+            self._nameless.sent(_key(message.id))
+        elif isinstance(message, types.JSONRPCNotification):
+            self._nameless.sent()
 
     def forget(self, sending: Sending) -> None:
         """Wait no longer for the answers to a call."""
         for key in [key for key, (_, one) in self._waiting.items() if one is sending]:
             del self._waiting[key]
+            if (error := self._nameless.given_up(key)) is not None:
+                sending.doubt = f"meanwhile it sent an error that names no request: {error_of(error).message}"
 
     def read(self, data: bytes, request: object = None) -> list[Message]:
         """Return the messages of a line, an event or a body, as the SDK takes them.
@@ -60,27 +68,38 @@ class Wire:
         """
         value = parsed(data)
         batch = value if isinstance(value, list) else [value]
-        return [message for one in batch if (message := self._read(one, request)) is not None]
+        return [message for one in batch for message in self._read(one, request)]
 
     def broken(self, data: bytes, why: str, request: object = None) -> list[Message]:
         """Return the messages for data that cannot be read, if it names the request that it answers."""
         named = [request] if request is not None else _ids(data)
         keys = [key for key in map(_key, named) if key in self._waiting]
         begin = clean_text(data[:_BEGIN_BYTES].decode(errors="replace")).strip()
-        return [self._answered(key, Answer("unreadable", f"{why}: {begin!r}")) for key in keys[:1]]
+        answer = Answer("unreadable", f"{why}: {begin!r}")
+        return [message for key in keys[:1] for message in self._answered(key, answer)]
 
-    def _read(self, value: object, request: object) -> Message | None:
+    def _read(self, value: object, request: object) -> list[Message]:
         if not isinstance(value, dict):
             raise ValueError("a message is an object")
         if "method" in value:
             message = _cleaned({**value, "jsonrpc": "2.0"})
-            return types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+            return [types.jsonrpc_message_adapter.validate_python(message, by_name=False)]
         if not value.keys() & {"id", "result", "error"}:
             raise ValueError("a message has a method, or answers one")
+        answer = _answer(value)
+        if request is None and value.get("id") in (None, "") and answer.kind == "error":
+            return self._all_written(self._nameless.came(answer.value))
         key = _key(value.get("id") if request is None else request)
-        return self._answered(key, _answer(value)) if key in self._waiting else None
+        return self._answered(key, answer) if key in self._waiting else []
 
-    def _answered(self, key: Any, answer: Answer) -> Message:
+    def _answered(self, key: Any, answer: Answer) -> list[Message]:
+        return [self._written(key, answer), *self._all_written(self._nameless.answered(key))]
+
+    def _all_written(self, found: Sequence[tuple[Any, object]]) -> list[Message]:
+        return [self._written(key, Answer("error", error)) for key, error in found]
+
+    def _written(self, key: Any, answer: Answer) -> Message:
+        """Return an answer as the SDK takes it, and note that of a call."""
         method, sending = self._waiting.pop(key)
         if method == "tools/call" and sending is not None:
             sending.answer = answer

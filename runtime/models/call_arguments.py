@@ -9,10 +9,12 @@ out are those that every text agrees on; of any other call the texts are kept, a
     pieces repeat earlier ones (`{"a` `{"a":1}`)    the last of them
     both blank, and their end was told           {}: the call has no arguments
     both blank, and no end was told              refused: they are lost
+    line breaks and tabs within strings          read as if they were escaped
     two objects that differ                      refused: nothing tells which one is meant
 """
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -28,6 +30,11 @@ UNCLEAR: Final = "the pieces of several calls came without telling which call ea
 DOUBLED: Final = "an equal call came before it, and nothing tells whether it is the same one"
 NAMELESS: Final = "its name did not arrive"
 UNFINISHED: Final = "the service did not say that its arguments were whole"
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+# An unended string goes to the end of the text, so that no quote in it is tried as the next beginning.
+_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+_IN_STRING: Final = re.compile(r"\\.|[\x00-\x1f]", re.DOTALL)
 
 NO_NAME: Final = "unnamed"
 """The name of a call whose name did not arrive. It is no tool's, and every service takes it back."""
@@ -46,10 +53,10 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     pieces: in the order in which they came. wholes: the texts that were given as whole. is_told: the end of
     the arguments was told, so that blank ones are empty.
     """
-    streamed = clean_text("".join(pieces))
+    streamed = cleaned("".join(pieces))
     if not wholes and is_object(streamed):
         return Settled(streamed)  # nearly every call
-    told = [clean_text(whole) for whole in wholes if whole.strip()]
+    told = [cleaned(whole) for whole in wholes if whole.strip()]
     if not streamed.strip() and not told:
         return Settled("{}") if is_told else Settled("", LOST)
     objects = _differing([text for text in (_once(pieces), *told) if is_object(text)])
@@ -62,6 +69,22 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     texts = list(dict.fromkeys(filter(str.strip, (streamed, *told))))
     # One text that is no object says for itself what is wrong with it.
     return Settled("\n".join(texts), "" if len(texts) == 1 and not objects else CONTRADICTED)
+
+
+def cleaned(text: str) -> str:
+    """Return arguments as they can be read: models write line breaks and tabs into strings as they are.
+
+    JSON wants them escaped, and without that many a model makes the same call again and again.
+    """
+    text = clean_text(text)
+    if not _CONTROL.search(text) or is_object(text):
+        return text
+    escaped = _STRING.sub(lambda found: _IN_STRING.sub(_escaped, found[0]), text)
+    return escaped if is_object(escaped) else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("\\") else json.dumps(found[0])[1:-1]
 
 
 def is_object(text: str) -> bool:
@@ -80,7 +103,7 @@ def _once(pieces: Sequence[str]) -> str:
 
     Some servers flush the whole arguments at the end of a call whose pieces they have sent.
     """
-    text = clean_text("".join(pieces))
+    text = cleaned("".join(pieces))
     if len(pieces) < 2 or is_object(text):
         return text
     last, before = pieces[-1], "".join(pieces[:-1])

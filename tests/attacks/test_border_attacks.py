@@ -51,7 +51,7 @@ from tests.openai_api import Call, Reply, Thought
 from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY
 from tests.runtime.models.anthropic.kit import request_with as asked_messages
-from tests.runtime.models.layered.kit import DIALECTS, Api, Service, blocks_of, serving
+from tests.runtime.models.layered.kit import DIALECTS, OPENAI_DIALECTS, Api, Service, blocks_of, serving
 
 HOSTILE = {
     "a high half": "a\ud83d b",
@@ -103,6 +103,15 @@ def test_a_reply_of_every_dialect_is_cleaned(
     assert is_clean(clean_text(str(words["text"])), hostile)
     (called,) = answered(service, dialect, Call("look", json.dumps({"path": hostile})), stream=stream)
     assert is_clean(called["input"], hostile)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", OPENAI_DIALECTS)
+def test_line_breaks_that_a_model_writes_into_arguments_are_read(
+    service: Service, dialect: Api, stream: bool
+) -> None:
+    (called,) = answered(service, dialect, Call("look", '{"path": "a\n\tb"}'), stream=stream)
+    assert called["input"] == {"path": "a\n\tb"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

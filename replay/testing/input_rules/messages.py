@@ -108,11 +108,12 @@ def _server_tools(body: JsonObject) -> Iterator[str]:
     """Check that the service's own tools have their results, but for a turn that it is to go on with.
 
     https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons (pause_turn)
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools (beside a call of ours)
     """
     waiting: list[object] = []
     for at, (role, blocks) in enumerate(_turns(body)):
-        # A tool of the service may call one of ours, and goes on with its result.
-        if role == "user" and waiting and not any(block.get("type") == "tool_result" for block in blocks):
+        # The service runs them once the calls beside them have their results; any word ends the turn early.
+        if role == "user" and waiting and not all(block.get("type") == "tool_result" for block in blocks):
             yield f"turn {at}: server tool use was found without a corresponding result block"
             return
         for block in blocks:

@@ -8,6 +8,7 @@ several ways, the most trusted first:
     by index            the ids change from piece to piece, and one of them has the name
     by id               the indexes change, or the pieces of a call come under several
     by opening          within an index, each piece with a name begins a call
+    by order            the same over all pieces, where index and id are new for each piece, or always one
 
 The first way in which every call has the name of a tool and whole arguments is taken. Without one, the
 calls that share no key with another one are taken as the API says, and the others are refused. A piece that
@@ -101,8 +102,8 @@ def joined(
     usual = _calls(pieces, _by_key(pieces, indexes), tools)
     found = usual
     if not _fit(usual, tools):
-        others = (indexes, _by_id(pieces), _by_opening(pieces, indexes))
-        ways = (_calls(pieces, keys, tools) for keys in others)
+        others = (indexes, _by_id(pieces), _by_opening(pieces, indexes), _by_order(pieces, tools))
+        ways = (_calls(pieces, keys, tools) for keys in others if keys)
         found = next((calls for calls in ways if _fit(calls, tools)), []) or _certain(usual)
     found = _in_order(_without_doubles(found, has_ids=not _ids_change(pieces, indexes)))
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
@@ -156,6 +157,31 @@ def _by_opening(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
     return keys
 
 
+def _by_order(pieces: Sequence[Piece], tools: frozenset[str]) -> list[Key]:
+    """Return the number of the call of each piece; none where their indexes or ids tell calls apart."""
+    ids = [piece.id for piece in pieces if piece.id]
+    places = {piece.place for piece in pieces}
+    if len(places) not in (1, len(pieces)) or len(set(ids)) < len(ids):
+        return []
+    keys: list[Key] = []
+    number, name, known_id, has_text = -1, "", "", False
+    for piece in pieces:
+        if piece.name:
+            goes_on = not has_text and piece.name not in tools and _begins_tool(name + piece.name, tools)
+            number += not (goes_on and name)
+            name, known_id, has_text = (name if goes_on else "") + piece.name, "", False
+        elif piece.id and known_id and len(places) > 1:
+            return []  # with an id and an index of its own it is a call of its own, whose name is lost
+        known_id = piece.id or known_id
+        has_text = has_text or bool((piece.arguments or "").strip())
+        keys.append((number, "by order"))
+    return keys
+
+
+def _begins_tool(name: str, tools: frozenset[str]) -> bool:
+    return any(tool.startswith(name) for tool in tools)
+
+
 def _calls(pieces: Sequence[Piece], keys: Sequence[Key], tools: frozenset[str]) -> list[JoinedCall]:
     groups: dict[Key, list[Piece]] = {}
     for piece, key in zip(pieces, keys, strict=True):
@@ -180,7 +206,8 @@ def _call(group: Sequence[Piece], shared: frozenset[int | str | None], tools: fr
     has_own_place = not any(piece.place in shared for piece in group)
     is_alone = has_own_place and (group[0].place is not None or has_own_id or not shared)
     told = [piece.arguments for piece in group if piece.arguments is not None]
-    is_certain = has_own_place and (has_own_id or not call_id)
+    has_one_place = len({piece.place for piece in group}) == 1
+    is_certain = has_own_place and has_one_place and (has_own_id or not call_id)
     arguments = settled(told, (), is_told=is_certain and bool(told))
     name = _name_of(group, tools)
     if not name:
@@ -196,9 +223,10 @@ def _name_of(group: Sequence[Piece], tools: frozenset[str]) -> str:
     names = [piece.name for piece in group if piece.name]
     if len(names) < 2:
         return names[0] if names else ""
-    if len({piece.id for piece in group if piece.name} - {""}) > 1:
-        return ""  # each of them begins a call of its own
     whole = "".join(names)
+    are_parts = whole in tools and not tools & set(names[1:])
+    if len({piece.id for piece in group if piece.name} - {""}) > 1 and not are_parts:
+        return ""  # each of them begins a call of its own
     if len(set(names)) > 1:
         last = max(at for at, piece in enumerate(group) if piece.name)
         has_text = any((piece.arguments or "").strip() for piece in group[:last])
@@ -249,11 +277,14 @@ def _without_doubles(calls: Sequence[JoinedCall], *, has_ids: bool = True) -> li
     has_ids: their ids tell calls apart.
     """
     seen: dict[tuple[int | None, str, str], set[str]] = {}
+    shared: set[tuple[str, str, str]] = set()  # with their ids, which are not theirs alone
     found = []
     for call in calls:
-        ids = seen.setdefault((call.place, call.name, call.arguments.text), set())
+        said = (call.name, call.arguments.text)
+        ids = seen.setdefault((call.place, *said), set())
         own_id = call.id if has_ids and call.has_own_id else ""
-        is_again = own_id in ids or (bool(ids) and (not own_id or "" in ids))
+        is_again = own_id in ids or (bool(ids) and (not own_id or "" in ids)) or (call.id, *said) in shared
+        shared |= {(call.id, *said)} if call.id and not call.has_own_id else set()
         found.append(call.refused(DOUBLED) if is_again else call)
         ids.add(own_id)
     return found
@@ -271,6 +302,7 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         return _without_doubles(closing)
     # A piece without a name may be of any call, so what is missing in a call may have come.
     has_strays = any(call.arguments.why == NAMELESS and call.has_text for call in found)
+    has_text = any(call.has_text for call in found)
     left, settled_calls = list(closing), []
     for call in found:
         last = next((one for one in left if call.id and one.id == call.id), None)
@@ -281,12 +313,16 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         if last is None or (has_strays and not _same(call, last)):
             settled_calls.append(call.refused(CONTRADICTED))
         else:
-            settled_calls.append(_settled_pair(call, last))
+            # Else what is missing in a call may have gone to another one, and the two must agree.
+            may_fill = call.is_alone or not has_text
+            settled_calls.append(_settled_pair(call, last, may_fill=may_fill))
     return settled_calls
 
 
-def _settled_pair(call: JoinedCall, closing: JoinedCall) -> JoinedCall:
-    is_more = closing.arguments.text.startswith(call.arguments.text) and call.name == closing.name
+def _settled_pair(call: JoinedCall, closing: JoinedCall, *, may_fill: bool) -> JoinedCall:
+    is_more = (
+        may_fill and closing.arguments.text.startswith(call.arguments.text) and call.name == closing.name
+    )
     if not _same(call, closing) and not is_more:
         return call.refused(CONTRADICTED)
     return call._replace(arguments=closing.arguments) if closing.is_whole else call

@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.models.call_arguments import cleaned
 from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.sanitize import check_json, clean_text, encoded
 
@@ -112,7 +113,7 @@ def _input(arguments: object) -> object:
     if written.strip() in ("", "null"):
         return _EMPTY
     try:
-        checked = check_json(written)
+        checked = check_json(cleaned(written))
     except InvalidPrompt:
         return written
     return checked if bytes(checked).startswith(b"{") else written

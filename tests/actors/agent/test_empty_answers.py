@@ -123,6 +123,28 @@ def test_an_agent_that_worked_and_says_nothing_has_answered() -> None:
     assert only(agent.reads(NOTHING)) == Finished("answered", "(no summary)", settled=Settled(USED))
 
 
+@pytest.mark.parametrize("content", EMPTY)
+def test_words_beside_a_call_are_the_answer_of_an_agent_that_then_says_nothing(content: bytes) -> None:
+    agent = begun()
+    agent.calls("look", text="All is well.")
+    agent.hears(agent.returned(0))
+    finished = only(agent.reads(Reply(content=content)))
+    assert isinstance(finished, Finished)
+    assert (finished.kind, finished.text) == ("answered", "All is well.")
+    agent.begins(prompt="two")  # the words were those of the ask before
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert only(agent.reads(NOTHING)) == Finished("answered", "(no summary)", settled=Settled(USED))
+
+
+def test_sessions_of_the_first_rules_keep_their_answers_without_words() -> None:
+    agent = AgentHarness(rules=1)
+    agent.begins()
+    agent.calls("look", text="All is well.")
+    agent.hears(agent.returned(0))
+    assert only(agent.reads(NOTHING)) == Finished("answered", "(no summary)", settled=Settled(USED))
+
+
 def test_words_that_reach_an_agent_at_work_ask_for_an_answer_and_its_last_text_is_partial_work() -> None:
     agent = begun()
     agent.calls("look", text="looking")
@@ -138,7 +160,7 @@ def test_a_turn_that_only_delivers_words_asks_for_no_answer() -> None:
     wish = only(agent.reads(Reply("Paris")))
     assert isinstance(wish, TurnRequested)
     assert wish.otherwise == "answered"
-    assert only(agent.reads(NOTHING)) == Finished("answered", "(no summary)", settled=Settled(USED))
+    assert only(agent.reads(NOTHING)) == Finished("answered", "Paris", settled=Settled(USED))
 
 
 def test_an_agent_that_has_said_nothing_has_no_answer_to_fall_back_on_when_it_hears_words() -> None:

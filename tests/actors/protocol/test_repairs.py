@@ -59,11 +59,23 @@ def test_a_server_tool_that_called_one_of_ours_is_left_out_once_a_user_speaks_wi
     assert (second.closed, second.is_open) == (None, True), "the first is still to be closed"
 
 
-def test_a_server_tool_beside_a_call_that_it_did_not_make_is_left_out_at_once() -> None:
+def test_a_server_tool_beside_a_call_of_ours_stays_for_the_service_to_run_it_with_the_results() -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": "x"}}
-    found = mended(TAKES, use("c1"), search)
-    assert blocks_of(found) == [use("c1")]
-    assert not found.is_open
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    mender = Mender(TAKES)
+    first = mended(TAKES, use("c1"), search, mender=mender)
+    assert (first.told, first.is_open) == ((), True)
+    second = mended(TAKES, found, text("Yes."), mender=mender, number=2)
+    assert (second.told, second.is_open) == ((), False)
+
+
+def test_the_result_of_a_server_tool_whose_call_was_cut_off_is_left_out() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": "x"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    mender = Mender(TAKES)
+    mended(TAKES, use("c1"), search, mender=mender)
+    mender.close()
+    assert blocks_of(mended(TAKES, found, text("Yes."), mender=mender, number=2)) == [text("Yes.")]
 
 
 def test_an_empty_text_with_the_signature_of_the_reasoning_before_goes_back() -> None:
@@ -140,10 +152,3 @@ def test_a_block_of_a_form_of_its_own_does_not_keep_its_neighbours_from_repair()
     found = mended(TAKES, text(""), odd, {**use("c1"), "input": "{"})
     assert blocks_of(found) == [odd, {**use("c1"), "input": {"unreadable": "{"}}]
     assert [told[:18] for told in found.told] == ["message 2, block 1", "message 2, block 3"]
-
-
-def test_a_repair_counts_the_blocks_of_the_reply_and_not_those_that_are_left_of_it() -> None:
-    lost = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
-    found = mended(TAKES, text(""), lost, use("c1"))
-    assert blocks_of(found) == [use("c1")]
-    assert [told[:18] for told in found.told] == ["message 2, block 1", "message 2, block 2"]

@@ -163,7 +163,11 @@ HI = {"role": "user", "content": "Hi."}
         ([HI, {"type": "item_reference", "id": "x"}],
          "messages[1] refers to an item that the service keeps: it is left out"),
         ([{"type": "human", "content": "Hi."}],
-         "messages[0] is of the type 'human', which none of the shapes has: a text stands for it"),
+         "messages[0] is of the type 'human', which none of the shapes has: it is read as the user's"),
+        ([HI, {"type": "step_start"}],
+         "messages[1] is of the type 'step_start', which none of the shapes has: a text stands for it"),
+        ([{"role": "user", "parts": [{"text": "Hi."}]}],
+         "messages[0] has its content in a form that none of the shapes has: its JSON is text"),
         ([user(use("a"))], "messages[0] has a call in a user's message: it is written as text"),
         ([HI, assistant({"type": "tool_use", "id": "a"}), user(result("a"))],
          "messages[1] has a call without a name: it is named unknown"),
@@ -180,6 +184,30 @@ def test_a_broken_history_is_refused_with_its_place_and_repaired_when_asked(
     assert str(repaired.repairs[0]) == repair
     assert why_broken(repaired.messages) == ""
     assert repaired.handed.repairs == tuple(map(str, repaired.repairs))
+
+
+def test_a_repair_keeps_the_words_calls_and_results_of_other_products() -> None:
+    chain = [
+        {"type": "human", "content": "Hi."},
+        {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {"p": "A"}, "id": "a"}]},
+        {"type": "tool", "content": "x", "tool_call_id": "a"},
+        {"type": "ai", "content": "Hello."},
+    ]
+    lines = "\n".join(
+        json.dumps({"type": one["role"], "uuid": "1", "message": one})
+        for one in [HI, assistant(use("a", p="A")), user(result("a")), assistant(words("Hello."))]
+    )
+    wanted = [HI, assistant(use("a", p="A")), user(result("a")), assistant(words("Hello."))]
+    assert read(History(chain, repair=True)) == read(History(wanted))
+    assert read(History(lines, repair=True)) == read(History(wanted))
+    parts = History([{"role": "model", "parts": [{"text": "Hello."}]}], repair=True)
+    assert "Hello." in read(parts)[1]["content"][0]["text"]
+
+
+def test_arguments_under_another_key_are_not_lost() -> None:
+    called = {"role": "assistant", "tool_calls": [{"id": "a", "name": "look", "args": {"p": "A"}}]}
+    history = History([HI, called, {"role": "tool", "tool_call_id": "a", "content": "x"}])
+    assert read(history)[1]["content"] == [use("a", p="A")]
 
 
 def test_a_call_without_a_result_gets_one_that_claims_nothing_about_its_effect() -> None:

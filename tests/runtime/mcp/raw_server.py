@@ -9,6 +9,7 @@ Each call that reaches it is a line of the file NOTES: the tool's name. A cancel
     late   answers with the next call   image   answers with an image of `size` bytes of base64
     junk   answers with no JSON         wrong   answers with no result of a tool
     asks   asks for input before it answers, with what it got
+    broken answers with an error without an id, `pause` seconds later
 
 MODE: `noise` prints lines that are no messages, `mute` never answers, `many` lists 10,000 tools, `twins` two
 of one name, `endless` lists pages without an end, `die_once` lets `die` answer once NOTES has a line,
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 NOTES, MODE = Path(sys.argv[1]), (sys.argv[2:] or [""])[0]
-NAMES = ("echo", "asks", "slow", "die", "late", "twice", "image", "junk", "wrong")
+NAMES = ("echo", "asks", "slow", "die", "late", "twice", "image", "junk", "wrong", "broken")
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 waiting: list[object] = []
 lists = 0
@@ -91,6 +92,10 @@ def call(request: object, name: str, arguments: Any) -> None:
             return
         case "wrong":
             send(id=request, result={"content": "no list"})
+            return
+        case "broken":
+            time.sleep(arguments.get("pause", 0))
+            send(id=None, error={"code": -32700, "message": "I cannot read that"})
             return
         case "image":
             data = "iVBO" * (arguments["size"] // 4)

@@ -1,15 +1,29 @@
 """Servers as child processes: every failure says whether the request can have left."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from callboard import Agent, InvalidAgent, Limits, MCPServer, MemoryLog, Runtime
+from callboard import (
+    Agent,
+    InvalidAgent,
+    Limits,
+    MCPServer,
+    MemoryLog,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    call,
+    say,
+)
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.mcp import connection
 from tests.processes import running
 from tests.runtime.mcp.kit import (
@@ -17,6 +31,7 @@ from tests.runtime.mcp.kit import (
     RAW,
     asking,
     calls_of,
+    events_of,
     is_alive,
     outputs,
     played,
@@ -24,6 +39,21 @@ from tests.runtime.mcp.kit import (
     returned,
 )
 from tests.waiting import block_until, until
+
+
+def together(server: MCPServer, *asked: tuple[str, Any], **limits: Any) -> list[tuple[str, Any]]:
+    """Return what these calls of one reply came to, in their order."""
+    model = ScriptedModel([Reply(calls=[call(name, **given) for name, given in asked]), say("done")])
+    found: list[tuple[str, Any]] = []
+
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        await runtime.run(Agent("host", tools=[server]), "go", session_id=NAME, **limits)
+        ended = [one.body for one in await events_of(log) if isinstance(one.body, ToolReturned)]
+        by_call = sorted(ended, key=lambda body: body.call)
+        found.extend((body.status, json.loads(bytes(body.output))) for body in by_call)
+
+    played(scene, model)
+    return found
 
 
 def test_a_call_reaches_the_server_with_its_arguments_and_comes_back(tmp_path: Path) -> None:
@@ -58,6 +88,32 @@ def test_a_call_that_is_lost_twice_is_an_error(tmp_path: Path) -> None:
     ((status, text),) = outputs(raw(notes, effects={"die": "read"}), "die")
     assert (status, calls_of(notes)) == ("error", ["die", "die"])
     assert "lost during the call, twice" in text
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_an_error_without_an_id_is_the_answer_to_the_only_call(tmp_path: Path, effect: str) -> None:
+    notes = tmp_path / "notes"
+    first, second = outputs(raw(notes, effects={"broken": effect}), "broken", "echo")
+    assert first == ("error", "MCP server 'python raw_server.py' answered with an error: I cannot read that")
+    assert second == ("ok", "{}")
+    assert calls_of(notes) == ["broken", "echo"]
+
+
+def test_of_several_calls_an_error_without_an_id_is_for_the_one_that_gets_no_other_answer(
+    tmp_path: Path,
+) -> None:
+    notes = tmp_path / "notes"
+    found = together(raw(notes), ("broken", {}), ("echo", {}), ("echo", {"n": 2}))
+    assert [status for status, _ in found] == ["error", "ok", "ok"]
+    assert "I cannot read that" in found[0][1]
+
+
+def test_a_call_in_doubt_ends_with_its_time_and_tells_of_the_error_without_an_id(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    found = together(raw(notes), ("broken", {}), ("slow", {}), limits=Limits(tool_timeout_s=0.3))
+    assert [status for status, _ in found] == ["interrupted", "interrupted"]
+    for _, said in found:
+        assert "an error that names no request: I cannot read that; whether" in said
 
 
 @pytest.mark.parametrize("name", ["junk", "slow"])

@@ -51,6 +51,30 @@ def test_an_answer_with_another_id_reaches_no_call(request_id: object) -> None:
     assert came({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ([], None)
 
 
+@pytest.mark.parametrize("message", [{"id": None}, {"id": ""}, {}])
+def test_an_error_without_an_id_answers_the_only_call(message: dict[str, object]) -> None:
+    assert came({"jsonrpc": "2.0", **message, "error": "odd"})[1] == Answer("error", "odd")
+
+
+def test_an_error_without_an_id_answers_a_call_once_the_others_are_answered() -> None:
+    wire, first = waiting()
+    second = Sending()
+    token = CURRENT.set(second)
+    wire.sent(types.JSONRPCRequest(jsonrpc="2.0", id=4, method="tools/call"))
+    CURRENT.reset(token)
+    assert wire.read(b'{"id": null, "error": {"message": "odd"}}') == []
+    assert len(wire.read(b'{"id": 3, "result": 1}')) == 2
+    assert (first.answer, second.answer) == (Answer("result", 1), Answer("error", {"message": "odd"}))
+
+
+def test_a_call_that_is_given_up_tells_of_an_error_that_may_have_been_its_answer() -> None:
+    wire, first = waiting()
+    wire.sent(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/x"))
+    assert wire.read(b'{"id": null, "error": {"message": "odd"}}') == []
+    wire.forget(first)
+    assert (first.answer, first.doubt) == (None, "meanwhile it sent an error that names no request: odd")
+
+
 def test_a_second_answer_reaches_no_call() -> None:
     wire, sending = waiting()
     assert wire.read(b'{"id": 3, "result": 1}')

@@ -1,6 +1,7 @@
 """No call runs with arguments that the model did not write, and none twice, however a server streams them."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.models.anthropic.answer import StreamedMessage
-from callboard.runtime.models.call_arguments import CONTRADICTED, LOST, is_object, settled
+from callboard.runtime.models.call_arguments import CONTRADICTED, LOST, cleaned, is_object, settled
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.aws_events import Events
 from callboard.runtime.models.layered.chat_stream import ChatStream
@@ -21,6 +22,7 @@ from tests.bedrock_api import event as frame
 from tests.effort import effort
 from tests.stream_faults import TOOLS, TrueCall, true_calls
 
+FIRST_SEED = int(os.environ.get("SEED", "0"))  # for a campaign over other streams
 Ran = list[tuple[str, str]]
 
 
@@ -93,9 +95,14 @@ def messages(chance: Random, truth: Sequence[TrueCall]) -> tuple[Ran, bool]:
     ], is_faithful
 
 
-@pytest.mark.parametrize("read", [chat, responses, gemini, converse, messages])
-def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -> None:
-    for seed in range(effort(400, 10_000)):
+@pytest.mark.parametrize(
+    ("read", "least"),
+    [(chat, 0.62), (responses, 0.72), (gemini, 0.7), (converse, 0.82), (messages, 0.82)],
+)
+def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any, least: float) -> None:
+    """least: the share of the calls that must come out. A reader that refuses all is right, and of no use."""
+    came = written = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + effort(400, 10_000)):
         chance = Random(seed)
         truth = true_calls(chance)
         wanted = Counter(plain(call.name, json.loads(call.text)) for call in truth)
@@ -107,6 +114,8 @@ def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any) -
         assert found <= wanted, (seed, found - wanted)
         if is_faithful:
             assert found == wanted, (seed, wanted - found)
+        came, written = came + len(ran), written + len(truth)
+    assert came >= least * written, came / written
 
 
 A, B = '{"a": 1}', '{"b": 2}'
@@ -153,6 +162,30 @@ def test_texts_that_do_not_agree_are_kept_and_no_arguments(
     found = settled(pieces, wholes, is_told=False)
     assert found == (text, why)
     assert why or not is_object(found.text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ('{"a": "x\ny\tz\x01"}', "x\ny\tz\x01"),
+        ('{\n "a": "x\\"\n\\\\\n"}\n', 'x"\n\\\n'),
+        ('{"a": "\r\n"}', "\r\n"),
+    ],
+)
+def test_control_characters_in_strings_are_read_as_meant(raw: str, value: str) -> None:
+    for pieces, wholes in (([raw], []), ([raw[:8], raw[8:]], [raw]), ([], [raw, json.dumps({"a": value})])):
+        found = settled(pieces, wholes, is_told=True)
+        assert (json.loads(found.text), found.why) == ({"a": value}, "")
+
+
+@pytest.mark.parametrize("raw", ['{"a": "x\\\ny"}', '{"a\n": "x', '{"a": "x"\x01}', '{"a": x\n}', "\n"])
+def test_other_control_characters_stay_as_they_came(raw: str) -> None:
+    assert cleaned(raw) == raw
+
+
+def test_a_string_without_an_end_is_read_once_and_not_from_each_quote_in_it() -> None:
+    raw = '{"a": "\n' + '\\"' * 1_000_000  # from each quote it would take hours
+    assert cleaned(raw) == raw
 
 
 def test_the_halves_of_a_character_may_come_in_two_pieces() -> None:

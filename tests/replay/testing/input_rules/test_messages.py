@@ -26,7 +26,7 @@ def problem(*contents: list[Any]) -> str:
 def test_a_conversation_with_reasoning_calls_and_server_tools_is_taken() -> None:
     assert problem([THOUGHT, CALL], [RESULT], [SEARCH, FOUND, TEXT], [TEXT]) == ""
     assert problem([TEXT, SEARCH]) == ""  # paused
-    assert problem([SEARCH, CALL], [RESULT], [FOUND, TEXT], [TEXT]) == ""  # it called a tool of ours
+    assert problem([SEARCH, CALL], [RESULT], [FOUND, TEXT], [TEXT]) == ""  # beside a call of ours
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,7 @@ def test_a_conversation_with_reasoning_calls_and_server_tools_is_taken() -> None
         ([[CALL], [RESULT], [CALL], [RESULT]], "must be unique"),
         ([[TEXT, THOUGHT], [TEXT]], "cannot be `thinking`"),
         ([[SEARCH], [TEXT]], "without a corresponding result"),
+        ([[SEARCH, CALL], [RESULT, TEXT]], "without a corresponding result"),
         ([[FOUND, TEXT], [TEXT]], "unexpected `tool_use_id`"),
         ([[FOUND, SEARCH, FOUND], [TEXT]], "unexpected `tool_use_id`"),
         ([[{**CALL, "input": "{}"}], [RESULT]], "valid dictionary"),

@@ -32,6 +32,9 @@ def calls_of(*pieces: Piece, closing: tuple[Piece, ...] = ()) -> list[tuple[str,
         [piece(0, "a", "look", '{"path"'), piece(1, "b", "look", B), piece(5, "a", "", ':"A"}')],
         [piece(0, "a", "lo", ""), piece(0, "", "ok", A), piece(1, "b", "look", B)],
         [piece(0, "a", "look", '{"path"'), piece(0, "a", "look", ':"A"}'), piece(1, "b", "look", B)],
+        [piece(0, "a", "look", ""), piece(1, text=A), piece(2, "b", "lo", ""), piece(3, "", "ok", B)],
+        [piece(0, "1", "lo", ""), piece(0, "2", "ok", A), piece(0, "3", "look", ""), piece(0, "4", "", B)],
+        [piece(0, "a", "look", '{"path"'), piece(1, "a", "look", ':"A"}'), piece(2, "b", "look", B)],
     ],
 )
 def test_two_calls_come_out_however_they_are_named(pieces: list[Piece]) -> None:
@@ -63,6 +66,22 @@ def test_an_equal_call_without_keys_does_not_run_twice() -> None:
     assert [why for *_, why in found] == ["", "", DOUBLED]
 
 
+def test_an_equal_call_under_the_id_of_another_does_not_run_twice() -> None:
+    found = calls_of(piece(0, "a", "look", A), piece(1, "a", "look", A), piece(2, "a", "look", B))
+    assert [why for *_, why in found] == ["", DOUBLED, ""]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece(0, "a", "look", ""), piece(1, "b", "", A)],  # the name of another call is lost
+        [piece(0, "1", "look", ""), piece(0, "2", "write", A), piece(0, "3", "", "{}")],
+    ],
+)
+def test_pieces_in_order_are_no_calls_if_one_of_them_does_not_fit(pieces: list[Piece]) -> None:
+    assert all(why for *_, why in calls_of(*pieces))
+
+
 def test_a_cut_call_leaves_the_others_as_they_are() -> None:
     found = calls_of(piece(0, "a", "look", A), piece(1, "b", "look", '{"pa'))
     assert found == [("look", A, ""), ("look", '{"pa', "")]
@@ -83,6 +102,14 @@ def test_a_closing_message_confirms_fills_in_or_contradicts() -> None:
     other = (piece(0, "", "look", '{"path":"C"}'), piece(1, "", "look", B))
     assert [why for *_, why in calls_of(*other, closing=last)] == [CONTRADICTED, ""]
     assert [why for *_, why in calls_of(*other, closing=last[1:])] == [CONTRADICTED, ""]
+
+
+def test_a_closing_message_fills_in_no_call_whose_pieces_may_have_gone_to_another_one() -> None:
+    pieces = (piece(0, "a", "look", A), piece(0, "", "look", A), piece(0, "b", "look", ""))
+    last = (piece(None, "a", "look", A), piece(None, "b", "look", B))
+    assert [why for *_, why in calls_of(*pieces, closing=last)] == ["", LOST]
+    names = (piece(0, "a", "look", ""), piece(0, "b", "look", ""))
+    assert calls_of(*names, closing=last) == [("look", A, ""), ("look", B, "")]
 
 
 def test_arguments_may_come_as_an_object_and_further_keys_stay() -> None:
