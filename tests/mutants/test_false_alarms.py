@@ -1,11 +1,14 @@
-"""No rule is broken on the unchanged tree: every scenario with each kind of fault alone.
+"""No rule is broken on the unchanged tree: each scenario with each kind of fault alone, and pairs of features.
 
 A campaign with all faults at once seldom meets one kind often enough, and hides a rule that does not know it.
+Two features that each keep the rules may break one together.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from random import Random
+from typing import Final
 
 import pytest
 
@@ -14,6 +17,7 @@ from callboard.replay.testing.sessions.fork_world import Fork
 from callboard.replay.testing.sessions.scenario import Scenario
 from tests.effort import IS_CAMPAIGN, effort
 from tests.mutants.campaign import AnyScenario, Lane, sessions
+from tests.mutants.features import FEATURES, PAIRS, of_features
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
 
@@ -44,14 +48,36 @@ def lanes(part: str) -> Iterator[Lane]:
         yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
 
 
+PAIR_RUNS = effort(1, 100)
+
+SAMPLED: Final = Random("pairs").sample(PAIRS, 14)
+"""The pairs of features that the suite tries; the campaign tries all."""
+
+
+def broken(lane: Lane, runs: int) -> str:
+    """Return the rule that some of these runs breaks, or ''."""
+    made = (lane.run() for _ in range(runs))
+    return next((run.violation.rule for run in made if run is not None and run.violation), "")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
 @pytest.mark.parametrize("part", sorted(PARTS))
 def test_no_kind_of_fault_alone_breaks_a_rule(part: str) -> None:
+    found = {lane.name: rule for lane in lanes(part) if (rule := broken(lane, RUNS))}
+    assert found == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
+@pytest.mark.parametrize("feature", FEATURES if IS_CAMPAIGN else sorted({one for one, _ in SAMPLED}))
+def test_no_pair_of_features_breaks_a_rule(feature: str) -> None:
     found = {}
-    for lane in lanes(part):
-        made = (lane.run() for _ in range(RUNS))
-        broken = next((run.violation.rule for run in made if run is not None and run.violation), None)
-        if broken is not None:
-            found[lane.name] = broken
+    for pair in PAIRS if IS_CAMPAIGN else SAMPLED:
+        if pair[0] != feature:
+            continue
+        calm = Lane(" and ".join(pair), of_features(*pair), "portfolio", "pairs")
+        rough = Lane(calm.name, of_features(*pair, chosen=faults(most=3)), "portfolio", "pairs")
+        if rule := broken(calm, 1) or broken(rough, PAIR_RUNS):
+            found[calm.name] = rule
     assert found == {}
