@@ -1,4 +1,4 @@
-"""No rule is broken on the unchanged tree: each scenario with each kind of fault alone, and pairs of features.
+"""No rule is broken on the unchanged tree: scenarios with each kind of fault alone, and pairs of features.
 
 A campaign with all faults at once seldom meets one kind often enough, and hides a rule that does not know it.
 Two features that each keep the rules may break one together.

@@ -1,5 +1,6 @@
 """Sessions on one capacity port: every order of two, random orders of four, and the clock of all."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from callboard.replay.testing.sessions.capacity_world import (
     CapacityWorlds,
     SharedScenario,
 )
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
 from tests.effort import effort, long_search
@@ -247,3 +249,17 @@ def test_one_session_alone_on_a_port_without_limits_never_waits() -> None:
 def test_the_schedule_decides_who_is_first() -> None:
     orders = [given(CapacityWorld(pair()).run(in_random_order(seed))) for seed in range(30)]
     assert {tuple(order) for order in orders} == {("a/host", "b/host"), ("b/host", "a/host")}
+
+
+def test_no_fault_strikes_a_call_that_waits_for_its_place() -> None:
+    kinds = faults("overloaded", "timeout", "unstarted", "finished", fault_mixes=0)
+    shared = leave()
+    sessions = {name: replace(one, faults=kinds) for name, one in shared.sessions.items()}
+    world = CapacityWorld(replace(shared, sessions=sessions))
+    until(world, "a", CapacityGiven)
+    make(world, "fault leave a")  # so its next process posts the call, without a place
+    until(world, "b", CallModel)
+    make(world, "a/resume")
+    assert world.sessions["a"].held == {"host": "model host/1"}
+    assert "b/fault overloaded model host/1" in [move.strand for move in world.moves()]
+    assert not [move.strand for move in world.moves() if move.strand.startswith("a/fault")]
