@@ -12,11 +12,14 @@ from typing import Final
 
 import pytest
 
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from callboard.replay.testing.sessions.faults import KINDS, Faults, faults
 from callboard.replay.testing.sessions.fork_world import Fork
 from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import in_random_order
 from tests.effort import IS_CAMPAIGN, effort
-from tests.mutants.campaign import AnyScenario, Lane, sessions
+from tests.mutants.campaign import AnyScenario, Lane, hunted, sessions
 from tests.mutants.features import FEATURES, PAIRS, of_features
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
@@ -47,6 +50,11 @@ def lanes(part: str) -> Iterator[Lane]:
         chosen = faults(kind, most=2, fault_mixes=5)
         yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
 
+
+EVERY_LENGTH = effort(3, 1)
+"""The suite looks at each third beginning of a log."""
+
+ORDERS = effort(1, 20)
 
 PAIR_RUNS = effort(1, 100)
 
@@ -81,3 +89,15 @@ def test_no_pair_of_features_breaks_a_rule(feature: str) -> None:
         if rule := broken(calm, 1) or broken(rough, PAIR_RUNS):
             found[calm.name] = rule
     assert found == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES)
+def test_no_beginning_of_a_log_breaks_a_rule(feature: str) -> None:
+    worlds, _ = hunted(of_features(feature))
+    for order in range(ORDERS):
+        world = worlds().run(in_random_order(order))
+        log = world.sessions["a"].log if isinstance(world, CapacityWorld) else world.log
+        # A store that fails leaves any of them.
+        for length in range(len(log), 0, -EVERY_LENGTH):
+            assert check_log(log[:length]) == []

@@ -177,6 +177,8 @@ class CapacityWorld:
         for _ in range(JUMPS_MAX):
             due = self._next_due()
             if due is None:
+                for session in self.sessions.values():
+                    session.may_give_up()
                 return
             self.advance(due)
             self._serve()

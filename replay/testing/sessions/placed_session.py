@@ -130,8 +130,8 @@ class PlacedSession(SessionWorld):
             self.port.advance(min(self.later.values()))
 
     def note_rescue(self) -> None:
-        """Record that only a deadline can end the session, if one is running."""
-        if self.later and self.running and not self.rescued:
+        """Record that only a deadline can end the session, if one is running and no person is silent."""
+        if self.later and self.running and not self.rescued and not self.is_ignored():
             self.rescued = min(self.later)
 
     def wake_at(self, now: int) -> None:
