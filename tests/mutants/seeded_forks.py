@@ -124,8 +124,15 @@ PLAYBACK: Final = (
         "inputs-again-after-the-restart",
         "A new process posts the inputs of the client from the beginning.",
         "session.playback",
-        "            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:\n",
+        "            if event.sender == CLIENT and self.inputs and _is_same_input(event, self.inputs[-1]):\n",
         "            if event.sender == CLIENT and not self.inputs:\n",
+    ),
+    Mutant(
+        "permission-of-the-origin",
+        "An answer by permission names the event of the origin.",
+        "session.playback",
+        "    if _is_permitted(found):\n        permission",
+        "    if False:\n        permission",
     ),
     Mutant(
         "approval-without-a-result",
