@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as with_values
 
+from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.bundles import Allowed, Bundle, Denied
 from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.failures import PASSING
@@ -143,7 +144,7 @@ def lines(draft: Draft) -> None:
 
 
 def approvals(draft: Draft) -> None:
-    """Ask a person, who denies, approves always, or lets the question expire."""
+    """Ask a person, who denies one call and permits all later ones, or lets questions expire."""
     draft.tools.append(tool_spec("pay", "write", "always"))
     draft.turns[0].append(PAY)
     draft.turns[1] += [PAY, PAY]
@@ -153,9 +154,9 @@ def approvals(draft: Draft) -> None:
 
 
 def _person(address: str, asked: RequestApproval) -> ApprovalGiven:
-    if not asked.round and (asked.turn == 1) == (address.count(".") == 0):
+    if not asked.round and asked.turn == 1 and address == HOST:
         return ApprovalGiven(asked.turn, asked.call, "denied", "no")
-    return with_values(approves(address, asked), is_always=asked.turn == 2)
+    return with_values(approves(address, asked), is_always=True)
 
 
 def forms(draft: Draft) -> None:
@@ -270,10 +271,11 @@ def fallback(draft: Draft) -> None:
 
 
 def deadlines(draft: Draft) -> None:
-    """End in time: the ask, and one child."""
+    """End one child by its deadline, and perhaps the ask."""
     draft.ask_limits["deadline_s"] = 30
     draft.profiles.append(profile("brisk", [], ["look"], limits=Limits(deadline_s=1)))
-    draft.lines["brisk"] = [calls(LOOK), calls(LOOK), DONE]
+    draft.lines["brisk"] = [calls(LOOK), DONE]
+    draft.failing.append(lambda request: BUSY if (request.profile, request.turn) == ("brisk", 2) else None)
     draft.turns[0].append(task("brisk"))
 
 
