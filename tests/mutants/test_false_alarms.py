@@ -4,7 +4,7 @@ A campaign with all faults at once seldom meets one kind often enough, and hides
 Two features that each keep the rules may break one together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -24,8 +24,10 @@ from tests.mutants.features import FEATURES, PAIRS, of_features
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
 
+GROUPS: Final = [*sorted(PARTS), "features"]
+
 EVERY = effort(37, 1)
-"""The suite tries each 37th pair of a scenario and a fault, beginning at another one for each part."""
+"""The suite tries each 37th pair of a scenario and a fault, beginning at another one for each group."""
 
 RUNS = effort(2, 40)
 
@@ -43,10 +45,17 @@ def with_faults(scenario: AnyScenario, chosen: Faults) -> AnyScenario:
     return replace(scenario, sessions=each)
 
 
-def lanes(part: str) -> Iterator[Lane]:
-    """Yield each scenario of a part with each kind of fault, or a selection of those."""
-    every = list(product(sessions(PARTS[part]).items(), sorted(KINDS)))
-    for (name, scenario), kind in every[sorted(PARTS).index(part) :: EVERY]:
+def scenarios(group: str) -> Mapping[str, AnyScenario]:
+    """Return the scenarios of a part of the campaign, or one for each feature."""
+    if group == "features":
+        return {name: of_features(name) for name in FEATURES}
+    return sessions(PARTS[group])
+
+
+def lanes(group: str) -> Iterator[Lane]:
+    """Yield each scenario of a group with each kind of fault, or a selection of those."""
+    every = list(product(scenarios(group).items(), sorted(KINDS)))
+    for (name, scenario), kind in every[GROUPS.index(group) :: EVERY]:
         chosen = faults(kind, most=2, fault_mixes=5)
         yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
 
@@ -70,9 +79,9 @@ def broken(lane: Lane, runs: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
-@pytest.mark.parametrize("part", sorted(PARTS))
-def test_no_kind_of_fault_alone_breaks_a_rule(part: str) -> None:
-    found = {lane.name: rule for lane in lanes(part) if (rule := broken(lane, RUNS))}
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_kind_of_fault_alone_breaks_a_rule(group: str) -> None:
+    found = {lane.name: rule for lane in lanes(group) if (rule := broken(lane, RUNS))}
     assert found == {}
 
 
