@@ -338,6 +338,10 @@ FEATURES: Final[Mapping[str, Callable[[Draft], None]]] = {
 PAIRS: Final[Sequence[tuple[str, str]]] = tuple(combinations(FEATURES, 2))
 """All pairs of features."""
 
+FAULT_RUNS: Final = 40
+PAIR_RUNS: Final = 100
+"""The runs that the campaign makes of a scenario with one kind of fault, and of a pair of features."""
+
 
 def of_features(*names: str, chosen: Faults = NO_FAULTS) -> AnyScenario:
     """Build a session that uses these features. chosen: its faults."""

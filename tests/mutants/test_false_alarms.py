@@ -20,7 +20,7 @@ from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import in_random_order
 from tests.effort import IS_CAMPAIGN, effort
 from tests.mutants.campaign import AnyScenario, Lane, hunted, sessions
-from tests.mutants.features import FEATURES, PAIRS, of_features
+from tests.mutants.features import FAULT_RUNS, FEATURES, PAIR_RUNS, PAIRS, of_features
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
 
@@ -29,7 +29,7 @@ GROUPS: Final = [*sorted(PARTS), "features"]
 EVERY = effort(37, 1)
 """The suite tries each 37th pair of a scenario and a fault, beginning at another one for each group."""
 
-RUNS = effort(2, 40)
+RUNS = effort(2, FAULT_RUNS)
 
 
 def with_faults(scenario: AnyScenario, chosen: Faults) -> AnyScenario:
@@ -65,7 +65,7 @@ EVERY_LENGTH = effort(3, 1)
 
 ORDERS = effort(1, 20)
 
-PAIR_RUNS = effort(1, 100)
+RUNS_OF_PAIRS = effort(1, PAIR_RUNS)
 
 SAMPLED: Final = Random("pairs").sample(PAIRS, 14)
 """The pairs of features that the suite tries; the campaign tries all."""
@@ -95,7 +95,7 @@ def test_no_pair_of_features_breaks_a_rule(feature: str) -> None:
             continue
         calm = Lane(" and ".join(pair), of_features(*pair), "portfolio", "pairs")
         rough = Lane(calm.name, of_features(*pair, chosen=faults(most=3)), "portfolio", "pairs")
-        if rule := broken(calm, 1) or broken(rough, PAIR_RUNS):
+        if rule := broken(calm, 1) or broken(rough, RUNS_OF_PAIRS):
             found[calm.name] = rule
     assert found == {}
 
