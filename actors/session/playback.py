@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS
-from callboard.actors.protocol.client_messages import Ask, RevokePermission
+from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.layers import Layers
@@ -44,7 +44,7 @@ from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
-from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to
+from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
@@ -167,7 +167,7 @@ class Playback:
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
         for event in events:
-            if event.sender == CLIENT and self.inputs and _is_same_input(event, self.inputs[-1]):
+            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):
                 self.inputs.pop()
             if reused := getattr(event.body, "reused", 0):
                 self.recorded.use_up(reused)
@@ -346,7 +346,7 @@ class Playback:
         while self.held and self.held[0].seq == last + 1 and not self.held[0].found.is_step:
             last += 1
             # A permission may come with the answer before it.
-            if self._has_passed(self.held[0].found.at) or _is_permitted(self.held[0].found):
+            if self._has_passed(self.held[0].found.at) or self.held[0].found.is_permitted:
                 break
             held = heapq.heappop(self.held)
             if gate.may_answer(held.request.seq):
@@ -367,12 +367,6 @@ class Playback:
         return Fire(timer, self._timers.pop(timer).request, when)
 
 
-def _is_same_input(one: Event, recorded: Event) -> bool:
-    """Return True if an input of the fork is the recorded one: a permission has another seq there."""
-    are_revoked = isinstance(one.body, RevokePermission) and isinstance(recorded.body, RevokePermission)
-    return are_revoked or one.body == recorded.body
-
-
 def _is_read(request: Event) -> bool:
     return isinstance(request.body, CallTool) and request.body.effect == "read"
 
@@ -384,24 +378,15 @@ def _shared(request: Event, gate: PortGate) -> SharedState:
 
 def _thing(held: _Held, gate: PortGate) -> Thing:
     request, found = held.request, held.found
-    if _is_cancelled(found) and gate.is_wanted(request.seq):
+    if found.is_cancelled and gate.is_wanted(request.seq):
         return Missed(request)
     answer = answer_to(request, found, recipient_of_answer(request))
-    if _is_permitted(found):
+    if found.is_permitted:
         permission = permitted(request, gate.permissions)
         if permission is None and gate.is_wanted(request.seq):
             return Missed(request)
         answer = permission or gate.cancelled(request)
     return Give(request, answer, found.at)
-
-
-def _is_permitted(found: Reusable) -> bool:
-    """Return True if a permission has given this answer."""
-    return isinstance(found.body, ApprovalGiven) and found.body.permission != 0
-
-
-def _is_cancelled(found: Reusable) -> bool:
-    return getattr(found.body, "status", getattr(found.body, "verdict", "")) == "cancelled"
 
 
 def not_run(request: Event, same: Reusable | None = None) -> Post:

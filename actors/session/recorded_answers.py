@@ -74,6 +74,16 @@ class Reusable(NamedTuple):
     is_step: bool = False
     was_started: bool = True
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Return True for the answer to a call that was cancelled."""
+        return getattr(self.body, "status", getattr(self.body, "verdict", "")) == "cancelled"
+
+    @property
+    def is_permitted(self) -> bool:
+        """Return True for an answer that a permission has given."""
+        return isinstance(self.body, ApprovalGiven) and self.body.permission != 0
+
     def fits(self, shared: SharedState) -> bool:
         """Return True if the values that its tool has read are the same in this shared state."""
         return all(_value(shared, key) == value for key, value in self.read.items())
@@ -252,6 +262,12 @@ class RecordedAnswers:
         arguments = asked.arguments if given.arguments == NULL else given.arguments
         place = keys.place(request.sender, asked.turn, asked.call)
         return (*place, asked.tool, bytes(arguments), asked.round) in self._results
+
+
+def is_same_input(given: Event, recorded: Event) -> bool:
+    """Return True if an input of a fork is the recorded one: a permission has another seq there."""
+    are_revocations = all(isinstance(one.body, RevokePermission) for one in (given, recorded))
+    return are_revocations or given.body == recorded.body
 
 
 def answer_to(request: Event, found: Reusable, recipient: str) -> Post:
