@@ -7,7 +7,11 @@ from typing import Final
 from callboard.replay.testing.rules.invariants import INVARIANTS
 from callboard.replay.testing.rules.requests import REQUEST_RULES
 from callboard.replay.testing.sessions import faults
+from callboard.replay.testing.sessions.faults import KINDS
 from callboard.replay.testing.sessions.monitors import session_monitors
+from tests.mutants.campaign import sessions
+from tests.mutants.features import FAULT_RUNS, FEATURES, PAIR_RUNS, PAIRS
+from tests.mutants.parts import PARTS
 
 INTRO: Final = """\
 # Rules and faults
@@ -34,6 +38,14 @@ SIMULATED: Final = """
 
 These rules need facts that no log holds: the states of the actors, and the true effects of tools.
 """
+TRIED: Final = """
+## How far the rules were tried
+
+A rule that a good session breaks is a false alarm.
+So `make campaign` holds sessions of callboard itself to these rules:
+
+| sessions | faults | runs of each |
+|---|---|---|"""
 FAULTS: Final = """
 ## Faults
 
@@ -54,6 +66,7 @@ def rules_page(notice: str) -> str:
             *_table(list(REQUEST_RULES.items())),
             SIMULATED,
             *_table(more),
+            *_tried(),
             FAULTS,
             "```text",
             *_kinds(),
@@ -65,6 +78,16 @@ def rules_page(notice: str) -> str:
 
 def _table(rows: list[tuple[str, str]]) -> list[str]:
     return ["| name | rule |", "|---|---|", *(f"| `{name}` | {rule} |" for name, rule in rows)]
+
+
+def _tried() -> Iterator[str]:
+    """Yield how far the rules were tried on the sessions of callboard itself."""
+    scenarios = sum(len(sessions(part)) for part in PARTS.values())
+    yield from TRIED.splitlines()
+    yield f"| {scenarios} scenarios | each of the {len(KINDS)} kinds alone | {FAULT_RUNS} |"
+    yield f"| one for each of {len(FEATURES)} features | each kind alone | {FAULT_RUNS} |"
+    yield f"| one for each of the {len(PAIRS)} pairs of features | all kinds, three in a run | {PAIR_RUNS} |"
+    yield from ("", "The suite tries a sample of them; a broken rule fails it.")
 
 
 def _kinds() -> Iterator[str]:

@@ -3,18 +3,24 @@
     {"status": "invalid_input", "reason": "denied", "detail": ..., "problems": [...]}  a wrong call
     {"status": "unavailable", "reason": KIND, "detail": ..., "text": ...}              no result
 
-The true kind of the end stands under `reason`, and in the log. `text` is partial work. Both are cut where the
-parent has no room for them.
+The true kind of the end stands under `reason`, and in the log. `text` is partial work.
+
+Rules
+  - A result that is too long for its room is cut: first the text, then the detail, then the problems. At
+    least a part of one problem is left.
+  - In a room that is too small for that it is a text, as the end of a `task` is.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.messages import DelegationEnded
-from callboard.actors.protocol.value_types import Response
+from callboard.actors.protocol.value_types import Response, SchemaProblem
 
 WRONG_INPUT: Final = "the input does not match; correct it and call again"
 FOLDED: Final[tuple[Response, ...]] = ("invalid_input", "unavailable")
@@ -28,6 +34,30 @@ def response_of(end: DelegationEnded, *, is_folded: bool) -> Response:
     if not is_folded:
         return "error"
     return _status(end)
+
+
+def fits_folded(end: DelegationEnded) -> bool:
+    """Return whether the room of an end is enough for the shortest result of an agent tool."""
+    return not end.room or end.room >= FOLDED_BYTES_MIN
+
+
+def with_problems_cut(end: DelegationEnded) -> DelegationEnded:
+    """Return the end with as many of its problems as its room holds: at least a part of the first."""
+
+    def fits(problems: tuple[SchemaProblem, ...]) -> bool:
+        return json_bytes(_written(replace(end, problems=problems), "", "")) <= end.room
+
+    problems = end.problems[:_PROBLEMS_TOLD]
+    if not problems or not end.room or fits(problems):
+        return end
+    most = bisect_right(range(1, len(problems)), 0, key=lambda count: not fits(problems[:count]))
+    if most:
+        return replace(end, problems=problems[:most])
+    first = problems[0] if fits((replace(problems[0], message=""),)) else SchemaProblem("", str(problems[0]))
+    message = first.message
+    chars = range(1, len(message) + 1)
+    kept = bisect_right(chars, 0, key=lambda count: not fits((replace(first, message=message[:count]),)))
+    return replace(end, problems=(replace(first, message=message[:kept]),))
 
 
 def folded(end: DelegationEnded) -> str:
@@ -71,6 +101,14 @@ def cut_to(text: str, most: int) -> str:
     # A character takes at least one byte, and a longer beginning never fewer than a shorter one.
     kept = bisect_right(range(1, left + 1), left, key=lambda chars: json_bytes(text[:chars]))
     return text[:kept] + note
+
+
+FOLDED_BYTES_MIN: Final = max(
+    json_bytes(_written(DelegationEnded(1, 0, kind, problems=wrong), "", ""))
+    for kind in EXPLAINED
+    for wrong in ((), (SchemaProblem("", ""),))
+)
+"""The bytes of the longest result from which nothing more can be cut."""
 
 
 def _longest(written: Callable[[int], str], most: int, room: int) -> str:

@@ -53,6 +53,11 @@ class Permissions:
         """End the permission that the answer of this seq gave, if it holds."""
         self._held = {place: one for place, one in self._held.items() if one.seq != seq}
 
+    def seq_of(self, profile: str, tool: str) -> int:
+        """Return the seq of the permission for the calls of a tool by a profile; 0 if none holds."""
+        held = self._held.get((profile, tool))
+        return 0 if held is None else held.seq
+
     def covering(self, question: RequestApproval) -> Permission | None:
         """Return the permission that covers a call; None if a person has to be asked."""
         return (
@@ -71,6 +76,17 @@ def expires_at(request: Event) -> int | None:
     return request.at + body.timeout_ms
 
 
+def permitted(request: Event, permissions: Permissions) -> Post | None:
+    """Return the answer that a question has by permission; None if no permission covers it."""
+    asked = request.body
+    assert isinstance(asked, RequestApproval)
+    permission = permissions.covering(asked)
+    if permission is None:
+        return None
+    given = ApprovalGiven(asked.turn, asked.call, "approved", permission=permission.seq)
+    return Post(request.sender, given)
+
+
 def without_person(request: Event, now_ms: int, permissions: Permissions) -> Post | None:
     """Return the answer that a question has without a person, by permission or by time; None if it has none.
 
@@ -78,10 +94,8 @@ def without_person(request: Event, now_ms: int, permissions: Permissions) -> Pos
     """
     asked, due = request.body, expires_at(request)
     assert isinstance(asked, RequestApproval)
-    if (permission := permissions.covering(asked)) is not None:
-        return Post(
-            request.sender, ApprovalGiven(asked.turn, asked.call, "approved", permission=permission.seq)
-        )
+    if (by_permission := permitted(request, permissions)) is not None:
+        return by_permission
     if due is None or now_ms < due:
         return None
     given = ApprovalGiven(asked.turn, asked.call, "denied", EXPIRED, is_repeat=asked.is_repeat)

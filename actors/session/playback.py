@@ -21,6 +21,8 @@ Rules
   - A timer without a recorded firing fires when the time has passed its due time.
   - An input that came while no ask ran, as each `Ask` did, waits for the end of the ask before.
   - An answer behind the recorded reply of a program's step waits until that step has replied here.
+  - A question that a permission answered is answered by the permission of the fork for the same calls, and a
+    revocation ends that one. Where the fork has none, the port works.
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
@@ -39,9 +41,10 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
-from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to
+from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
@@ -164,7 +167,7 @@ class Playback:
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
         for event in events:
-            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:
+            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):
                 self.inputs.pop()
             if reused := getattr(event.body, "reused", 0):
                 self.recorded.use_up(reused)
@@ -286,7 +289,9 @@ class Playback:
             return (passed,)
         if kind == "timer":
             return (Fire(number, self._timers.pop(number).request, at),)
-        return (Repost(self.inputs.pop()),) if kind == "input" else self._take_answers(gate)
+        if kind == "input":
+            return (Repost(self.recorded.input_for(self.inputs.pop(), gate.permissions)),)
+        return self._take_answers(gate)
 
     def is_due(self, now: int, gate: PortGate, *, is_working: bool, is_asked: bool) -> bool:
         """Return True if `take` has something to do."""
@@ -340,7 +345,8 @@ class Playback:
         things, last = [_thing(held, gate)], held.seq
         while self.held and self.held[0].seq == last + 1 and not self.held[0].found.is_step:
             last += 1
-            if self._has_passed(self.held[0].found.at):
+            # A permission may come with the answer before it.
+            if self._has_passed(self.held[0].found.at) or self.held[0].found.is_permitted:
                 break
             held = heapq.heappop(self.held)
             if gate.may_answer(held.request.seq):
@@ -372,13 +378,15 @@ def _shared(request: Event, gate: PortGate) -> SharedState:
 
 def _thing(held: _Held, gate: PortGate) -> Thing:
     request, found = held.request, held.found
-    if _is_cancelled(found) and gate.is_wanted(request.seq):
+    if found.is_cancelled and gate.is_wanted(request.seq):
         return Missed(request)
-    return Give(request, answer_to(request, found, recipient_of_answer(request)), found.at)
-
-
-def _is_cancelled(found: Reusable) -> bool:
-    return getattr(found.body, "status", getattr(found.body, "verdict", "")) == "cancelled"
+    answer = answer_to(request, found, recipient_of_answer(request))
+    if found.is_permitted:
+        permission = permitted(request, gate.permissions)
+        if permission is None and gate.is_wanted(request.seq):
+            return Missed(request)
+        answer = permission or gate.cancelled(request)
+    return Give(request, answer, found.at)
 
 
 def not_run(request: Event, same: Reusable | None = None) -> Post:

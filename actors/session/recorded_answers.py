@@ -27,6 +27,7 @@ from callboard.actors.protocol.client_messages import (
     AskEnded,
     Forked,
     Resumed,
+    RevokePermission,
     SessionOpened,
     resumed_in,
 )
@@ -45,6 +46,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
+from callboard.actors.session.permissions import Permission, Permissions
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
@@ -71,6 +73,16 @@ class Reusable(NamedTuple):
     read: Mapping[str, bytes] = {}
     is_step: bool = False
     was_started: bool = True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return True for the answer to a call that was cancelled."""
+        return getattr(self.body, "status", getattr(self.body, "verdict", "")) == "cancelled"
+
+    @property
+    def is_permitted(self) -> bool:
+        """Return True for an answer that a permission has given."""
+        return isinstance(self.body, ApprovalGiven) and self.body.permission != 0
 
     def fits(self, shared: SharedState) -> bool:
         """Return True if the values that its tool has read are the same in this shared state."""
@@ -107,11 +119,15 @@ class RecordedAnswers:
         self._waits: dict[int, bool] = {}
         self._started: set[int] = set()
         self._results: set[Key] = set()
+        self._asked: dict[int, RequestApproval] = {}
+        self._permissions = Permissions()
+        self._revoked: dict[int, Permission] = {}
         for event in events:
             self._take(event)
 
     def _take(self, event: Event) -> None:
         self._note_idle(event)
+        self._note_permission(event)
         if event.sender in PORTS and event.cause in self._requests:
             self._answer(event)
         elif isinstance(event.body, TimerFired) and event.seq > self._base:
@@ -133,6 +149,30 @@ class RecordedAnswers:
         elif event.sender == CLIENT and not self._is_asked:
             self.idle.add(event.seq)
             self._is_asked = isinstance(event.body, Ask)
+
+    def _note_permission(self, event: Event) -> None:
+        match event.body:
+            case RequestApproval() as asked:
+                self._asked[event.seq] = asked
+            case ApprovalGiven() if event.cause in self._asked:
+                self._permissions.give(self._asked[event.cause], event)
+            case RevokePermission(permission=seq):
+                for ended in [one for one in self._permissions if one.seq == seq]:
+                    self._revoked[event.seq] = ended
+                self._permissions.revoke(seq)
+            case _:
+                pass
+
+    def input_for(self, given: Event, permissions: Permissions) -> Event:
+        """Return an input as the fork posts it: a revocation ends the fork's own permission.
+
+        permissions: of the fork.
+        """
+        if not isinstance(given.body, RevokePermission):
+            return given
+        ended = self._revoked.get(given.seq)
+        seq = 0 if ended is None else permissions.seq_of(ended.profile, ended.tool)
+        return replace(given, body=replace(given.body, permission=seq))
 
     def _answer(self, event: Event) -> None:
         key, body = self._requests[event.cause], event.body
@@ -222,6 +262,12 @@ class RecordedAnswers:
         arguments = asked.arguments if given.arguments == NULL else given.arguments
         place = keys.place(request.sender, asked.turn, asked.call)
         return (*place, asked.tool, bytes(arguments), asked.round) in self._results
+
+
+def is_same_input(given: Event, recorded: Event) -> bool:
+    """Return True if an input of a fork is the recorded one: a permission has another seq there."""
+    are_revocations = all(isinstance(one.body, RevokePermission) for one in (given, recorded))
+    return are_revocations or given.body == recorded.body
 
 
 def answer_to(request: Event, found: Reusable, recipient: str) -> Post:

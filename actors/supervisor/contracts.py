@@ -6,17 +6,22 @@ Rules
   - The end of each delegation to a known agent has metadata, which no model reads.
 """
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from callboard.actors.protocol.contracts import Callee, callees_of
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.folded_results import response_of
+from callboard.actors.protocol.folded_results import fits_folded, response_of, with_problems_cut
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.value_types import CallMetadata
 from callboard.actors.supervisor.state import SupervisorState
+
+ROOMS_HOLD_SINCE: Final = 2
+"""The rules of a session from which on the result of an agent tool is never longer than its room."""
 
 
 def roster_of(
@@ -69,5 +74,9 @@ def described_end(
     if not callee or callee not in state.profiles:
         return end
     profile = state.profiles[callee][0]
-    response = response_of(end, is_folded=profile.is_folded)
+    is_folded = profile.is_folded
+    if is_folded and state.rules >= ROOMS_HOLD_SINCE:
+        is_folded = fits_folded(end)
+        end = with_problems_cut(end) if is_folded else end
+    response = response_of(end, is_folded=is_folded)
     return replace(end, metadata=CallMetadata(callee, supervisor, response, profile.context))

@@ -4,11 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace as with_values
+
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    RequestApproval,
+    ToolReturned,
+)
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.protocol.value_types import Effects
@@ -18,7 +25,7 @@ from callboard.replay.testing.run import perform
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
 from callboard.replay.testing.sessions.fork_world import Fork
 from callboard.replay.testing.sessions.replies import Reply, calls, task
-from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 from tests.mutants import scenarios_programs as programs
@@ -75,6 +82,16 @@ def approved() -> Scenario:
     return Scenario([profile("host", [], ["look"], asks=["pay"])], policy, [ask()], tool=labelled)
 
 
+def permitted() -> Scenario:
+    """Build calls of which a person approves the first for good."""
+
+    def always(address: str, request: RequestApproval) -> ApprovalGiven:
+        return with_values(approves(address, request), is_always=True)
+
+    policy = script(host=[calls(PAY), calls(PAY, LOOK), calls(PAY), DONE])
+    return Scenario([profile("host", [], ["look"], asks=["pay"])], policy, [ask()], approve=always)
+
+
 def sharing() -> Scenario:
     """Build children that read and write a shared counter."""
 
@@ -108,6 +125,7 @@ def late() -> Scenario:
 ORIGINS: Final[Mapping[str, Scenario]] = {
     "family": family(),
     "approved": approved(),
+    "permitted": permitted(),
     "sharing": sharing(),
     "late": late(),
     "rounds": rounds.two_rounds(),

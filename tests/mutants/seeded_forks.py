@@ -124,8 +124,15 @@ PLAYBACK: Final = (
         "inputs-again-after-the-restart",
         "A new process posts the inputs of the client from the beginning.",
         "session.playback",
-        "            if event.sender == CLIENT and self.inputs and event.body == self.inputs[-1].body:\n",
+        "            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):\n",
         "            if event.sender == CLIENT and not self.inputs:\n",
+    ),
+    Mutant(
+        "permission-of-the-origin",
+        "An answer by permission names the event of the origin.",
+        "session.playback",
+        "    if found.is_permitted:\n        permission",
+        "    if False:\n        permission",
     ),
     Mutant(
         "approval-without-a-result",
@@ -145,8 +152,8 @@ PLAYBACK: Final = (
         "cancellations-are-given",
         "A recorded cancellation is given to a request that is still wanted.",
         "session.playback",
-        "    if _is_cancelled(found) and gate.is_wanted(request.seq):\n",
-        "    if _is_cancelled(found) and not gate.is_wanted(request.seq):\n",
+        "    if found.is_cancelled and gate.is_wanted(request.seq):\n",
+        "    if found.is_cancelled and not gate.is_wanted(request.seq):\n",
     ),
     Mutant(
         "state-not-compared",

@@ -1,27 +1,36 @@
-"""No rule is broken on the unchanged tree: every scenario with each kind of fault alone.
+"""No rule is broken on the unchanged tree: scenarios with each kind of fault alone, and pairs of features.
 
 A campaign with all faults at once seldom meets one kind often enough, and hides a rule that does not know it.
+Two features that each keep the rules may break one together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from random import Random
+from typing import Final
 
 import pytest
 
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from callboard.replay.testing.sessions.faults import KINDS, Faults, faults
 from callboard.replay.testing.sessions.fork_world import Fork
 from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import in_random_order
 from tests.effort import IS_CAMPAIGN, effort
-from tests.mutants.campaign import AnyScenario, Lane, sessions
+from tests.mutants.campaign import AnyScenario, Lane, hunted, sessions
 from tests.mutants.downtime import Downtime
+from tests.mutants.features import FAULT_RUNS, FEATURES, PAIR_RUNS, PAIRS, of_features
 from tests.mutants.orchestrated import Orchestrated
 from tests.mutants.parts import PARTS
 
-EVERY = effort(37, 1)
-"""The suite tries each 37th pair of a scenario and a fault, beginning at another one for each part."""
+GROUPS: Final = [*sorted(PARTS), "features"]
 
-RUNS = effort(2, 40)
+EVERY = effort(37, 1)
+"""The suite tries each 37th pair of a scenario and a fault, beginning at another one for each group."""
+
+RUNS = effort(2, FAULT_RUNS)
 
 
 def with_faults(scenario: AnyScenario, chosen: Faults) -> AnyScenario:
@@ -37,22 +46,68 @@ def with_faults(scenario: AnyScenario, chosen: Faults) -> AnyScenario:
     return replace(scenario, sessions=each)
 
 
-def lanes(part: str) -> Iterator[Lane]:
-    """Yield each scenario of a part with each kind of fault, or a selection of those."""
-    every = list(product(sessions(PARTS[part]).items(), sorted(KINDS)))
-    for (name, scenario), kind in every[sorted(PARTS).index(part) :: EVERY]:
+def scenarios(group: str) -> Mapping[str, AnyScenario]:
+    """Return the scenarios of a part of the campaign, or one for each feature."""
+    if group == "features":
+        return {name: of_features(name) for name in FEATURES}
+    return sessions(PARTS[group])
+
+
+def lanes(group: str) -> Iterator[Lane]:
+    """Yield each scenario of a group with each kind of fault, or a selection of those."""
+    every = list(product(scenarios(group).items(), sorted(KINDS)))
+    for (name, scenario), kind in every[GROUPS.index(group) :: EVERY]:
         chosen = faults(kind, most=2, fault_mixes=5)
         yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
 
 
+EVERY_LENGTH = effort(3, 1)
+"""The suite looks at each third beginning of a log."""
+
+ORDERS = effort(1, 20)
+
+RUNS_OF_PAIRS = effort(1, PAIR_RUNS)
+
+SAMPLED: Final = Random("pairs").sample(PAIRS, 30)
+"""The pairs of features that the suite tries; the campaign tries all."""
+
+
+def broken(lane: Lane, runs: int) -> str:
+    """Return the rule that some of these runs breaks, or ''."""
+    made = (lane.run() for _ in range(runs))
+    return next((run.violation.rule for run in made if run is not None and run.violation), "")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
-@pytest.mark.parametrize("part", sorted(PARTS))
-def test_no_kind_of_fault_alone_breaks_a_rule(part: str) -> None:
-    found = {}
-    for lane in lanes(part):
-        made = (lane.run() for _ in range(RUNS))
-        broken = next((run.violation.rule for run in made if run is not None and run.violation), None)
-        if broken is not None:
-            found[lane.name] = broken
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_kind_of_fault_alone_breaks_a_rule(group: str) -> None:
+    found = {lane.name: rule for lane in lanes(group) if (rule := broken(lane, RUNS))}
     assert found == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
+@pytest.mark.parametrize("feature", FEATURES if IS_CAMPAIGN else sorted({one for one, _ in SAMPLED}))
+def test_no_pair_of_features_breaks_a_rule(feature: str) -> None:
+    found = {}
+    for pair in PAIRS if IS_CAMPAIGN else SAMPLED:
+        if pair[0] != feature:
+            continue
+        calm = Lane(" and ".join(pair), of_features(*pair), "portfolio", "pairs")
+        rough = Lane(calm.name, of_features(*pair, chosen=faults(most=3)), "portfolio", "pairs")
+        if rule := broken(calm, 1) or broken(rough, RUNS_OF_PAIRS):
+            found[calm.name] = rule
+    assert found == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES)
+def test_no_beginning_of_a_log_breaks_a_rule(feature: str) -> None:
+    worlds, _ = hunted(of_features(feature))
+    for order in range(ORDERS):
+        world = worlds().run(in_random_order(order))
+        log = world.sessions["a"].log if isinstance(world, CapacityWorld) else world.log
+        # A store that fails leaves any of them.
+        for length in range(len(log), 0, -EVERY_LENGTH):
+            assert check_log(log[:length]) == []

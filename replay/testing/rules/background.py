@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from callboard.actors.agent.arguments import read_task_cancel, read_task_wait
+from callboard.actors.agent.arguments import read_task_cancel, read_task_wait, wrong_names
 from callboard.actors.agent.content import ToolUse, read
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
@@ -246,8 +246,10 @@ class Waits(Invariant):
             self._note(who, said.uses[0])
 
     def _note(self, who: str, use: ToolUse) -> None:
-        """Record a wait for every task."""
-        arguments = read_task_wait(use.input)
+        """Record a wait for every task. Since rules 2 an unknown argument is an error at once."""
+        life, arguments = self.facts.lives.get(who), read_task_wait(use.input)
+        if life is not None and wrong_names(life.begin.rules, TASK_WAIT, use.input, ("tasks", "any")):
+            return
         if arguments is not None and not arguments.tasks:
             self._waits[who] = _Wait(bool(arguments.any), set(self._running[who]))
 

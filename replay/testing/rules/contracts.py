@@ -1,7 +1,7 @@
 """Contracts: an agent with a contract begins with fields that were checked, and with its presets."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -9,14 +9,16 @@ from callboard.actors.protocol.addresses import HOST, SUPERVISOR
 from callboard.actors.protocol.contracts import Callee, callees_of, input_prompt
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.folded_results import FOLDED_BYTES_MIN
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.value_types import CallMetadata, Response
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.facts import Life, of_kind
 
+_ROOMS_HOLD_SINCE: Final = 2
 _Input: TypeAlias = tuple[bytes, bytes, str]
 """A schema, a value and the name of a type."""
 
@@ -114,15 +116,16 @@ class Folded(Invariant):
         life = self.facts.lives.get(event.recipient)
         if event.sender != SUPERVISOR or not end.address or delegate is None or life is None:
             return
-        if end.metadata != self._metadata(delegate, end, life.profile.name):
+        if end.metadata != self._metadata(delegate, end, life):
             self.broken(event.seq, "the metadata of the end is not that of the call")
 
-    def _metadata(self, delegate: Delegate, end: DelegationEnded, supervisor: str) -> CallMetadata | None:
+    def _metadata(self, delegate: Delegate, end: DelegationEnded, life: Life) -> CallMetadata | None:
         known = self.facts.profiles.get(delegate.profiles[0]) if delegate.profiles else None
         if known is None or delegate.implicit != NULL:
             return None
-        response = _response(end, is_folded=known[0].is_folded)
-        return CallMetadata(known[0].name, supervisor, response, known[0].context)
+        has_room = not 0 < end.room < FOLDED_BYTES_MIN or life.begin.rules < _ROOMS_HOLD_SINCE
+        response = _response(end, is_folded=known[0].is_folded and has_room)
+        return CallMetadata(known[0].name, life.profile.name, response, known[0].context)
 
 
 def _response(end: DelegationEnded, *, is_folded: bool) -> Response:

@@ -24,11 +24,12 @@ class _Block(msgspec.Struct):
     text: msgspec.Raw = msgspec.Raw(b'""')
 
 
-def _blocks(reply: ModelReplied) -> list[_Block]:
+def _blocks(reply: ModelReplied) -> list[_Block] | None:
+    """Return the blocks of a reply; None if it cannot be read, which is a failed call and no answer."""
     try:
         return msgspec.json.decode(reply.content, type=list[_Block])
     except msgspec.DecodeError:
-        return [_Block("unreadable")]
+        return None
 
 
 def _is_said(block: _Block) -> bool:
@@ -68,6 +69,8 @@ class EmptyAnswers(Invariant):
         if talk is None or reply.status != "ok" or reply.stop_reason in _OTHER_ENDS:
             return
         blocks = _blocks(reply)
+        if blocks is None:
+            return
         talk.has_called = any(block.type == "tool_use" for block in blocks)
         if any(map(_is_said, blocks)):
             talk.has_spoken = True
@@ -83,7 +86,8 @@ class EmptyAnswers(Invariant):
         if body.attempt == 1 and (body.told or body.ends) and talk.has_called:
             talk.has_spoken = False
         reply = self.facts.replies.get(event.sender)
-        is_after_it = reply is not None and reply.status == "ok" and not any(map(_is_said, _blocks(reply)))
+        blocks = _blocks(reply) if reply is not None and reply.status == "ok" else None
+        is_after_it = blocks is not None and not any(map(_is_said, blocks))
         if body.attempt > 1 and is_after_it and talk.empties[1] > 1:
             self.broken(event.seq, f"{event.sender} has answered nothing twice, and is asked again")
 

@@ -171,11 +171,11 @@ class Facts(msgspec.Struct, eq=False):
             self._take_ordinals(self._current, event)
         return skipped
 
-    def rest(self, *, is_cut: bool) -> Sequence[Handled]:
-        """Return the last decision, unless it may be cut, and the events handled without an answer."""
-        if self._current is None:
-            return self._skip_to(1 << 62)
-        return [] if is_cut else [self._close(self._current), *self._skip_to(1 << 62)]
+    def rest(self, *, is_cut: bool, is_at_rest: bool) -> Sequence[Handled]:
+        """Return the last decision, unless it may be cut, and at rest the events without an answer."""
+        last = [] if self._current is None or is_cut else [self._close(self._current)]
+        # Elsewhere the outputs for the last events may be lost, or still to come.
+        return [*last, *self._skip_to(1 << 62)] if is_at_rest else last
 
     def _close(self, current: Event) -> Handled:
         handled = current, self._outputs

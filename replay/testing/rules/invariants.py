@@ -206,7 +206,7 @@ class LogChecker:
         """
         if self._has_gap:
             return
-        for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told):
+        for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told, is_at_rest=is_at_rest):
             self._handled(*handled)
         if is_at_rest and self._last and not (self._facts.closed_by and self._is_in_doubt):
             self._quiet(self._last)

@@ -10,7 +10,7 @@ from callboard.actors.protocol.translation import Unsayable, is_all_own, message
 
 ORIGIN_RULES: Final = {
     "other-origin": "A request to another origin than the last one says that it breaks the cache.",
-    "per-origin": "Each request to one origin begins with the request to it before.",
+    "per-origin": "At one level of repairs, each request to one origin begins with the request to it before.",
 }
 
 
@@ -28,8 +28,10 @@ class SentByOrigin:
         self._requests[asked] = request
         if last not in (None, asked) and not is_anew:
             return "other-origin"
+        if before is None or before.repair != request.repair:  # replies are repaired in another way
+            return ""
         # `append-only` holds for a conversation with one model.
-        if before is None or (len(self._requests) == 1 and is_all_own(request)):
+        if len(self._requests) == 1 and is_all_own(request):
             return ""
         earlier, sent = _sent(before), _sent(request)
         return "" if sent[: len(earlier)] == earlier else "per-origin"

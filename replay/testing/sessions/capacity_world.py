@@ -163,8 +163,7 @@ class CapacityWorld:
     def _crash_all(self) -> None:
         """End the process, and resume every session that can go on in a new one."""
         self._crashes -= 1
-        running = [one for one in self.sessions.values() if one.can_leave]
-        for session in running:
+        for session in [one for one in self.sessions.values() if one.can_leave]:
             crash(session)
         self.policy = CapacityPolicy(self.scenario.capacity, self.now)
         self.history.append(Entry("restart", self.now))
@@ -175,8 +174,9 @@ class CapacityWorld:
     def _jump(self) -> None:
         """Advance the clock until something can happen."""
         for _ in range(JUMPS_MAX):
-            due = self._next_due()
-            if due is None:
+            if (due := self._next_due()) is None:
+                for session in self.sessions.values():
+                    session.may_give_up()
                 return
             self.advance(due)
             self._serve()

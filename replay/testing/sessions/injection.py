@@ -67,7 +67,7 @@ def _targets(world: ScriptedSession) -> Iterator[tuple[str, str, str]]:
 
 def _kinds_for(world: ScriptedSession, request: Request) -> list[str]:
     """Return the faults for a request: those for calls that were given up, or all others."""
-    if request.fault_mode:
+    if request.fault_mode or world.is_in_line(request):
         return []
     is_aborted = request.event.seq in world.aborted
     return [

@@ -7,6 +7,7 @@ from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.port_table import owner_of
+from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -83,14 +84,13 @@ class PlacedSession(SessionWorld):
         del self.held[agent]
         self.offer(strand, self.actor_of(strand), "port")
 
+    def is_in_line(self, request: Request) -> bool:
+        """Return whether a request waits for a place, or was given up in line."""
+        return request.strand in self.held.values() or request.event.seq in self.late
+
     def in_flight(self, model: str) -> int:
         """Return the number of started calls of a model: not of those that wait, or were given up in line."""
-        waiting = self.held.values()
-        started = [
-            one.event.body
-            for one in self.requests.values()
-            if one.strand not in waiting and one.event.seq not in self.late
-        ]
+        started = [one.event.body for one in self.requests.values() if not self.is_in_line(one)]
         agents = [body.agent for body in started if isinstance(body, CallModel)]
         return sum(self.agent(agent).model.name == model for agent in agents)
 
@@ -130,8 +130,8 @@ class PlacedSession(SessionWorld):
             self.port.advance(min(self.later.values()))
 
     def note_rescue(self) -> None:
-        """Record that only a deadline can end the session, if one is running."""
-        if self.later and self.running and not self.rescued:
+        """Record that only a deadline can end the session, if one is running and no person is silent."""
+        if self.later and self.running and not self.rescued and not self.is_ignored():
             self.rescued = min(self.later)
 
     def wake_at(self, now: int) -> None:

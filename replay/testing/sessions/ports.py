@@ -134,15 +134,17 @@ def _confined(call: CallTool, answer: ToolReturned, reach: Reach) -> ToolReturne
     A read brings the labels of its file, and a write gives those of the call to it, as at the live port.
     """
     read, done, refusal = answer.labels, [], ""
+    known = united(call.labels, read)
     for use in answer.uses:
-        if refusal := use_refusal(reach.rights, use.entry, use.name, united(call.labels, read)):
+        if refusal := use_refusal(reach.rights, use.entry, use.name, known):
             break
         if use.entry == "read":
             use = replace(use, labels=united(use.labels, reach.files.labels_of(use.name, use.digest)))
             read = united(read, use.labels)
         elif use.entry == "write":
-            use = replace(use, labels=united(use.labels, call.labels, read))
+            use = replace(use, labels=united(use.labels, known))
             reach.files.note(use.name, use.digest, use.labels)
+        known = united(known, use.labels)  # those that a write states are its tool's, which had them before
         done.append(use)
     ended = _tool_error(call, refusal) if refusal else answer
     return replace(ended, uses=tuple(done), labels=read)

@@ -80,6 +80,10 @@ class ScriptedSession(Board):
 
     # --- ports ----------------------------------------------------------------------
 
+    def is_in_line(self, request: Request) -> bool:
+        """Return whether a request waits for a place, so that its port does not know it yet."""
+        return False
+
     def reply(self, strand: str, fault: str = "") -> None:
         """Answer the request of a strand, or fire its timer."""
         request = self.requests.get(strand)

@@ -6,19 +6,28 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
-from callboard.actors.protocol.folded_results import folded, json_bytes, response_of
+from callboard.actors.protocol.folded_results import (
+    FOLDED_BYTES_MIN,
+    fits_folded,
+    folded,
+    json_bytes,
+    response_of,
+    with_problems_cut,
+)
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.prompts import delegation_result
 from callboard.actors.protocol.value_types import CallMetadata, SchemaProblem
 from tests.effort import effort
 
 ABOUT = CallMetadata("finder", "host", "unavailable")
+FAILURES = [kind for kind in get_args(OutcomeKind) if STATUS[kind] != "ok"]
 WRONG = (SchemaProblem("/query", "must be string"),)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(OutcomeKind) if STATUS[kind] != "ok"])
+@pytest.mark.parametrize("kind", FAILURES)
 def test_each_failure_is_one_object_with_its_true_kind(kind: OutcomeKind) -> None:
     end = DelegationEnded(1, 0, kind, text="half of it", metadata=ABOUT)
     text, is_error = delegation_result(end)
@@ -45,6 +54,18 @@ def test_a_result_is_told_as_it_is_and_metadata_never() -> None:
     assert not {"finder", "host", "metadata"} & set(msgspec.json.decode(folded(failed)).values())
 
 
+def test_the_shortest_result_fits_from_its_room_on() -> None:
+    wrong = (SchemaProblem("/q" * 300, "is missing" * 300),)
+    sizes = {
+        json_bytes(folded(with_problems_cut(DelegationEnded(1, 0, kind, room=1, problems=problems))))
+        for kind in FAILURES
+        for problems in ((), wrong)
+    }
+    assert max(sizes) == FOLDED_BYTES_MIN
+    rooms = (0, FOLDED_BYTES_MIN - 1, FOLDED_BYTES_MIN)
+    assert [fits_folded(DelegationEnded(1, 0, "denied", room=room)) for room in rooms] == [True, False, True]
+
+
 @given(st.text(max_size=300), st.text(min_size=1, max_size=300), st.integers(150, 400))
 @settings(max_examples=effort(40, campaign=1_000))
 def test_a_failure_is_cut_to_its_room_and_stays_json(text: str, detail: str, room: int) -> None:
@@ -54,3 +75,24 @@ def test_a_failure_is_cut_to_its_room_and_stays_json(text: str, detail: str, roo
     assert json_bytes(said) <= room
     assert text.startswith(read.get("text", ""))
     assert detail.startswith(read["detail"])
+
+
+PROBLEMS = st.lists(st.builds(SchemaProblem, st.text(max_size=60), st.text(max_size=200)), max_size=12)
+
+
+@given(st.text(max_size=80), PROBLEMS, st.integers(FOLDED_BYTES_MIN, 600), st.sampled_from(FAILURES))
+@settings(max_examples=effort(60, campaign=2_000))
+def test_problems_are_cut_to_their_room_and_one_is_always_told(
+    detail: str, problems: list[SchemaProblem], room: int, kind: OutcomeKind
+) -> None:
+    whole = DelegationEnded(1, 0, kind, "", detail=detail, room=room, problems=tuple(problems))
+    end = with_problems_cut(whole)
+    said = folded(end)
+    read = msgspec.json.decode(said)
+    assert json_bytes(said) <= room
+    assert (read["status"] == "invalid_input") == bool(problems) == bool(read.get("problems"))
+    told = [str(one) for one in problems]
+    for one, before in zip(read.get("problems", [])[:-1], told, strict=False):
+        assert one == before
+    if json_bytes(folded(replace(whole, room=0))) <= room:
+        assert end is whole

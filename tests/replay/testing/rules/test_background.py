@@ -7,7 +7,8 @@ from callboard.actors.protocol.client_messages import TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CancelTask, DelegationEnded, Stop, TurnRequested
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants import scenarios_background as scenarios
 
 TWO = SessionWorld(scenarios.two_tasks()).run().log
@@ -74,3 +75,10 @@ def test_words_that_end_twice_or_in_another_turn_are_found() -> None:
     assert "one-tell-end" in broken([*TOLD, replace(end, seq=len(TOLD) + 1)])
     other = replace(end.body, status="heard", turn=end.body.turn + 7)
     assert "one-tell-end" in broken(with_event(TOLD, replace(end, body=other)))
+
+
+def test_a_wait_with_an_argument_that_it_does_not_have_is_an_error_and_no_wait() -> None:
+    wrong = calls(("task_wait", {"task": "host.1"}))
+    world = SessionWorld(scenarios.lead(calls(scenarios.behind(), scenarios.behind()), wrong, scenarios.LAST))
+    for seed in range(5):
+        assert broken(SessionWorld(world.scenario).run(in_random_order(seed)).log) == set()

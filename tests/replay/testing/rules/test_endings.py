@@ -12,6 +12,7 @@ from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.empty_answers import EmptyAnswers
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.latches import Latched, QuestionLimit
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.programs import delegate, question, tool
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -85,3 +86,14 @@ def test_good_logs_and_their_prefixes_break_no_rule(log: Log) -> None:
     kinds = (EmptyAnswers, Latched, QuestionLimit)
     for length in range(len(log) + 1):
         assert not check_log(log[:length], kinds=kinds)
+
+
+def test_a_reply_that_cannot_be_read_is_no_word() -> None:
+    mute = script(host=[NOTHING])
+    world = SessionWorld(Scenario([profile("host")], mute, [ask()], faults=faults("garbage", fault_mixes=0)))
+    made = ("inbox supervisor", "inbox host", "inbox supervisor", "model host/1", "inbox host")
+    for strand in (*made, "inbox supervisor", "fault garbage model host/1 attempt 2"):
+        world.make(next(move for move in world.moves() if move.strand == strand))
+    world.run()
+    assert [end.kind for end in world.of(Finished)] == ["empty"]
+    assert [breach for breach in check_log(world.log) if breach.rule == EmptyAnswers.rule] == []

@@ -27,7 +27,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.budgets import Spending
@@ -42,6 +42,7 @@ from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SCHEMA
 from tests.golden import SESSIONS, golden
+from tests.mutants.scripts import DONE, LOOK, by_place, greedy, race, script
 from tests.replay.testing.edited_logs import Log, again, appended, edited, find, limited, of_kind
 from tests.replay.testing.scenarios import PROFILES, TWO, cancelled, closed, policy, rich
 
@@ -62,10 +63,11 @@ def never_started() -> Log:
 
 
 def refused_at_its_closing_turn() -> Log:
-    """Let the host end as `budget` when it wants to read its delegations."""
+    """Let the host end as `budget` when it wants to read its delegations, and needs more than it said."""
     log = SessionWorld(TWO).run().log
     wish = [one for one in log if isinstance(one.body, TurnRequested) and one.sender == "host"][-1]
-    log = edited(log[: wish.seq], of_kind(SessionOpened), limits=Limits(tokens=100))
+    log = edited(log[: wish.seq], of_kind(SessionOpened), limits=Limits(tokens=100_000))
+    log = edited(log, lambda event: event.seq == wish.seq, need=Need(100_001))
     return appended(log, "supervisor", "host", wish.seq, Stop("budget"))
 
 
@@ -234,3 +236,18 @@ def test_a_call_that_was_interrupted_is_never_told_as_not_started_when_it_is_mad
     claimed = replace(told, body=replace(told.body, status="cancelled"))
     found = check_log([*log, once_more, claimed], kinds=(Started,))
     assert [breach.name for breach in found] == ["started"]
+
+
+@pytest.mark.parametrize("tokens", [5_000, 8_000, 8_900, 10_000])
+def test_a_loser_that_goes_on_may_use_what_the_next_turn_of_its_parent_needs(tokens: int) -> None:
+    policy = script(
+        host=[calls(race("kid", "kid")), calls(task("kid")), DONE], kid=[by_place(calls(LOOK), DONE), DONE]
+    )
+    people = [profile("host", ["kid"], limits=Limits(tokens=tokens)), profile("kid", [], ["look"])]
+    limits = Limits(max_result_chars=50)
+    world = SessionWorld(Scenario(people, greedy(policy), [ask()], limits))
+    late = ("model host.1/1", "model host.1/2")
+    while moves := world.moves():
+        world.make(next((move for move in moves if move.strand not in late), moves[0]))
+    assert world.ended.kind == ("answered" if tokens == 10_000 else "budget")
+    assert check_log(world.log, is_at_rest=True) == []

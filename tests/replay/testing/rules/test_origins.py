@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.failures import PASSING
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import NO_ORIGINS, Origins
 from callboard.actors.protocol.messages import TurnRequested
@@ -16,9 +17,11 @@ from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.requests import check_requests, requests_of
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.mutants.scenarios_fallback import BUSY, SECOND
 from tests.several_models import FILE
 
 OTHER = ModelSpec("openai:gpt-5", 100, origin=Origin("layered", "openai", "", "gpt-5"))
@@ -89,3 +92,22 @@ def test_a_conversation_that_one_origin_is_sent_otherwise_than_before_is_found(m
     log = played()
     found = check_requests(log, with_changed(requests_of(log), origins=made))
     assert {breach.name for breach in found} == {"per-origin"}
+
+
+def test_a_request_is_repaired_in_another_way_when_a_model_comes_back_after_a_refusal() -> None:
+    def busy_at_times(request: ModelRequest) -> Reply:
+        is_busy = request.turn % 2 == 0 and request.model.name == "scripted"
+        return BUSY if is_busy else policy(request)
+
+    first = host(ModelSpec("scripted", 100, fallback=(SECOND,), fallback_on=PASSING))
+    asks = [ask(request_id=name) for name in ("r1", "r2", "r3")]
+    chosen = faults("error", fault_mixes=0)
+    world = SessionWorld(Scenario([first], busy_at_times, asks, faults=chosen))
+    refused = "fault error model host/3"
+    while moves := [move for move in world.moves() if move.kind != "fault" or move.strand == refused]:
+        world.make(next((move for move in moves if move.strand == refused), moves[0]))
+    requests = requests_of(world.log)
+    asked = [(one.turn, one.model.name, one.repair.level) for one in requests.values()]
+    assert {level for _, _, level in asked} == {0, 1}
+    assert len({name for _, name, level in asked if level}) == 2
+    assert check_requests(world.log) == []

@@ -1,11 +1,19 @@
 """Sessions on one capacity port: every order of two, random orders of four, and the clock of all."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CapacityGiven,
+    ModelReplied,
+    RequestApproval,
+    RequestCapacity,
+)
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds, perform, replay
@@ -18,6 +26,9 @@ from callboard.replay.testing.sessions.capacity_world import (
     CapacityWorlds,
     SharedScenario,
 )
+from callboard.replay.testing.sessions.faults import faults
+from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
 from tests.effort import effort, long_search
@@ -36,6 +47,7 @@ from tests.mutants.scenarios_capacity import (
     stop_while_waiting,
     turns,
 )
+from tests.mutants.scripts import DONE, PAY, script
 
 BOUNDS = Bounds(200)
 
@@ -247,3 +259,32 @@ def test_one_session_alone_on_a_port_without_limits_never_waits() -> None:
 def test_the_schedule_decides_who_is_first() -> None:
     orders = [given(CapacityWorld(pair()).run(in_random_order(seed))) for seed in range(30)]
     assert {tuple(order) for order in orders} == {("a/host", "b/host"), ("b/host", "a/host")}
+
+
+def test_no_fault_strikes_a_call_that_waits_for_its_place() -> None:
+    kinds = faults("overloaded", "timeout", "unstarted", "finished", fault_mixes=0)
+    shared = leave()
+    sessions = {name: replace(one, faults=kinds) for name, one in shared.sessions.items()}
+    world = CapacityWorld(replace(shared, sessions=sessions))
+    until(world, "a", CapacityGiven)
+    make(world, "fault leave a")  # so its next process posts the call, without a place
+    until(world, "b", CallModel)
+    make(world, "a/resume")
+    assert world.sessions["a"].held == {"host": "model host/1"}
+    assert "b/fault overloaded model host/1" in [move.strand for move in world.moves()]
+    assert not [move.strand for move in world.moves() if move.strand.startswith("a/fault")]
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(deadline_s=60)], ids=["no limit", "deadline"])
+def test_a_client_gives_up_where_a_person_never_answers(limits: Limits) -> None:
+    policy = script(host=[calls(PAY), DONE])
+    chosen = faults("ignored", fault_mixes=0)
+    one = Scenario([profile("host", asks=["pay"])], policy, [ask(limits=limits)], faults=chosen)
+    world = CapacityWorld(SharedScenario({"a": one}, {"scripted": Capacity(calls=1)}))
+    until(world, "a", RequestApproval)
+    make(world, "a/fault ignored approval host/1.0")
+    world.run()
+    assert [ended.kind for ended in world.sessions["a"].of(AskEnded)] == [
+        "deadline" if limits.deadline_s else "cancelled"
+    ]
+    assert all(one.at_rest(world, 0) is None for one in capacity_monitors(1))

@@ -4,15 +4,23 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from msgspec.structs import replace as with_values
 
-from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.client_messages import AskEnded, RevokePermission
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolReturned
+from callboard.actors.session.fork_plan import calls_of
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.sessions.fork_rules import fork_monitors
 from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds, moves_of_people
+from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 from tests.effort import effort
 from tests.mutants.scenarios_forks import FORKS, family, recorded
+from tests.mutants.scripts import DONE, PAY, script
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 NAMES = sorted(FORKS)
@@ -63,3 +71,44 @@ def test_a_person_decides_in_a_fork_that_asks() -> None:
     refused = [one for one in world.of(ToolReturned) if one.status == "error"]
     assert len(refused) == 1
     assert len(log) > world.base
+
+
+def permitting() -> tuple[Scenario, list[Event]]:
+    """Return a session in which a permission answers a question, until the client revokes it."""
+
+    def always(address: str, request: RequestApproval) -> ApprovalGiven:
+        return with_values(approves(address, request), is_always=True)
+
+    policy = script(host=[calls(PAY), calls(PAY), calls(PAY), DONE])
+    scenario = Scenario([profile("host", asks=["pay"])], policy, [ask()], approve=always)
+    world = SessionWorld(scenario)
+    while len(world.of(ApprovalGiven)) < 2:
+        world.make(world.moves()[0])
+    world.say(RevokePermission(world.events(ApprovalGiven)[0].seq))
+    world.run()
+    assert [bool(one.permission) for one in world.of(ApprovalGiven)] == [False, True, False]
+    return scenario, world.log
+
+
+def test_a_fork_has_permissions_of_its_own() -> None:
+    scenario, log = permitting()
+    for base in range(1, len(log) + 1):
+        fork = Fork(scenario, log, base)
+        world = ForkWorld(fork).run()
+        assert not world.live
+        first = world.events(ApprovalGiven)[0].seq
+        assert [one.permission for one in world.of(ApprovalGiven)] == [0, first, 0]
+        assert [one.permission for one in world.of(RevokePermission)] == [first]
+        assert [found for one in fork_monitors(1) if (found := one.at_rest(world, 0))] == []
+
+
+def test_a_fork_in_which_nobody_permits_the_calls_asks_a_person() -> None:
+    scenario, log = permitting()
+    first = next(one for one in calls_of(log) if one[2] == 0)
+    said = next(event.seq for event in log if isinstance(event.body, ApprovalGiven))
+    assert first == ("host", 1, 0)
+    world = ForkWorld(Fork(scenario, log, None, {said: text_json("no")}, "live")).run()
+    verdicts = [(one.verdict, bool(one.permission), one.is_always) for one in world.of(ApprovalGiven)]
+    assert verdicts[0] == ("denied", False, False)
+    assert verdicts[1] == ("approved", False, True)  # asked anew, since no permission covers it
+    assert [found for one in fork_monitors(1) if (found := one.at_rest(world, 0))] == []

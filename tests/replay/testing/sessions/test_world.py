@@ -4,18 +4,22 @@ from random import Random
 
 import pytest
 
+from callboard.actors.protocol.bundles import LabelRule, Rights
 from callboard.actors.protocol.client_messages import AskEnded, Close, Resumed, SessionClosed
 from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.layers import SESSION, Layer
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DeciderFailed, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
+    CallTool,
     CheckSchema,
     ModelReplied,
     TimerFired,
     ToolReturned,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
@@ -269,3 +273,21 @@ def test_a_log_that_the_code_contradicts_cannot_be_gone_on_with() -> None:
                 for n, e in enumerate(log, 1)
             ],
         )
+
+
+def test_a_label_that_a_write_states_counts_for_the_uses_after_it() -> None:
+    sends = (Use("write", "a", "1", ("untrusted",)), Use("hosts", "https://a.example:443"))
+
+    def tool(address: str, call: CallTool) -> ToolReturned:
+        return ToolReturned(call.turn, call.call, uses=sends)
+
+    guarded = (Layer(SESSION, Rights(rules=(LabelRule("untrusted", "network"),))),)
+
+    def policy(request: ModelRequest) -> Reply:
+        return calls(("save", {})) if request.turn == 1 else Reply("done")
+
+    people = [profile("host", writes=["save"])]
+    world = SessionWorld(Scenario(people, policy, [ask()], tool=tool, permissions=guarded)).run()
+    [returned] = world.of(ToolReturned)
+    assert (returned.status, [use.entry for use in returned.uses]) == ("error", ["write"])
+    assert Verifier(world.log).run() is None
