@@ -116,6 +116,18 @@ def has_escapes(data: bytes) -> bool:
     return any(data.find(sign) >= 0 for sign in _SIGNS)
 
 
+class Lines:
+    """The places of base64 in lines."""
+
+    def __init__(self, data: bytes) -> None:
+        kinds = data.translate(_LINES)
+        self._kinds = kinds if kinds.find(_LINE) >= 0 else b""
+
+    def are_in(self, start: int, end: int) -> bool:
+        """Return True if such a line begins between these places."""
+        return self._kinds.find(_LINE, start, end + len(_LINE) - 1) >= 0
+
+
 def has_wrapped_lines(data: bytes) -> bool:
     """Return True for data with base64 in lines."""
-    return data.translate(_LINES).find(_LINE) >= 0
+    return Lines(data).are_in(0, len(data))
