@@ -41,7 +41,8 @@ FOUND_MAX: Final = 5_000
 """Secrets in one text that are replaced one by one. The text from the next one on is replaced as a whole."""
 
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_CORE_CHARS_MIN: Final = 8  # base64 characters below which a core is too short to differ from other text
+_CORE_CHARS_MIN: Final = 7  # base64 characters of the shortest value; fewer would not differ from other text
+_DOUBLED: Final = ("'", '"', "%", "$")  # signs that a language writes twice: SQL, CSV, batch files, make
 _STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
 _PIECE: Final = 16  # of these
 _RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
@@ -308,6 +309,10 @@ def encodings_of(value: str) -> tuple[str, ...]:
     ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
     """
     found = {value, clean_text(value), value.strip()}
+    found.update(value.replace(sign, 2 * sign) for sign in _DOUBLED)
+    found.update(value.replace("'", closed) for closed in ("'\\''", "'\"'\"'"))  # inside quotes of a shell
+    lines = value.replace("\r\n", "\n")
+    found |= {lines, lines.replace("\n", "\r\n")}
     found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
     return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
 
