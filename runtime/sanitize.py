@@ -22,6 +22,7 @@ import math
 import re
 import uuid
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
@@ -353,10 +354,18 @@ def _read_long(data: bytes, objects: int) -> None:
 
 def _read(data: bytes, objects: int) -> object:
     """Decode a JSON text, and refuse a key that an object has twice. objects: 0 if the text has none."""
-    is_slow = len(data) > _EXPONENTS_MAX and len(_EXPONENT.findall(data)) > _EXPONENTS_MAX
-    value = _FINITE.decode(data.decode()) if is_slow else _DECODER.decode(data)
+    is_slow = len(data) > _EXPONENTS_MAX and any(islice(_EXPONENT.finditer(data), _EXPONENTS_MAX, None))
+    value = _read_exponents(data) if is_slow else _DECODER.decode(data)
     if objects and not _is_compact(data, value):
         _refuse_twice(data, value)
+    return value
+
+
+def _read_exponents(data: bytes) -> object:
+    value = _FLOATS.decode(data.decode())
+    # The encoder writes infinity as null: without a look at each number in Python.
+    if _ENCODER.encode(value).count(b"null") != data.count(b"null"):
+        return _FINITE.decode(data.decode())
     return value
 
 
@@ -394,3 +403,4 @@ def _finite(text: str) -> float:
 
 _DUPLICATES = json.JSONDecoder(object_pairs_hook=_unique)
 _FINITE = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+_FLOATS = json.JSONDecoder(parse_constant=_finite)

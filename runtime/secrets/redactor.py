@@ -37,7 +37,7 @@ from callboard.runtime.secrets.refs import (
 from callboard.runtime.secrets.unescaping import GROWTH_MAX, Lines, Plain, has_escapes, has_wrapped_lines
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
-FOUND_MAX: Final = 5_000
+FOUND_MAX: Final = 2_000
 """Secrets in one text that are replaced one by one. The text from the next one on is replaced as a whole."""
 
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
@@ -157,9 +157,11 @@ class Redactor:
 
     def _near(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield the parts of data, with their places, in which a value may have escapes."""
-        # A run of the value's letters stands as it is: what is far from all of them need not be unescaped.
+        # The runs of a value's letters stand as they are: what is far from them need not be unescaped. One
+        # search for the longest ones rules out most blocks. A stranger may know a word of a value, not all.
         step = max(_STEP, GROWTH_MAX * max(map(len, self._plain)))
         lines = Lines(data)
+        values = {tuple(_RUN.findall(value)) for value in self._plain}
         near = [
             self._runs is None
             or self._runs.search(data[at : at + step + _RUN_CHARS_MAX]) is not None
@@ -172,8 +174,10 @@ class Redactor:
             end = at + step * sum(1 for _ in blocks)
             # In pieces that overlap by a value: the search stops at FOUND_MAX.
             for piece in range(at, end, _PIECE * step) if is_near else ():
-                first = max(at, piece - step)
-                yield first, data[first : min(end, piece + (_PIECE + 1) * step)]
+                first, last = max(at, piece - step), min(end, piece + (_PIECE + 1) * step)
+                part = data[first:last]
+                if lines.are_in(first, last) or any(all(run in part for run in runs) for runs in values):
+                    yield first, part
             at = end
 
     @property
