@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -223,7 +222,6 @@ VALUES: dict[str, Callable[[int], object]] = {
     "keys that are numbers": lambda size: dict.fromkeys(range(size // 10), 0.5),
     "lone surrogates": lambda size: ["\ud800"] * (size // 6),
     "one text of NUL": lambda size: "\0" * size,
-    "numbers without an end": lambda size: count(),
 }
 
 
@@ -423,8 +421,9 @@ def test_routines_of_quadratic_time_are_used_where_no_stranger_writes(name: str)
 def test_the_table_has_each_place_with_its_bound_and_its_test() -> None:
     page = (ROOT / "docs" / "security.md").read_text()
     part = page.partition("## Know the time that strangers' text takes")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) \|$", part, re.MULTILINE)[2:]
-    assert set(ROWS) <= {place for place, _, _ in rows}
+    head, *rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) \|$", part, re.MULTILINE)
+    assert head == ("place", "bound", "test")
+    assert set(ROWS) <= {place.rstrip("*") for place, _, _ in rows}
     for place, bound, tests in rows:
         assert bound, place
         assert re.fullmatch(r"`test_\w+`(?:, `test_\w+`)*", tests), place
