@@ -22,13 +22,13 @@ import math
 import re
 import uuid
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.runtime.json_exponents import has_exponents, read_exponents
 from callboard.runtime.json_outline import is_deeper, keys_in
 from callboard.runtime.large_values import is_large, uncollected, weighed
 
@@ -81,9 +81,6 @@ _LONE = re.compile(
 _REPLACED: Final = "\ufffd".encode()
 _NUL: Final = "\u2400".encode()
 _NO_UTF8: Final = b"\xff"  # a byte that no UTF-8 has
-# msgspec takes 8 us to read such a number, and the json module a quarter of one.
-_EXPONENT = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
-_EXPONENTS_MAX = 1_000
 
 
 def clean_text(text: str) -> str:
@@ -354,18 +351,9 @@ def _read_long(data: bytes, objects: int) -> None:
 
 def _read(data: bytes, objects: int) -> object:
     """Decode a JSON text, and refuse a key that an object has twice. objects: 0 if the text has none."""
-    is_slow = len(data) > _EXPONENTS_MAX and any(islice(_EXPONENT.finditer(data), _EXPONENTS_MAX, None))
-    value = _read_exponents(data) if is_slow else _DECODER.decode(data)
+    value = read_exponents(data) if has_exponents(data) else _DECODER.decode(data)
     if objects and not _is_compact(data, value):
         _refuse_twice(data, value)
-    return value
-
-
-def _read_exponents(data: bytes) -> object:
-    value = _FLOATS.decode(data.decode())
-    # The encoder writes infinity as null: without a look at each number in Python.
-    if _ENCODER.encode(value).count(b"null") != data.count(b"null"):
-        return _FINITE.decode(data.decode())
     return value
 
 
@@ -395,12 +383,4 @@ def _unique(pairs: list[tuple[str, object]]) -> None:
         seen.add(key)
 
 
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise _Refused(f"has the number {text:.40}, which is out of range")
-    return value
-
-
 _DUPLICATES = json.JSONDecoder(object_pairs_hook=_unique)
-_FINITE = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
-_FLOATS = json.JSONDecoder(parse_constant=_finite)

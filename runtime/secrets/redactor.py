@@ -10,7 +10,6 @@ Rules
   - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
-import base64
 import json
 import re
 import threading
@@ -26,9 +25,9 @@ import re2
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.secrets.forms import encodings_of, plain_forms_of
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
-    MIN_CHARS,
     SecretPattern,
     checked_secret_name,
     checked_value,
@@ -41,8 +40,6 @@ FOUND_MAX: Final = 2_000
 """Secrets in one text that are replaced one by one. The text from the next one on is replaced as a whole."""
 
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_CORE_CHARS_MIN: Final = 7  # base64 characters of the shortest value; fewer would not differ from other text
-_DOUBLED: Final = ("'", '"', "%", "$")  # signs that a language writes twice: SQL, CSV, batch files, make
 _STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
 _PIECE: Final = 16  # of these
 _RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
@@ -304,42 +301,6 @@ class Redactor:
         middle = (start + end) // 2
         yield from self._places_with(texts, start, middle)
         yield from self._places_with(texts, middle, end)
-
-
-def encodings_of(value: str) -> tuple[str, ...]:
-    """Return the forms of a value to search for in any text, longest first: itself, and parts of its base64.
-
-    >>> encodings_of("a b&c-d")
-    ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
-    """
-    found = {value, clean_text(value), value.strip()}
-    found.update(value.replace(sign, 2 * sign) for sign in _DOUBLED)
-    found.update(value.replace("'", closed) for closed in ("'\\''", "'\"'\"'"))  # inside quotes of a shell
-    lines = value.replace("\r\n", "\n")
-    found |= {lines, lines.replace("\n", "\r\n")}
-    found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
-    return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
-
-
-def plain_forms_of(value: str) -> set[bytes]:
-    """Return the forms of a value to search for in text without escapes."""
-    # Forms write a space as a plus.
-    found = {_bytes(form) for form in (value, value.strip(), value.replace(" ", "+"))}
-    # A value may itself hold what looks like an escape.
-    return found | {form for one in found for form in Plain(one).levels if len(form) >= MIN_CHARS}
-
-
-# A value inside base64 text does not begin at a multiple of three bytes. So it is encoded at each of the
-# three offsets, without the characters at both ends, which also depend on the bytes beside it.
-def _base64_cores(value: bytes) -> Iterator[str]:
-    for shift in range(3):
-        whole = base64.b64encode(bytes(shift) + value).decode()
-        start = (0, 2, 3)[shift]  # the characters before hold bits of earlier bytes
-        end = (shift + len(value)) * 8 // 6  # the characters behind hold bits of later bytes
-        core = whole[start:end]
-        if len(core) >= _CORE_CHARS_MIN:
-            yield core
-            yield core.replace("+", "-").replace("/", "_")
 
 
 def placeholder(name: str) -> str:
