@@ -10,6 +10,7 @@ from typing import Final
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _COLONS: Final = bytes(set(range(256)) - set(b':"'))
+_PIECE: Final = 65_536  # brackets that are looked at together: a text that is too deep is so near its begin
 _STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
 
 
@@ -27,8 +28,13 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
         left, max_depth = left.replace(b"[]", b""), max_depth - 1
     if not left or not max_depth:
         return bool(left)
-    depths = list(accumulate(array("b", left.translate(_STEPS))))
-    return min(depths) < 0 or max(depths) > max_depth or depths[-1] != 0
+    steps, depth = array("b", left.translate(_STEPS)), 0
+    for at in range(0, len(steps), _PIECE):
+        depths = list(accumulate(steps[at : at + _PIECE], initial=depth))
+        if min(depths) < 0 or max(depths) > max_depth:
+            return True
+        depth = depths[-1]
+    return depth != 0
 
 
 def _outside(data: bytes, table: bytes | None, without: bytes) -> list[bytes]:

@@ -118,7 +118,7 @@ def _told(finished: Finished, seconds: float, processes_max: int) -> str:
         "processes": f"ended, since it had more than {processes_max:,} processes",
         "output": f"ended, since it wrote more than {FLOOD * OUTPUT_BYTES_MAX:,} bytes",
         "stopped": "ended from outside",
-        "lost": "ended, since the process that watches it was killed or its report was changed",
+        "lost": "ended, since the process that watches it was stopped or killed, or its report was changed",
     }
     text = _output(finished)
     left = f"; {finished.survivors} processes could not be ended" if finished.survivors else ""

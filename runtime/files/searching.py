@@ -32,8 +32,7 @@ class Line(NamedTuple):
 
 
 def _compiled(pattern: str, what: str, *, is_line: bool = False, ignore_case: bool = False) -> "re2._Regexp":
-    if len(pattern) > PATTERN_CHARS_MAX:
-        raise ToolError(f"the {what} has {len(pattern):,} characters, more than {PATTERN_CHARS_MAX:,}")
+    _check_length(pattern, what)
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY_BYTES
@@ -43,6 +42,11 @@ def _compiled(pattern: str, what: str, *, is_line: bool = False, ignore_case: bo
         return re2.compile(pattern.encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
         raise ToolError(f"the {what} is not understood: {_words(error)} (syntax: RE2)") from None
+
+
+def _check_length(pattern: str, what: str) -> None:
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise ToolError(f"the {what} has {len(pattern):,} characters, more than {PATTERN_CHARS_MAX:,}")
 
 
 def _words(error: Exception) -> str:
@@ -91,6 +95,7 @@ class Glob:
     """A glob for paths. Raises ToolError for one that is not understood."""
 
     def __init__(self, pattern: str) -> None:
+        _check_length(pattern, "glob")  # before it is translated, piece by piece
         whole = clean_text(pattern if "/" in pattern else f"**/{pattern}")  # RE2 takes no half surrogate pair
         self._found = _compiled(f"(?s){_expression(whole)}", "glob")
 

@@ -24,6 +24,7 @@ from callboard.runtime.http.settings import Http
 from callboard.runtime.http.web_encodings import decode, encoding_named
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.access import Access
+from callboard.runtime.unpacking import unpacked
 
 REQUEST_BYTES_MAX: Final = 10_000_000
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -219,7 +220,7 @@ async def _read(response: httpx2.Response, place: Place, max_bytes: int) -> byte
         raise HttpError(f"{place} answers in the encoding {packed[:50]!r}, which is not read", "encoding")
     parts: list[bytes] = []
     size = 0
-    pieces: AsyncIterator[bytes] = response.aiter_bytes()
+    pieces: AsyncIterator[bytes] = unpacked(response)
     async for piece in pieces:
         size += len(piece)
         if size > max_bytes:

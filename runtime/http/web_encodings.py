@@ -55,6 +55,11 @@ _NAMES: Final = {label: name for name, _, *labels in _ROWS for label in labels}
 _CODECS: Final = {name: codec for name, codec, *_ in _ROWS}
 _OF_MANY_BYTES: Final = ("utf", "gb", "big5", "euc", "iso2022", "cp932", "cp949")
 _LABEL_CHARS_MAX: Final = 40
+# The kind of a unit of UTF-16 by its high byte: the first half of a pair, the second one, or a character.
+_HALVES: Final = bytes(
+    72 if 0xD8 <= byte < 0xDC else 76 if 0xDC <= byte < 0xE0 else 46 for byte in range(256)
+)
+_LONE: Final = bytes(255 if byte in b"HL" else 0 for byte in range(256))
 _C1_END: Final = 0xA0  # bytes from 0x80 up to here that a table has not are control characters
 
 
@@ -70,10 +75,35 @@ def encoding_named(label: str | None) -> str:
 def decode(data: bytes, name: str) -> str:
     """Decode bytes of a named encoding. Bytes that it does not have become the replacement character."""
     codec = _CODECS[encoding_named(name)]
+    if codec.startswith("utf-16"):
+        data = _with_pairs(data, is_little=codec.endswith("le"))
     if codec.startswith(_OF_MANY_BYTES):
         return data.decode(codec, "replace")
     # By a whole table: an error handler that is called for each byte takes 200 times as long.
     return codecs.charmap_decode(data, "replace", _table_of(codec))[0]
+
+
+def _with_pairs(data: bytes, *, is_little: bool) -> bytes:
+    """Replace the halves of pairs in UTF-16 that have no other half.
+
+    Python's decoder calls an error handler for each. Here they are found and replaced by operations on whole
+    texts: those of the high bytes, and of the numbers that all high and all low bytes are.
+    """
+    whole = len(data) & ~1
+    high, low = data[is_little:whole:2], data[not is_little : whole : 2]
+    halves = high.translate(_HALVES)
+    if not (halves.count(b"H") or halves.count(b"L")):
+        return data
+    lone = halves.replace(b"HL", b"..").translate(_LONE)
+    if len(data) > whole and lone.endswith(b"\xff"):
+        lone = lone[:-1] + b"\0"  # with half a character behind it: the decoder makes one error of both
+    mask, size = int.from_bytes(lone, "big"), len(lone)
+    found = bytearray(data)
+    found[is_little:whole:2] = (int.from_bytes(high, "big") | mask).to_bytes(size, "big")
+    kept = int.from_bytes(low, "big") | mask
+    kept ^= mask & int.from_bytes(b"\x02" * size, "big")  # 0xFF becomes 0xFD
+    found[not is_little : whole : 2] = kept.to_bytes(size, "big")
+    return bytes(found)
 
 
 @cache

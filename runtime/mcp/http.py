@@ -25,6 +25,7 @@ from mcp.shared.message import SessionMessage
 from callboard.runtime.mcp.foreign_json import parsed, shown
 from callboard.runtime.mcp.sending import CURRENT, Sending
 from callboard.runtime.mcp.wire import Message, Wire, error_of, same_id
+from callboard.runtime.unpacking import unpacked
 
 if TYPE_CHECKING:
     from callboard.runtime.mcp.options import Auth
@@ -274,7 +275,7 @@ class _Chunks(httpx2.AsyncByteStream):
 
     def __init__(self, response: httpx2.Response, sending: Sending) -> None:
         self._response = response
-        self._source = response.aiter_bytes()
+        self._source = unpacked(response)
         self._sending = sending
         self._begin = b""
         self._size = 0

@@ -15,6 +15,7 @@ import httpx2
 
 from callboard.runtime.models.answer_bodies import Form, form_of, start_of
 from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
+from callboard.runtime.unpacking import unpacked
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20
@@ -123,7 +124,7 @@ class _Decoded(httpx2.AsyncByteStream):
         self._response = response
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._response.aiter_bytes()
+        return unpacked(self._response)
 
     async def aclose(self) -> None:
         """Close the connection, or give it back to the pool."""

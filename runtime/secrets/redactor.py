@@ -5,11 +5,11 @@ Rules
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
   - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), where a text has
     some, and a run of letters and digits of a value.
+  - A text of thousands of secrets is cut at one of them: it takes no longer than any other.
   - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
   - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
-import base64
 import json
 import re
 import threading
@@ -17,6 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,19 +25,24 @@ import re2
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.secrets.forms import encodings_of, plain_forms_of
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
-    MIN_CHARS,
     SecretPattern,
     checked_secret_name,
     checked_value,
     may_hold_key,
 )
-from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes, has_wrapped_lines
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Lines, Plain, has_escapes, has_wrapped_lines
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
+FOUND_MAX: Final = 2_000
+"""Secrets in one text that are replaced one by one. The text from the next one on is replaced as a whole."""
+
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_CORE_CHARS_MIN: Final = 8  # base64 characters below which a core is too short to differ from other text
+_STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
+_PIECE: Final = 16  # of these
+_RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
 _TOKEN: Final = re.compile(
@@ -134,12 +140,42 @@ class Redactor:
         """Yield the secrets in the text without its escapes, by their places in the text as it is."""
         if self._in_plain is None or not self.may_be_escaped(data):
             return
-        plain = Plain(data)
-        for level, text in enumerate(plain.levels):
-            for match in self._in_plain.finditer(text):
-                yield _Found(*plain.came_from(level, *match.span()), self._plain[match[0]])
-            for found in self._found_in(text):
-                yield _Found(*plain.came_from(level, found.start, found.end), found.name)
+        left = FOUND_MAX
+        for first, part in self._near(data):
+            plain = Plain(part)
+            for level, text in enumerate(plain.levels):
+                values = ((*match.span(), self._plain[match[0]]) for match in self._in_plain.finditer(text))
+                for start, end, name in chain(values, self._found_in(text)):
+                    start, end = (first + place for place in plain.came_from(level, start, end))
+                    yield _Found(start, end if left else len(data), name)
+                    if not left:
+                        return
+                    left -= 1
+
+    def _near(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the parts of data, with their places, in which a value may have escapes."""
+        # The runs of a value's letters stand as they are: what is far from them need not be unescaped. One
+        # search for the longest ones rules out most blocks. A stranger may know a word of a value, not all.
+        step = max(_STEP, GROWTH_MAX * max(map(len, self._plain)))
+        lines = Lines(data)
+        values = {tuple(_RUN.findall(value)) for value in self._plain}
+        near = [
+            self._runs is None
+            or self._runs.search(data[at : at + step + _RUN_CHARS_MAX]) is not None
+            or lines.are_in(at, at + step)
+            for at in range(0, len(data), step)
+        ]
+        near = [any(near[max(0, place - 1) : place + 2]) for place in range(len(near))]
+        at = 0
+        for is_near, blocks in groupby(near):
+            end = at + step * sum(1 for _ in blocks)
+            # In pieces that overlap by a value: the search stops at FOUND_MAX.
+            for piece in range(at, end, _PIECE * step) if is_near else ():
+                first, last = max(at, piece - step), min(end, piece + (_PIECE + 1) * step)
+                part = data[first:last]
+                if lines.are_in(first, last) or any(all(run in part for run in runs) for runs in values):
+                    yield first, part
+            at = end
 
     @property
     def plain_values(self) -> tuple[bytes, ...]:
@@ -206,12 +242,17 @@ class Redactor:
         yield from self._found_in_plain(data)
 
     def _found_in(self, data: bytes) -> Iterator[_Found]:
-        searches, which = self._searches, self._which
+        searches, which, left = self._searches, self._which, FOUND_MAX
         # One pass tells which searches find something: a pass for each of them takes ten times as long.
         for place in (which.Match(data) or ()) if which else range(len(searches)):
             name, regexp = searches[place]
             for match in regexp.finditer(data):
-                yield _Found(*_secret_in(match, regexp.groups), name)
+                start, end = _secret_in(match, regexp.groups)
+                if not left:
+                    yield _Found(start, len(data), name)
+                    break
+                left -= 1
+                yield _Found(start, end, name)
 
     # --- JSON ---------------------------------------------------------------------
 
@@ -224,13 +265,16 @@ class Redactor:
         known: dict[bytes, bytes] = {}
         at, changed_keys = 0, False
         tokens = list(_TOKEN.finditer(data))
-        texts = [_text_of(token) for token in tokens]
-        for token in (tokens[place] for place in self._places_with(texts, 0, len(texts))):
-            written = token["string"] or token["number"]
-            if written not in known:
-                known[written] = _encode(self.text(_text_of(token).decode()))
-            parts += [data[at : token.start()], known[written], token["key"] or b""]
-            at, changed_keys = token.end(), changed_keys or token["key"] is not None
+        # Equal texts are searched once, and one search can rule out half of them all.
+        texts = list({token["string"] or token["number"]: _text_of(token) for token in tokens}.items())
+        only = [text for _, text in texts]
+        for place in self._places_with(only, 0, len(only)):
+            known[texts[place][0]] = _encode(self.text(only[place].decode()))
+        for token in tokens if known else ():
+            written = known.get(token["string"] or token["number"])
+            if written is not None:
+                parts += [data[at : token.start()], written, token["key"] or b""]
+                at, changed_keys = token.end(), changed_keys or token["key"] is not None
         if not parts:
             return value
         redacted = b"".join([*parts, data[at:]])
@@ -259,38 +303,6 @@ class Redactor:
         yield from self._places_with(texts, middle, end)
 
 
-def encodings_of(value: str) -> tuple[str, ...]:
-    """Return the forms of a value to search for in any text, longest first: itself, and parts of its base64.
-
-    >>> encodings_of("a b&c-d")
-    ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
-    """
-    found = {value, clean_text(value), value.strip()}
-    found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
-    return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
-
-
-def plain_forms_of(value: str) -> set[bytes]:
-    """Return the forms of a value to search for in text without escapes."""
-    # Forms write a space as a plus.
-    found = {_bytes(form) for form in (value, value.strip(), value.replace(" ", "+"))}
-    # A value may itself hold what looks like an escape.
-    return found | {form for one in found for form in Plain(one).levels if len(form) >= MIN_CHARS}
-
-
-# A value inside base64 text does not begin at a multiple of three bytes. So it is encoded at each of the
-# three offsets, without the characters at both ends, which also depend on the bytes beside it.
-def _base64_cores(value: bytes) -> Iterator[str]:
-    for shift in range(3):
-        whole = base64.b64encode(bytes(shift) + value).decode()
-        start = (0, 2, 3)[shift]  # the characters before hold bits of earlier bytes
-        end = (shift + len(value)) * 8 // 6  # the characters behind hold bits of later bytes
-        core = whole[start:end]
-        if len(core) >= _CORE_CHARS_MIN:
-            yield core
-            yield core.replace("+", "-").replace("/", "_")
-
-
 def placeholder(name: str) -> str:
     """Return the text that replaces a secret."""
     return f"[secret:{name}]"
@@ -312,7 +324,7 @@ def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:
 def _runs_of(values: Iterable[bytes]) -> "re2._Regexp | None":
     """Return a search for the longest run of letters and digits of each value; None if one has none."""
     # No encoder escapes these characters. A text without any of the runs needs no second look.
-    runs = [max(_RUN.findall(value), key=len, default=b"") for value in values]
+    runs = [max(_RUN.findall(value), key=len, default=b"")[:_RUN_CHARS_MAX] for value in values]
     return _compiled(b"|".join(runs).decode()) if runs and all(runs) else None
 
 

@@ -1,8 +1,9 @@
 r"""Text without the escapes that encoders write, and the way back to the places in the text as it came.
 
-Encoders differ in the characters that they escape, and in how: Go writes `\u003c`, .NET `\u002B`, browsers
-`%2B`, forms `+`, templates `&#34;` or `&quot;`. So the searched text loses its escapes, instead of the value
-being written in all forms. JSON inside of JSON loses them in two rounds; a value is looked for after each.
+Encoders differ in the characters that they escape, and in how: Go writes `\u003c`, .NET `\u002B`, Rust
+`\u{2b}`, shells `\+` or `\053`, browsers `%2B`, forms `+`, templates `&#34;` or `&quot;`. So the searched
+text loses its escapes, instead of the value being written in all forms. JSON inside of JSON loses them in
+two rounds; a value is looked for after each.
 Base64 in lines loses its line breaks.
 """
 
@@ -17,11 +18,14 @@ GROWTH_MAX: Final = 16  # bytes that an escape has for each byte that it stands 
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|u(?P<unit>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<mark>[nrtbf\"'/\\]))"
+    rb"|u(?P<unit>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2})"
+    rb"|(?:U|u\{)(?P<long>(?<=U)[0-9a-fA-F]{8}|(?<=\{)[0-9a-fA-F]{1,6}(?=\}))\}?"
+    rb"|(?P<mark>[nrtbf !-/:-@\[-`{-~]))"
     rb"|(?P<percents>%[0-7][0-9a-fA-F]|%[cCdD][0-9a-fA-F]%[89abAB][0-9a-fA-F]"
     rb"|%[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}|%[fF][0-7](?:%[89abAB][0-9a-fA-F]){3})"
     rb"|&(?:#[xX](?P<hex>[0-9a-fA-F]{1,6})|#(?P<decimal>[0-9]{1,7})|(?P<name>quot|amp|lt|gt|apos));"
 )
+_BASES: Final = {"decimal": 10, "octal": 8}
 _MARKS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _NAMES: Final = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
 # Behind a line of base64: encoders write at least 60 characters on it.
@@ -104,7 +108,7 @@ def _meant(found: "re.Match[bytes]") -> bytes:
         return _NAMES[text]
     if kind == "low":
         return _utf8(0x10000 + ((int(found["high"], 16) & 0x3FF) << 10) + (int(text, 16) & 0x3FF))
-    return _utf8(int(text, 10 if kind == "decimal" else 16))
+    return _utf8(int(text, _BASES.get(kind or "", 16)))
 
 
 def _utf8(code: int) -> bytes:
@@ -116,6 +120,18 @@ def has_escapes(data: bytes) -> bool:
     return any(data.find(sign) >= 0 for sign in _SIGNS)
 
 
+class Lines:
+    """The places of base64 in lines."""
+
+    def __init__(self, data: bytes) -> None:
+        kinds = data.translate(_LINES)
+        self._kinds = kinds if kinds.find(_LINE) >= 0 else b""
+
+    def are_in(self, start: int, end: int) -> bool:
+        """Return True if such a line begins between these places."""
+        return self._kinds.find(_LINE, start, end + len(_LINE) - 1) >= 0
+
+
 def has_wrapped_lines(data: bytes) -> bool:
     """Return True for data with base64 in lines."""
-    return data.translate(_LINES).find(_LINE) >= 0
+    return Lines(data).are_in(0, len(data))

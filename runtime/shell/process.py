@@ -1,7 +1,7 @@
 """One command, run by its guard: its output up to a limit, and how it ended.
 
-The command can stop or kill its guard, and write into the guard's report. So a guard that is late is killed
-with all processes below it, and its report is read as foreign input.
+The command can stop or kill its guard, and write into the guard's report. So a guard that is stopped or late
+is killed with all processes below it, and its report is read as foreign input.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -96,14 +97,20 @@ class _Running:
         self._ends_at = self._loop.time() + command.timeout_s + _LATE_S
         self._late: End = "timeout"
         self._is_stopped: asyncio.Future[None] = self._loop.create_future()
+        self._survivors = 0
+        self._life, life = socket.socketpair()
         self._reads, writes = os.pipe()
         try:
-            self._guard = _guard(command, writes)
+            self._guard = _guard(command, writes, life.fileno())
         except BaseException:
             os.close(self._reads)
+            self._life.close()
             raise
         finally:
             os.close(writes)
+            life.close()
+        self._stops = threading.Thread(target=self._end_if_stopped, daemon=True)
+        self._stops.start()
         assert self._guard.stdout is not None
         self._output = self._guard.stdout.fileno()
         for file, take in ((self._output, self._take_output), (self._reads, self._take_report)):
@@ -129,12 +136,19 @@ class _Running:
         code = await asyncio.shield(asyncio.to_thread(_code_of, self._guard))
         found = self._read_report() if code == 0 else None
         if found is None:
+            await asyncio.shield(asyncio.to_thread(self._stops.join))
             _kill_group(self._first)
         await asyncio.wait([self._is_drained], timeout=_DRAIN_S)
         if found is None:
-            return Finished(*self._kept.parts(), "lost")
+            return Finished(*self._kept.parts(), "lost", None, self._survivors)
         ended: End = "output" if self._is_flooded and found.ended == "stopped" else found.ended
         return Finished(*self._kept.parts(), ended, found.code, found.left)
+
+    def _end_if_stopped(self) -> None:
+        """Wait for the end of the guard, and end it by force if it is stopped; blocks."""
+        # A guard is stopped by nothing but its command, and the event loop may be busy for long.
+        if _has_stopped(self._guard.pid):
+            self._survivors = _end_by_force(self._guard, self._first)
 
     async def _is_over(self) -> bool:
         """Return True once the report has ended, False when the guard is late."""
@@ -168,7 +182,15 @@ class _Running:
         assert self._guard.stdout is not None
         self._guard.stdout.close()
         if self._guard.poll() is None:  # it is about to end
-            threading.Thread(target=_end_late, args=(self._guard, self._first), daemon=True).start()
+            threading.Thread(target=self._end_late, daemon=True).start()
+        else:
+            self._life.close()
+
+    def _end_late(self) -> None:
+        """Wait for a guard that is about to end, and end it by force if it does not; blocks."""
+        if _code_of(self._guard) is None:
+            _end_by_force(self._guard, self._first)
+        self._life.close()
 
     def _take_output(self) -> None:
         data = _read(self._output)
@@ -215,12 +237,13 @@ class _Kept:
         return (self._first, last), self.count - len(self._first) - len(last)
 
 
-def _guard(command: Command, report: int) -> "subprocess.Popen[bytes]":
+def _guard(command: Command, report: int, life: int) -> "subprocess.Popen[bytes]":
     plan = {
         "command": list(command.arguments),
         "env": dict(command.env),
         "folder": command.folder,
         "report": report,
+        "life": life,
         "timeout_s": command.timeout_s,
         "processes_max": command.processes_max,
         "grace_s": GRACE_S,
@@ -234,7 +257,7 @@ def _guard(command: Command, report: int) -> "subprocess.Popen[bytes]":
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={},
-            pass_fds=(report, command.folder, file.fileno()),
+            pass_fds=(report, command.folder, life, file.fileno()),
             start_new_session=True,
         )
 
@@ -268,10 +291,18 @@ def _kill_group(first: int) -> None:
             os.killpg(first, signal.SIGKILL)
 
 
-def _end_late(guard: "subprocess.Popen[bytes]", first: int) -> None:
-    """Wait for a guard that is about to end, and end it by force if it does not; blocks."""
-    if _code_of(guard) is None:
-        _end_by_force(guard, first)
+def _has_stopped(pid: int) -> bool:
+    """Wait until a child is stopped or ends. Return True if it is stopped; blocks.
+
+    It takes nothing from those who wait for its end. False at once where the system has no such wait.
+    """
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return False
+    try:
+        found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return found is not None and found.si_code == os.CLD_STOPPED
 
 
 def _code_of(guard: "subprocess.Popen[bytes]") -> int | None:

@@ -10,8 +10,9 @@
     is cancelled, not begun  `cancelled`
 
 An async tool runs inside the task that awaits `run`. Cancelled or timed out, it may clean up for `grace_s`;
-then it is closed. A sync tool runs on a daemon thread with a copy of the context variables. No thread can be
-ended from outside: its cancel flag is set, and after the grace the thread is given up.
+then it is closed. What it returned is encoded on a thread if it is large.
+A sync tool runs on a daemon thread with a copy of the context variables. No thread can be ended from outside:
+its cancel flag is set, and after the grace the thread is given up.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError, ToolInterrupted
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.large_values import is_large
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import to_json
@@ -115,13 +117,21 @@ class _Call(NamedTuple):
                 value = end.value
             else:
                 value = await self._finished(coroutine, waiting)
-            if type(value) is ToolOutput:
-                return self.unified(value)
-            return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
+            return await self._made_off_loop(value) if is_large(value) else self.made(value)
         except BaseException as error:
             return self._after(error)
         finally:
             self.ctx.end()
+
+    async def _made_off_loop(self, value: object) -> ToolOutcome:
+        """Make the outcome of a large value on a thread. A call that is cancelled meanwhile has it, too."""
+        making = asyncio.ensure_future(asyncio.to_thread(self.made, value))
+        for timeout_s in (None, self.grace_s):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([making], timeout=timeout_s)
+            if making.done():
+                return making.result()
+        return self.stopped()
 
     async def _finished(self, coroutine: Coroutine[object, None, object], waiting: object) -> object:
         limit = asyncio.timeout(self.timeout_s)
@@ -169,10 +179,7 @@ class _Call(NamedTuple):
     def attempt(self) -> ToolOutcome:
         """Call the function on this thread and return its outcome."""
         try:
-            value = self.call()
-            if type(value) is ToolOutput:
-                return self.unified(value)
-            return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
+            return self.made(self.call())
         except asyncio.CancelledError as error:
             return self.stopped() if self.ctx.is_cancelled else self.raised(error)
         except BaseException as error:
@@ -203,6 +210,12 @@ class _Call(NamedTuple):
         return self.stopped()
 
     # --- outcomes -----------------------------------------------------------------
+
+    def made(self, value: object) -> ToolOutcome:
+        """Return the outcome of a tool that returned this value."""
+        if type(value) is ToolOutput:
+            return self.unified(value)
+        return returned(value, self.max_chars, self.redactor, may_cut=self.may_cut)
 
     def unified(self, output: ToolOutput) -> ToolOutcome:
         """Return the outcome of a tool that returned this output."""

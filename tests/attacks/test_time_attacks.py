@@ -8,21 +8,26 @@ a small part of the 50 ms that are allowed for a mebibyte. `docs/security.md` ha
 import asyncio
 import contextlib
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 import httpx2
 import pytest
 
-from callboard import AnthropicModel, ToolContext
+from callboard import AnthropicModel, ToolContext, tool
 from callboard.actors.protocol.errors import CallboardError, MemoryFailed, ToolError
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.brief import tokens_of
+from callboard.runtime.files.searching import Glob, LinePattern
 from callboard.runtime.files.text import decoded
 from callboard.runtime.http import web_encodings
 from callboard.runtime.http.call_http import _CHARSET, _TYPE_CHARS_MAX
+from callboard.runtime.http.places import url_of
 from callboard.runtime.mcp import http as mcp_http
 from callboard.runtime.memory.access import MemoryAccess
 from callboard.runtime.memory.protocol import QUERY_CHARS_MAX, TEXT_CHARS_MAX, Memory
@@ -34,12 +39,18 @@ from callboard.runtime.outputs.toon import toon
 from callboard.runtime.outputs.yaml import yaml
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.tools.output import returned
+from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.late_context import LateContext
+from callboard.runtime.tools.output import ToolOutcome, returned
 from tests.messages_api import Canned, MessagesApi
 from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY, request_with
 from tests.runtime.models.layered.kit import DIALECTS, failure_of, serving
 
+Case: TypeAlias = tuple[str, Callable[[Any], object], Callable[[int], Any]]
+"""A name, a routine, and a maker of its input of so many bytes."""
+
+ROOT = Path(__file__).parent.parent.parent
 SECRET = "hunter2-is-my-password"
 LOOKING = Secrets([SECRET])
 SMALL, LARGE = 8_192, 32_768
@@ -97,6 +108,15 @@ def message_of_mcp(text: str) -> None:
     wire.read(json.dumps({"id": 3, "result": {"content": text}}).encode())
 
 
+HEADER_UNITS = ["1 ", "Mon, ", "(", "+", ":", "9", "Jan "]
+
+
+def wait_in(text: str) -> None:
+    """Read the wait that headers of a model state."""
+    headers = {"retry-after": text, "date": text, "x-ratelimit-reset-requests": text}
+    wait_of(headers, {"retryDelay": text}, text, 0, is_limit=True)
+
+
 OF_TEXT: dict[str, Callable[[str], object]] = {
     "clean_text": clean_text,
     "to_json": to_json,
@@ -143,6 +163,135 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "an answer of Messages": parsed,
     "secrets in JSON": lambda data: LOOKING.redactor.json(check_json(data)),
 }
+
+
+def pages() -> Iterator[Case]:
+    """Yield pages of each encoding of the web that its decoder takes longest for."""
+    units = (b"\xff", b"\x81", b"\x00\xd8", b"\xd8\x00", b"\x00\xdc", b"\x1b", b"\x84\x31", b"\x1b$B")
+    for name in sorted(web_encodings._CODECS):
+        for unit in units:
+            decode = partial(web_encodings.decode, name=name)
+            yield f"{name}, {unit!r}", decode, partial(_bytes_of, unit)
+
+
+def _bytes_of(unit: bytes, size: int) -> bytes:
+    return unit * (size // len(unit))
+
+
+def texts(*names: str) -> Iterator[Case]:
+    """Yield texts of each unit for these routines."""
+    for name in names:
+        for unit, text in UNITS.items():
+            yield f"{name}: {unit}", OF_TEXT[name], of(text)
+
+
+def jsons(*names: str) -> Iterator[Case]:
+    """Yield the texts of JSON for these readers."""
+    for name in names:
+        for text, made in OF_JSON.items():
+            yield f"{name}: {text}", READERS[name], made
+
+
+def numbers() -> Iterator[Case]:
+    """Yield JSON of numbers."""
+    words = ("exponents", "digits", "fraction", "beyond a float")
+    return (case for case in jsons("check_json") if any(word in case[0] for word in words))
+
+
+async def _result_of(value: object) -> None:
+    """Take the result of an async tool; its time is that of the loop's thread."""
+
+    @tool
+    async def given() -> object:
+        """Return the value."""
+        return value
+
+    runner = ToolRunner()
+    made = runner.run(given, Json(b"{}"), LateContext(ToolContext), timeout_s=60, max_chars=10_000)
+    assert not isinstance(made, ToolOutcome)
+    await made
+    await runner.aclose()
+
+
+VALUES: dict[str, Callable[[int], object]] = {
+    "floats": lambda size: [0.5] * (size // 4),
+    "floats, and one that is not finite": lambda size: [*[0.5] * (size // 4), float("nan")],
+    "empty lists": lambda size: [[] for _ in range(size // 3)],
+    "empty lists, and a set": lambda size: [*([] for _ in range(size // 3)), {1}],
+    "deep lists": lambda size: [[[[[[]]]]] for _ in range(size // 11)],
+    "keys that are numbers": lambda size: dict.fromkeys(range(size // 10), 0.5),
+    "lone surrogates": lambda size: ["\ud800"] * (size // 6),
+    "one text of NUL": lambda size: "\0" * size,
+}
+
+
+def values() -> Iterator[Case]:
+    """Yield Python values for the result of an async tool."""
+    for name, made in VALUES.items():
+        yield name, lambda value: asyncio.run(_result_of(value)), made
+
+
+def secrets() -> Iterator[Case]:
+    """Yield texts with secrets, and those that look as if they had some."""
+    yield from texts("secrets in text")
+    yield from escapes()
+    yield from jsons("secrets in JSON")
+
+
+def escapes() -> Iterator[Case]:
+    """Yield texts with escapes near what a secret has, and texts of nothing but secrets."""
+    for escape in ("\\u0041", "%41", "&lt;", "\\\\", '\\"', "\\101"):
+        text = LOOKING.redactor.text
+        yield f"a run and {escape}", text, partial(_behind_a_run, escape)
+        yield f"runs between {escape}", text, of(f"password {escape}")
+    for unit in ("hunter2%2dis-my-password ", "AKIAABCDEFGHIJKLMNOP "):
+        yield f"nothing but {unit}", LOOKING.redactor.text, of(unit)
+
+
+def _behind_a_run(unit: str, size: int) -> str:
+    return "password " + of(unit)(size)
+
+
+def _in_a_header(unit: str, size: int) -> str:
+    return of(unit)(min(size, 100_000))
+
+
+def in_headers() -> Iterator[Case]:
+    """Yield headers with waits, of at most 100 KB."""
+    for unit in HEADER_UNITS:
+        yield unit, wait_in, partial(_in_a_header, unit)
+
+
+def globs() -> Iterator[Case]:
+    """Yield patterns for paths and for lines."""
+    for unit in ("*a", "**/", "[!a", "{a,", "(a*)*"):
+        yield unit, lambda text: Glob(text).matches("a" * 4_000), of(unit)
+        yield f"{unit} for lines", lambda text: [*LinePattern(text).lines(b"a" * 100_000)], of(unit)
+
+
+ROWS: dict[str, Callable[[], Iterable[Case]]] = {
+    "a page's bytes, decoded by `ctx.http`": pages,
+    "answers and errors of models and MCP servers": lambda: [
+        *texts("a message of MCP", "clean_json"),
+        ("bytes that are not UTF-8", clean_json, partial(_bytes_of, b"\xff")),
+    ],
+    "JSON of models, tools, MCP servers, people": lambda: jsons(
+        "check_json", "clean_json", "an answer of Messages"
+    ),
+    "numbers: a million digits, exponents of three digits": numbers,
+    "lone surrogates and NUL": lambda: texts("clean_text", "to_json"),
+    "results of tools: values of Python, of any depth": values,
+    "secrets in text, JSON and live text": secrets,
+    "tool output as TOON and YAML": lambda: texts("toon", "yaml"),
+    "the words of a memory, in Unicode's normal forms": lambda: [
+        ("combining characters", words_of, lambda size: ("e" + "\u0301\u0323" * size)[:TEXT_CHARS_MAX])
+    ],
+    "dates and waits in headers of models": in_headers,
+    "the type of a page": lambda: texts("the encoding of a page"),
+    "addresses": lambda: [(unit, url_of, of(unit)) for unit in ("a.", "http://a@", "%41", "[", "xn--")],
+    "patterns of `glob` and `grep` over files": globs,
+}
+"""The rows of the table in `docs/security.md` that `benchmarks/loop_hold.py` measures for a megabyte."""
 
 
 def cpu_s(work: Callable[[Any], object], given: object) -> float:
@@ -208,13 +357,85 @@ def memories() -> MemoryAccess:
     return made
 
 
-@pytest.mark.parametrize("unit", ["1 ", "Mon, ", "(", "+", ":", "9", "Jan "])
+@pytest.mark.parametrize("unit", HEADER_UNITS)
 def test_a_wait_in_a_header_is_read_in_linear_time(unit: str) -> None:
-    def wait(text: str) -> None:
-        headers = {"retry-after": text, "date": text, "x-ratelimit-reset-requests": text}
-        wait_of(headers, {"retryDelay": text}, text, 0, is_limit=True)
+    assert_linear(wait_in, of(unit))
 
-    assert_linear(wait, of(unit))
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_result_of_an_async_tool_is_taken_in_linear_time(name: str) -> None:
+    def taken(value: object) -> None:
+        asyncio.run(_result_of(value))
+
+    assert_linear(taken, VALUES[name])
+
+
+def test_secrets_and_what_looks_like_them_are_searched_in_linear_time() -> None:
+    for _, work, made in escapes():
+        assert_linear(work, made, 4 * LARGE_S)  # of a longer text the rest is replaced as a whole
+
+
+def test_a_pattern_of_a_stranger_is_refused_or_matched_in_linear_time() -> None:
+    for _, work, made in globs():
+        assert_linear(work, made)
+
+
+# Modules of the standard library with routines of quadratic time. None of these uses reads a stranger's text.
+SUPERLINEAR = {
+    "difflib": {
+        "actors/protocol/limits.py",  # the names of limits that a program gives
+        "replay/changed/replaying.py",  # a person's command
+        "replay/diff.py",  # a person's command
+        "runtime/models/fallback.py",  # the kinds of failures that a program names
+        "runtime/models/near_names.py",  # the name of a program's model, among names of a price list
+        "runtime/models/protocol.py",  # a program's provider, among those that are installed
+        "runtime/permissions.py",  # the names in a program's bundle
+    },
+    "html": set[str](),
+    "textwrap": {"callboard/demo/agents.py"},
+    "shlex": {  # `quote`, which is linear
+        "callboard/cli/explore_command.py",
+        "callboard/cli/mcp_asks.py",
+        "callboard/cli/options.py",
+        "callboard/testing/campaign.py",
+    },
+    "unicodedata": {
+        "replay/testing/findings.py",  # `east_asian_width`, of one character
+        "runtime/memory/words.py",  # bounded, see the table
+    },
+}
+
+
+@pytest.mark.parametrize("name", SUPERLINEAR)
+def test_routines_of_quadratic_time_are_used_where_no_stranger_writes(name: str) -> None:
+    imported = re.compile(rf"^\s*(?:import {name}\b|from {name} import)", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("actors", "runtime", "replay", "callboard")
+        for path in (ROOT / folder).rglob("*.py")
+        if not any(part.is_symlink() for part in path.parents) and imported.search(path.read_text())
+    }
+    assert found == SUPERLINEAR[name]
+
+
+def test_the_table_has_each_place_with_its_bound_and_its_test() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    part = page.partition("## Know the time that strangers' text takes")[2].partition("\n## ")[0]
+    head, *rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) \|$", part, re.MULTILINE)
+    assert head == ("place", "bound", "test")
+    assert set(ROWS) <= {place.rstrip("*") for place, _, _ in rows}
+    for place, bound, tests in rows:
+        assert bound, place
+        assert re.fullmatch(r"`test_\w+`(?:, `test_\w+`)*", tests), place
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_row_has_cases_that_its_routine_takes_or_refuses(row: str) -> None:
+    cases = list(ROWS[row]())
+    assert cases
+    assert len({name for name, _, _ in cases}) == len(cases)
+    for _, work, made in cases[:: max(1, len(cases) // 5)]:
+        cpu_s(work, made(1_000))
 
 
 TRAP = rb"a \x41 b \u0042"

@@ -33,6 +33,7 @@ from typing import Final
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.large_values import uncollected
 from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.errors import service_error
 from callboard.runtime.models.call_arguments import Settled, is_object
@@ -55,7 +56,8 @@ def parsed(text: str | bytes) -> object:
     # Not with the SDK's types, which fill in defaults, and not with msgspec, which refuses lone surrogates
     # before the boundary can clean them.
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        with uncollected():
+            return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

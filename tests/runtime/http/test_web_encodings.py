@@ -4,6 +4,8 @@ import codecs
 import doctest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callboard.runtime.http import web_encodings
 from callboard.runtime.http.web_encodings import decode, encoding_named
@@ -56,3 +58,24 @@ def test_bytes_without_a_character_are_control_characters_or_replaced_as_browser
     assert decode(b"\x81", "windows-1252") == "\x81"
     assert decode(b"\xdb", "windows-874") == "\ufffd"
     assert decode(b"a\xff", "utf-8") == "a\ufffd"
+
+
+UNITS = st.sampled_from(
+    [
+        b"\x00\xd8",
+        b"\x3d\xd8",
+        b"\x00\xdc",
+        b"\xff\xdf",
+        b"a\x00",
+        b"\xd8\xd8",
+        b"\xdc\x00",
+        b"\xff\xff",
+        b"\x00",
+    ]
+)
+
+
+@pytest.mark.parametrize("name", ["utf-16le", "utf-16be"])
+@given(st.lists(UNITS, max_size=8).map(b"".join))
+def test_halves_of_pairs_are_replaced_as_pythons_decoder_does(name: str, data: bytes) -> None:
+    assert decode(data, name) == data.decode(name, "replace")

@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import check_json, to_json
-from callboard.runtime.secrets.redactor import Redactor, placeholder
+from callboard.runtime.secrets.redactor import FOUND_MAX, Redactor, placeholder
 from callboard.runtime.secrets.refs import SecretPattern
+from callboard.runtime.secrets.registry import Secrets
 
 CANARY = 'ca"na\\ry-vä lue/17'
 HIDDEN = placeholder("CANARY")
@@ -152,3 +153,29 @@ def test_json_that_is_searched_stays_json() -> None:
     nasty = {'q"uote': 'a"b\\c', CANARY: ["\u2028", "\\", '\\"', "é😀"], "n": [1, -2.5e-7, None, True]}
     assert redacted(nasty) == {HIDDEN if key == CANARY else key: value for key, value in nasty.items()}
     assert isinstance(looking().json(Json(b"null")), msgspec.Raw)
+
+
+@pytest.mark.parametrize("unit", ["open-sesame ", "open%2dsesame ", "AKIAABCDEFGHIJKLMNOP "])
+def test_of_a_text_of_thousands_of_secrets_none_is_left(unit: str) -> None:
+    redactor = Secrets(["open-sesame"]).redactor
+    found = redactor.text("begin " + unit * (FOUND_MAX + 100) + "end")
+    assert found.startswith("begin [secret:")
+    assert not redactor.finds(found)
+    assert "sesame" not in found
+    assert "AKIA" not in found
+    assert found.count("[secret:") <= FOUND_MAX + 1
+    few = redactor.text(unit * (FOUND_MAX // 10) + "end")
+    assert few.count("[secret:") == FOUND_MAX // 10
+    assert few.endswith("end")
+
+
+@given(
+    st.integers(0, 70_000), st.integers(0, 70_000), st.sampled_from(["%2d", "\\u002d", "&#45;", "\\\\u002D"])
+)
+@settings(max_examples=25)
+def test_a_value_with_escapes_is_found_anywhere_in_a_long_text(before: int, after: int, sign: str) -> None:
+    redactor = Secrets(["open-sesame"]).redactor
+    text = "%20" * (before // 3) + f" open{sign}sesame " + "%20" * (after // 3)
+    found = redactor.text(text)
+    assert "sesame" not in found
+    assert found == text.replace(f"open{sign}sesame", "[secret:1]")

@@ -1,14 +1,20 @@
 import base64
+import csv
 import html
+import io
 import json
+import re
+import shlex
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.redactor import Redactor, encodings_of
+from callboard.runtime.secrets.forms import encodings_of
+from callboard.runtime.secrets.redactor import Redactor
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=10, max_size=40).filter(
     lambda v: len(v.strip()) >= 10
@@ -59,3 +65,58 @@ def test_lower_case_escapes_of_addresses_are_found() -> None:
 def test_an_encoding_is_long_enough_to_differ_from_other_text() -> None:
     assert min(len(form) for form in encodings_of("sixsix")) >= 6
     assert encodings_of("abc-def-ghi")[0] == max(encodings_of("abc-def-ghi"), key=len)
+
+
+QUOTED = 'it\'s "half" 50% of $7-long'
+LINES = "first-line-of-it\nsecond-line-of-it"
+
+
+def in_csv(value: str) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerow(["a", value])
+    return file.getvalue()
+
+
+def in_base64(value: str) -> str:
+    return base64.b64encode(value.encode()).decode()
+
+
+# What programs print of a secret, found in reports against other tools that mask them.
+WRITTEN: dict[str, tuple[str, Callable[[str], str]]] = {
+    "CSV": (QUOTED, in_csv),
+    "SQL": (QUOTED, lambda value: "'" + value.replace("'", "''") + "'"),
+    "a shell, by shlex": (QUOTED, shlex.quote),
+    "a shell, by closing the quotes": (QUOTED, lambda value: "'" + value.replace("'", "'\\''") + "'"),
+    "a batch file": (QUOTED, lambda value: value.replace("%", "%%")),
+    "make": (QUOTED, lambda value: value.replace("$", "$$")),
+    "printf %q": (QUOTED, lambda value: re.sub(r"([^A-Za-z0-9])", r"\\\1", value)),
+    "a regular expression": (QUOTED, re.escape),
+    "octal numbers": (QUOTED, lambda value: re.sub(r"[^A-Za-z0-9]", lambda m: f"\\{ord(m[0]):03o}", value)),
+    "Rust": (QUOTED, lambda value: re.sub(r"[^A-Za-z0-9]", lambda m: f"\\u{{{ord(m[0]):x}}}", value)),
+    "C": (QUOTED, lambda value: re.sub(r"[^A-Za-z0-9]", lambda m: f"\\U{ord(m[0]):08x}", value)),
+    "lines of Windows": (LINES, lambda value: value.replace("\n", "\r\n")),
+    "lines of Unix": (LINES.replace("\n", "\r\n"), lambda value: value.replace("\r\n", "\n")),
+    "base64 of a short one": ("k3y-42", lambda value: base64.b64encode(value.encode()).decode()),
+    "base64 behind one byte": ("k3y-42", lambda value: base64.b64encode(b"x" + value.encode()).decode()),
+    "base64 between others": ("k3y-42", lambda value: in_base64(f"ab{value}c")),
+    "per cents of per cents": ("a%35b%zz-secret", lambda value: quoted_twice(value)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_value_is_found_as_programs_write_it(name: str) -> None:
+    value, written = WRITTEN[name]
+    redactor = Redactor()
+    redactor.learn("KEY", value)
+    text = f"before {written(value)} behind"
+    found = redactor.text(text)
+    assert "[secret:KEY]" in found
+    assert found.startswith("before ")
+    assert found.endswith(" behind")
+    other = f"before {written(value[::-1])} behind"
+    assert redactor.text(other) == other
+
+
+def quoted_twice(value: str) -> str:
+    once = urllib.parse.quote(value, safe="")
+    return urllib.parse.quote(once, safe="")

@@ -1,15 +1,19 @@
 """Commands and their guard, with real processes."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from callboard.runtime.shell import process
+from callboard.runtime.shell import guard, process
 from callboard.runtime.shell.process import Command, Finished, run
 from tests.processes import running
 from tests.waiting import block_until, until
@@ -123,15 +127,114 @@ asyncio.run(run(Command(["/bin/sh", "-c", text], os.open("/", 0), {"PATH": os.en
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("first", ["true", "kill -STOP $PPID"])
-def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int, first: str) -> None:
+def test_the_end_of_the_process_ends_its_commands(tmp_path: Path, number: int) -> None:
     mark = unique_seconds(tmp_path)
-    with running([sys.executable, "-c", SLEEPER, mark, first]) as owner:
+    with running([sys.executable, "-c", SLEEPER, mark, "true"]) as owner:
         block_until(lambda: is_running(f"sleep\0{mark}"))
         owner.send_signal(number)
         assert owner.wait() == -number
     block_until(lambda: not is_running(f"sleep\0{mark}"))
-    assert not is_running(f"sleep\0{mark}")
+
+
+# The owner is the parent of the guard. Each begins when the mark sleeps in a session of its own.
+_OWNER = "trap '' TERM; owner=$(cut -d' ' -f4 /proc/$PPID/stat); while ! pgrep -f 'slee[p] {0}'; do :; done"
+# Some of them always run, also on a busy machine.
+_EVER = "for _ in 1 2 3 4 5 6; do while :; do kill -STOP {0}; done & done; wait"
+HOSTILE = {
+    "in a tight loop": "kill -STOP $owner; " + _EVER.format("$PPID"),
+    "which kills its owner": "kill -KILL $owner; " + _EVER.format("$PPID"),
+    "with its owner": _EVER.format("$PPID $owner"),
+    "in the background": "(kill -STOP $owner; " + _EVER.format("$PPID") + ") & sleep 300",
+    "once": "kill -STOP $owner $PPID; sleep 300",
+    "from another session": "export owner PPID; setsid sh -c 'sleep 0.5; kill -STOP $owner; "
+    + _EVER.format("$PPID")
+    + "' & sleep 300",
+    "with all children of its owner": "while :; do kill -STOP $owner $(pgrep -P $owner); done",
+}
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a guard that is stopped")
+
+
+@pytest.mark.slow
+@on_linux
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
+def test_a_command_that_stops_its_guard_does_not_outlive_a_process_that_is_killed(
+    tmp_path: Path, hostile: str
+) -> None:
+    mark = unique_seconds(tmp_path)
+    with running([sys.executable, "-c", SLEEPER, mark, f"{_OWNER.format(mark)}; {hostile}"]) as owner:
+        block_until(lambda: is_stopped(owner.pid) or owner.poll() is not None)
+        time.sleep(0.1)  # for many rounds of the loop
+        owner.kill()
+        owner.wait()
+    block_until(lambda: not is_running(mark))
+
+
+def is_stopped(pid: int) -> bool:
+    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.fixture
+def caller() -> Iterator[tuple[guard._Cords, socket.socket]]:
+    """Return the cords of a guard, and the socket that its caller holds."""
+    ours, theirs = socket.socketpair()
+    cords = guard._Cords(theirs.detach())
+    with ours:
+        yield cords, ours
+    for each in (*cords._kept, *cords._free, *cords._held.values()):
+        each.close()
+
+
+@on_linux
+def test_linux_kills_the_groups_of_a_caller_that_ended_without_the_help_of_the_guard(
+    caller: tuple[guard._Cords, socket.socket],
+) -> None:
+    cords, ours = caller
+    with contextlib.ExitStack() as stack:
+        held, left, other = (stack.enter_context(running(GROUP, start_new_session=True)) for _ in range(3))
+        cords.hold({held.pid, left.pid})
+        cords.hold({held.pid})
+        ours.close()
+        assert held.wait() == -signal.SIGKILL
+        assert (left.poll(), other.poll()) == (None, None)
+
+
+@on_linux
+def test_groups_for_which_there_is_no_cord_are_left_to_the_guard(
+    caller: tuple[guard._Cords, socket.socket],
+) -> None:
+    cords, ours = caller
+    cords.hold({2**22 - 1})  # a group that has ended takes none
+    with contextlib.ExitStack() as stack:
+        groups = [
+            stack.enter_context(running(GROUP, start_new_session=True)) for _ in range(guard._CORDS + 1)
+        ]
+        cords.hold({group.pid for group in groups})
+        ours.close()
+        block_until(lambda: [group.poll() for group in groups].count(-signal.SIGKILL) == guard._CORDS)
+
+
+GROUP = ["sleep", "600"]
+STOPPED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import guard
+cords = guard._Cords(int(sys.argv[2]))
+os.kill(os.getpid(), signal.SIGSTOP)
+print("goes on")
+"""
+
+
+@on_linux
+def test_linux_continues_a_guard_whose_caller_has_ended() -> None:
+    ours, theirs = socket.socketpair()
+    given = [str(Path(guard.__file__).parent), str(theirs.fileno())]
+    stopped = [sys.executable, "-c", STOPPED, *given]
+    with theirs, running(stopped, pass_fds=[theirs.fileno()], stdout=subprocess.PIPE) as process:
+        block_until(lambda: is_stopped(process.pid))
+        ours.close()
+        assert process.communicate()[0] == b"goes on\n"
 
 
 def test_without_its_guard_a_command_is_ended(folder: int, tmp_path: Path) -> None:
@@ -140,13 +243,26 @@ def test_without_its_guard_a_command_is_ended(folder: int, tmp_path: Path) -> No
     block_until(lambda: not is_running(mark))
 
 
+STOPS = ["kill -STOP $PPID", "(while :; do kill -STOP $PPID; done) & true"]
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="this system does not tell that a child is stopped")
+@pytest.mark.parametrize("text", [*STOPS, "setsid sh -c 'while :; do kill -STOP '$PPID'; done' & true"])
+def test_a_command_that_stops_its_guard_is_ended_at_once(folder: int, tmp_path: Path, text: str) -> None:
+    mark = unique_seconds(tmp_path)
+    found = done(f"echo begun; {text}; setsid sleep {mark} & sleep {mark}", folder, timeout_s=600)
+    assert (found.ended, found.output[0], found.survivors) == ("lost", b"begun\n", 0)
+    assert not is_running(mark)
+
+
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give guards little time to be late."""
+    """Give guards little time to be late, on a system that does not tell that they are stopped."""
     monkeypatch.setattr(process, "_LATE_S", 0.05)
+    monkeypatch.setattr(process, "_has_stopped", lambda pid: False)
 
 
-@pytest.mark.parametrize("text", ["kill -STOP $PPID", "(while :; do kill -STOP $PPID; done) & true"])
+@pytest.mark.parametrize("text", STOPS)
 def test_a_command_that_stops_its_guard_ends_after_its_time(
     folder: int, tmp_path: Path, hurry: None, text: str
 ) -> None:

@@ -716,3 +716,67 @@ def test_a_tool_may_go_on_after_a_timeout_of_its_own() -> None:
         assert (outcome.status, text(outcome)) == ("ok", "went on")
 
     run(main, grace_s=0.02)
+
+
+class Told:
+    """A value whose text is made where its result is encoded."""
+
+    def __init__(self) -> None:
+        self.seen: list[threading.Thread] = []
+        self.may_end = threading.Event()
+
+    def __str__(self) -> str:
+        self.seen.append(threading.current_thread())
+        self.may_end.wait(60)
+        return "told"
+
+
+@pytest.mark.parametrize("count", [1, 3_000])
+def test_a_large_result_of_an_async_tool_is_encoded_off_the_loop(count: int) -> None:
+    value = Told()
+    value.may_end.set()
+
+    @tool
+    async def many() -> list[object]:
+        """Return many values."""
+        return [value, *range(count)]
+
+    assert '["told",0' in text(whole_outcome_of(many))
+    assert [thread is threading.main_thread() for thread in value.seen] == [count == 1]
+
+
+def test_a_call_that_is_cancelled_while_its_result_is_encoded_has_it() -> None:
+    value = Told()
+
+    @tool(effect="write")
+    async def many() -> list[object]:
+        """Return many values."""
+        return [value, *range(3_000)]
+
+    async def main(runner: ToolRunner) -> None:
+        task = asyncio.create_task(call(runner, many))
+        await until(lambda: value.seen)
+        task.cancel()
+        await asyncio.sleep(0)
+        value.may_end.set()
+        assert (await task).status == "ok"
+
+    run(main)
+
+
+def test_a_result_that_is_never_encoded_leaves_a_cancelled_call_to_its_grace() -> None:
+    value = Told()
+
+    @tool(effect="write")
+    async def many() -> list[object]:
+        """Return many values."""
+        return [value, *range(3_000)]
+
+    async def main(runner: ToolRunner) -> None:
+        task = asyncio.create_task(call(runner, many))
+        await until(lambda: value.seen)
+        task.cancel()
+        assert (await task).status == "interrupted"
+        value.may_end.set()
+
+    run(main, grace_s=0.01)

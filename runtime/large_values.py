@@ -1,0 +1,120 @@
+"""Large values: which are large, and what is done with all their parts in one pass of C.
+
+A call of Python for each of a million parts would hold the event loop for a second.
+"""
+
+import gc
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+LARGE: Final = 2_000
+"""Parts of a value that has many."""
+
+_SCALARS: Final = frozenset((str, int, float, bool, type(None), bytes))
+_LISTS: Final = frozenset((list, tuple, set, frozenset))
+_PLAIN: Final = frozenset((str, int, float, bool, type(None), list, tuple, dict))
+_CODE: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+
+
+def is_large(value: object, parts_max: int = LARGE) -> bool:
+    """Return True for a value of more parts, for one whose number is not known, and for iterators."""
+    level: list[Any] = [value]
+    while level:
+        below: list[Any] = []
+        for each in level:
+            kind = type(each)
+            if kind in _SCALARS:
+                continue
+            if kind is dict or kind in _LISTS:
+                parts_max -= len(each)
+                if parts_max < 0:
+                    return True
+                below += each.values() if kind is dict else each
+            elif hasattr(kind, "__next__"):
+                return True
+            else:
+                parts = _parts(each)
+                parts_max -= max(len(parts), _length(each))
+                if parts_max < 0:
+                    return True
+                below += parts
+        level = below
+    return False
+
+
+def _parts(value: object) -> list[object]:
+    """Return the objects that an object holds."""
+    return [part for part in gc.get_referents(value) if not isinstance(part, _CODE)]
+
+
+def _length(value: Any) -> int:
+    """Return the length of an array, a frame or a text of another type; 0 for a value that has none."""
+    try:
+        return len(value)
+    except Exception:
+        return 0
+
+
+def weighed(value: object, depth: int, budget: int) -> int:
+    """Return the rest of a budget of bytes after plain lists, dicts, texts, numbers, flags and None.
+
+    Negative for a value that has other parts, numbers that are not finite, or keys that are not text, that
+    is deeper than `depth` or has about as many bytes as the budget, or more.
+    """
+    level: list[Any] = [value]
+    while level:
+        kinds = set(map(type, level))
+        if not kinds <= _PLAIN:
+            return -1
+        budget -= _bytes_of(level, kinds)
+        if float in kinds and not all(map(math.isfinite, _only(level, kinds, float))):
+            return -1
+        dicts = _only(level, kinds, dict)
+        lists = [*_only(level, kinds, list), *_only(level, kinds, tuple)]
+        depth -= bool(lists or dicts)
+        # Before they are listed: parts that a value has a thousand times each multiply at every level.
+        budget -= sum(map(len, lists)) + sum(map(len, dicts))
+        if budget < 0 or depth < 0:
+            return -1
+        keys = list(chain.from_iterable(dicts))
+        if keys and set(map(type, keys)) != {str}:
+            return -1
+        budget -= sum(map(len, keys))
+        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, dicts))]
+    return max(budget, -1)
+
+
+def _only(level: list[Any], kinds: set[type], kind: type) -> list[Any]:
+    """Return the parts of a kind."""
+    if kind not in kinds:
+        return []
+    return level if len(kinds) == 1 else [part for part in level if type(part) is kind]
+
+
+def _bytes_of(level: list[Any], kinds: set[type]) -> int:
+    """Return about as many bytes as the texts and numbers of a level have."""
+    return (
+        sum(map(len, _only(level, kinds, str)))
+        + (sum(map(int.bit_length, _only(level, kinds, int))) >> 2)
+        + 3 * len(_only(level, kinds, float))
+    )
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Make a large value that is soon let go without the collector, which would walk through it and the heap.
+
+    Code that has turned the collector off itself finds it off afterwards.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,123 @@
+"""Large values: the fast look at all parts agrees with the slow one, which names the part that it refuses."""
+
+import gc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.runtime import sanitize
+from callboard.runtime.large_values import LARGE, is_large, uncollected, weighed
+from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, to_json
+
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.just("\ud800"),
+    st.just({1}),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.one_of(st.text(max_size=5), st.integers(0, 3)), inner, max_size=4),
+    ),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.integers(0, 5), st.integers(0, 200))
+def test_a_value_that_the_fast_look_accepts_is_accepted_by_the_slow_one(
+    value: object, depth: int, budget: int
+) -> None:
+    if weighed(value, depth, budget) >= 0:
+        assert sanitize._weigh(value, depth, budget + 8) >= 0
+
+
+@given(VALUES)
+def test_most_plain_values_need_the_fast_look_only(value: object) -> None:
+    try:
+        sanitize._weigh(value, MAX_DEPTH, MAX_BYTES)
+    except sanitize._Refused:
+        assert weighed(value, MAX_DEPTH, MAX_BYTES) < 0
+    else:
+        assert weighed(value, MAX_DEPTH, MAX_BYTES) >= 0
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [(float("nan"), r"\$\[3000\]` is nan"), ({1: 2}, r"\$\[3000\]` has the key 1"), ({1}, "is a set")],
+)
+def test_a_large_value_is_refused_by_its_place(spoilt: object, told: str) -> None:
+    with pytest.raises(InvalidPrompt, match=told):
+        to_json([0.5] * 3_000 + [spoilt])
+    deep: list[object] = []
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    with pytest.raises(InvalidPrompt, match="nested too deeply"):
+        to_json([0] * 3_000 + [deep])
+
+
+def test_parts_that_a_value_has_many_times_are_bounded_before_they_are_listed() -> None:
+    laughs: list[object] = ["ha"] * 10
+    for _ in range(30):
+        laughs = [laughs] * 10
+    with pytest.raises(InvalidPrompt, match="too large"):
+        to_json(laughs)
+
+
+class Array:
+    """A value of another library."""
+
+    def __len__(self) -> int:
+        return LARGE + 1
+
+
+class Holder:
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+
+def itself() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+LARGE_ONES = {
+    "a list": [0] * (LARGE + 1),
+    "a deep one": [[[0] * 50] * 50],
+    "a dict": {"a": dict.fromkeys(range(LARGE))},
+    "a set": set(range(LARGE + 1)),
+    "one that contains itself": itself(),
+    "an array": Array(),
+    "an object with a list": [Holder([0] * (LARGE + 1))],
+    "a generator": [iter(range(3))],
+}
+
+
+@pytest.mark.parametrize("name", LARGE_ONES)
+def test_a_large_value_is_told_from_others(name: str) -> None:
+    assert is_large(LARGE_ONES[name])
+
+
+@pytest.mark.parametrize(
+    "value", [1, "a" * 10**6, b"a" * 10**6, [0] * 100, {"a": [1, {"b": 2}]}, Holder([1])]
+)
+def test_a_small_one_is_not_large(value: object) -> None:
+    assert not is_large(value)
+
+
+def test_the_collector_is_left_as_it_was() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
