@@ -22,7 +22,7 @@ report = call("report_back", files=3, seen="2026-01-02", tags=["b", "a"])
 host = Agent("host", output_schema=Count, model=ScriptedModel([report]))
 """
 SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'
-needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
+needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 
 
 @pytest.fixture
