@@ -39,13 +39,16 @@ from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_ran
 from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.replay.verification import Verification
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
+from callboard.runtime.files.files import Files
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.read_watch import ReadsOnly, ReadWatch
+from callboard.testing.remarks import remarks_on
 from callboard.testing.repeating import repeating
-from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
+from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of, setup_of
 from callboard.testing.storing import recording_of, store
 
 SESSION = "simulated"
@@ -64,6 +67,9 @@ class SessionOptions(TypedDict, total=False):
     closes: bool
     faults: FaultsLike
     monitors: Sequence[Monitor[SessionWorld]]
+    setup: Callable[[], object] | None
+    files: Files | None
+    reads_twice: bool
     name: str
 
 
@@ -73,8 +79,10 @@ class Scenario:
     prompt: the client's prompt, or a list of prompts, asked one after the other. output_schema: of the
     answers. limits: of the session. tools: fakes by name, functions of a call's arguments. approve: answers
     for a person. closes: whether the session is closed at the end. faults: kinds of faults, or "all";
-    docs/testing.md has their names. monitors: rules beside those of every session. name: in reports and
-    schedules; by default the host's.
+    docs/testing.md has their names. monitors: rules beside those of every session. setup: called before each
+    run, to reset what code of yours keeps. files: for `ctx.files` of read tools, which must not write them.
+    reads_twice: call each read tool twice, which must give the same. name: in reports and schedules; by
+    default the host's.
 
     Raises MisuseError for arguments that cannot be simulated.
     """
@@ -92,20 +100,29 @@ class Scenario:
         closes: bool = False,
         faults: FaultsLike = None,
         monitors: Sequence[Monitor[SessionWorld]] = (),
+        setup: Callable[[], object] | None = None,
+        files: Files | None = None,
+        reads_twice: bool = False,
         name: str = "",
     ) -> None:
         if not isinstance(agent, Agent):
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
+        watch = ReadWatch(files, reads_twice)
         kind = output_type(output_schema)
         self.types = SessionTypes(roster(agent), agent.name, [kind])
-        scenario = scenario_of(agent, policy, tools, approve, self.types)
+        scenario = scenario_of(agent, policy, tools, approve, self.types, watch)
         asks = _asks_of(prompt, kind)
         self.name = name or agent.name
-        self.monitors = monitors_of(monitors)
+        self.monitors = (*monitors_of(monitors), *([ReadsOnly(watch)] if watch.is_on else ()))
         self.pure = replace(
-            scenario, asks=asks, limits=limits_of(limits), closes=closes, faults=faults_of(faults)
+            scenario,
+            asks=asks,
+            limits=limits_of(limits),
+            closes=closes,
+            faults=faults_of(faults),
+            setup=setup_of(setup, watch),
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
@@ -119,6 +136,11 @@ class Scenario:
         kinds = sorted(self.pure.faults.kinds)
         told.append(msgspec.json.encode([kinds, self.pure.faults.most, self.pure.closes]))
         return f"{self.name} {hashlib.sha256(b'/'.join(told)).hexdigest()[:16]}"
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """Return a line for each call of the policy that callboard's own tools refuse, of one run."""
+        return remarks_on(self.pure)
 
     def simulate(self, schedule: str = "", *, seed: int | str = 0) -> "Simulation":
         """Simulate one run: of a schedule that the explorer printed, or in the random order of a seed.
@@ -163,7 +185,8 @@ class Scenario:
         """Run a campaign. caller: the frame that called `explored`, in whose words a run is repeated."""
         __tracebackhide__ = True  # pytest shows the line of the user
         found = explore_worlds(*self(), plan)
-        command = repeating(caller, explored) if found.counterexamples else no_command
+        is_repeatable = found.counterexamples or found.unstable
+        command = repeating(caller, explored) if is_repeatable else no_command
         report = Exploration(self, found, command)
         if check:
             report.check()
@@ -321,7 +344,8 @@ class Exploration:
 
     def lines(self, width: int = 80) -> list[str]:
         """Return the report: counterexamples as charts, the line that repeats each, details, figures."""
-        return lines_of(self.explored, width, self.command, self.scenario.details)
+        told = lines_of(self.explored, width, self.command, self.scenario.details)
+        return [*told, *self.scenario.remarks]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

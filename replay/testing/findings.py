@@ -25,6 +25,9 @@ NUMBER = 5
 """Columns of the step's number and mark."""
 
 
+_BEFORE = "Nothing had happened yet: the rule is wrong, or your code keeps state (setup= resets it)."
+
+
 def no_command(text: str) -> str:
     """Return the text of a schedule, where no command repeats it."""
     return f"schedule {text}"
@@ -38,6 +41,7 @@ def counterexample_lines(
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         broken_line(found.violation),
+        *([] if found.violation.at else [_BEFORE]),
         "",
         *chart(found.steps, width, marked),
         "",
@@ -51,7 +55,7 @@ def counterexample_lines(
 
 def broken_line(violation: Violation) -> str:
     """Return the line that says which rule is broken, and where."""
-    where = f"after step {violation.at}" if violation.at else "at the start"
+    where = f"after step {violation.at}" if violation.at else "before the first step"
     return f"broken {where}: {violation.rule}" + f" ({violation.place})" * bool(violation.place)
 
 
@@ -73,7 +77,7 @@ def lines(
     details: Callable[[str, str], list[str]] = lambda schedule, rule: [],
 ) -> list[str]:
     """Return the lines of a campaign. details: of a schedule, by the rule that it breaks."""
-    found: list[str] = []
+    found = [*_unstable_lines(explored, command)]
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
     found += [f"never reached: {goal}" for goal in explored.unmet_goals]
@@ -81,6 +85,20 @@ def lines(
         found.append("no run came to rest, so no rule about the end was looked at")
     told = [line for one in explored.counterexamples for line in details(one.text, one.violation.rule)]
     return [*found, *figures_lines(explored), *(["in detail:", *told] if told else [])]
+
+
+def _unstable_lines(explored: Explored, command: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines about a run that was not the same when it was made again."""
+    unstable = explored.unstable
+    if unstable is None:
+        return
+    yield f"your code keeps state between runs: run {unstable.run}, made again, is another run"
+    yield f"  {unstable.difference}"
+    yield "Look for a list, a counter or a file that a policy, tool, fake or rule changes, and reset it in"
+    yield "setup=, which is called before each run; or for a clock or randomness. Until then no other result"
+    yield "of this campaign is reliable."
+    yield command(unstable.schedule.text(explored.scenario))
+    yield ""
 
 
 def figures_lines(explored: Explored) -> list[str]:
