@@ -245,7 +245,8 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "details": job.subject.details(found.text, found.violation.rule),
         "schedule": found.text,
         "command": job.command(found.text),
-        **attributes(found, "steps", "races", "decided_by", "conditions", "is_minimal", "run", "scheduler"),
+        **attributes(found, "steps", "unneeded", "races", "decided_by", "conditions", "is_minimal"),
+        **attributes(found, "run", "scheduler"),
         "seed": str(found.seed),
         "steps_found": len(found.found.strands),
     }

@@ -43,9 +43,10 @@ def counterexample_lines(
         broken_line(found.violation),
         *([] if found.violation.at else [_BEFORE]),
         "",
-        *chart(found.steps, width, marked),
+        *chart(found.steps, width, marked, found.unneeded),
         "",
         *_overtakings(found),
+        *_left_out(found.unneeded),
         f"{len(found.steps)} steps, {small}; found in run {found.run} by {found.scheduler} "
         f"with {len(found.found.strands)} steps, seed {found.seed}",
         *([f"found in {found.conditions}"] if found.conditions else []),
@@ -68,6 +69,14 @@ def _overtakings(found: Counterexample) -> Iterator[str]:
         yield f"step {early} ({first.label}) came before step {late} ({second.label}){';' * decides}"
         if decides:
             yield "  the other way round the rule is not broken"
+
+
+def _left_out(unneeded: Sequence[int]) -> list[str]:
+    if not unneeded:
+        return []
+    steps = ", ".join(map(str, unneeded))
+    noun, verb = ("steps", "they do") if len(unneeded) > 1 else ("step", "it does")
+    return [f"{noun} {steps}: not shown; the rule is broken without what {verb}"]
 
 
 def lines(
@@ -151,8 +160,14 @@ def _bound(figures: Figures) -> str:
 # --- charts -----------------------------------------------------------------------------
 
 
-def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = ()) -> list[str]:
-    """Draw the lines of the chart. marked: steps to point at."""
+def chart(
+    steps: Sequence[Step],
+    width: int = WIDTH,
+    marked: Collection[int] = (),
+    left_out: Collection[int] = (),
+) -> list[str]:
+    """Draw the lines of the chart. marked: steps to point at. left_out: steps that it does not show."""
+    steps = [step for step in steps if step.seq not in left_out]
     if not steps:
         return ["(no step was made)"]
     names = list(dict.fromkeys(name for step in steps for name in (step.sender, step.recipient)))

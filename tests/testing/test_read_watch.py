@@ -93,4 +93,4 @@ def test_setup_is_called_before_each_run_and_must_be_a_function_that_does_not_wa
     found = explore(host, lambda request: say("done"), setup=lambda: calls.append(1), runs=3)
     assert len(calls) >= found.explored.figures.runs
     with pytest.raises(MisuseError, match="setup=3: give a function"):
-        explore(host, lambda request: say("done"), setup=3)  # type: ignore[arg-type]
+        explore(host, lambda request: say("done"), setup=3)  # type: ignore[arg-type]  # the subject of this test
