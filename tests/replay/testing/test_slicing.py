@@ -131,7 +131,7 @@ def test_of_a_session_the_steps_of_another_agent_are_not_shown() -> None:
                 return say("done")
 
     host = Agent("host", agents=[kid, other])
-    rule = always("Nothing is booked.", lambda world: not world.effects)
+    rule = always("Nothing is booked.", lambda world: all(one.tool != "book" for one in world.effects))
     report = explore_session(host, policy, monitors=[rule], check=False)
     text = "\n".join(report.lines(160))
     assert 'book place="here"' in text
