@@ -10,7 +10,7 @@ A scenario is what both are made of; write one at the top of a module for `callb
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +20,6 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
@@ -33,28 +32,25 @@ from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
-from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.replay.verification import Verification
-from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
+from callboard.runtime.agent import Agent, limits_of, roster
 from callboard.runtime.files.files import Files
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.schemas.output_types import OutputType, output_type
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.testing.read_watch import ReadsOnly, ReadWatch
 from callboard.testing.remarks import remarks_on
 from callboard.testing.repeating import repeating
+from callboard.testing.scenario_arguments import FaultsLike, asks_of, faults_of, monitors_of
 from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of, setup_of
 from callboard.testing.storing import recording_of, store
 
 SESSION = "simulated"
-
-FaultsLike = Faults | str | Iterable[str] | None
-"""`Faults`, the kinds of faults, `"all"`; None: no faults."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -113,7 +109,7 @@ class Scenario:
         kind = output_type(output_schema)
         self.types = SessionTypes(roster(agent), agent.name, [kind])
         scenario = scenario_of(agent, policy, tools, approve, self.types, watch)
-        asks = _asks_of(prompt, kind)
+        asks = asks_of(prompt, kind)
         self.name = name or agent.name
         self.monitors = (*monitors_of(monitors), *([ReadsOnly(watch)] if watch.is_on else ()))
         self.pure = replace(
@@ -197,46 +193,6 @@ class Scenario:
         # Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
         breaches = self.simulate(schedule).breaches
         return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
-
-
-def faults_of(given: FaultsLike) -> Faults:
-    """Return the faults for these kinds. Raises MisuseError for an unknown kind."""
-    if isinstance(given, Faults):
-        return given
-    if given == "all":
-        return faults()
-    if given is not None and not isinstance(given, Iterable):
-        raise MisuseError(f'faults={given!r:.80}: give "all", a list of kinds, Faults(...) or None')
-    kinds = (given,) if isinstance(given, str) else tuple(given or ())
-    return faults(*kinds) if kinds else NO_FAULTS
-
-
-def _asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
-    """Return the client's asks, in order. Raises MisuseError if they are no text and no list of texts."""
-    prompts = [given] if isinstance(given, str) else given
-    if not isinstance(prompts, Sequence) or not prompts:
-        raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
-    return [
-        Ask(f"r{n}", prompt_json(one), kind.schema, output_type=kind.name) for n, one in enumerate(prompts, 1)
-    ]
-
-
-def monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
-    """Return the rules. Raises MisuseError if they are no list of rules."""
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
-    monitors = tuple(given)
-    for one in monitors:
-        if not _is_rule(one):
-            raise MisuseError(
-                f"monitors has {one!r:.80}: a rule is always(sentence, function of the world), or at_rest, "
-                "eventually, sometimes"
-            )
-    return monitors
-
-
-def _is_rule(one: object) -> bool:
-    return not isinstance(one, type) and all(hasattr(one, name) for name in ("begin", "after", "at_rest"))
 
 
 @dataclass(eq=False, repr=False)

@@ -249,11 +249,7 @@ class _Search(Generic[W]):
             b += 1
 
     def races(self) -> Iterator[tuple[Pair, bool]]:
-        """Yield the races whose order matters: the other one, made of these steps alone, keeps the rule.
-
-        With each: whether it keeps every rule, with all else made and the run completed. A race whose other
-        order breaks the rule then, too, is left out: the rule is broken either way.
-        """
+        """Yield the races whose order matters, and whether their order alone decides."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule)
         order = Order(world.trace())

@@ -160,15 +160,6 @@ class Board:
         else:
             self.offers.pop(f"inbox {address}", None)
 
-    def lose(self, address: str) -> None:
-        """Take the head of an inbox, and let no actor handle it."""
-        inbox = self.inboxes[address]
-        inbox.popleft()
-        if inbox:
-            self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
-        else:
-            self.offers.pop(f"inbox {address}", None)
-
     def fail(self, error: Exception) -> None:
         """End the session in this process: no further move is offered."""
         self.failure = error

@@ -122,7 +122,11 @@ class SessionWorld(ScriptedSession):
         """Lose the message of a delivery."""
         self.step += 1
         self.made.append(_Made(move, self._event_of(move), self.log, len(self.log), self.posters))
-        self.lose(move.actor)
+        inbox = self.inboxes[move.actor]
+        inbox.popleft()
+        del self.offers[move.strand]
+        if inbox:
+            self.offers[move.strand] = self.names.delivery(inbox[0])
         self.look_ahead()
 
     def look_ahead(self) -> None:
