@@ -1,4 +1,4 @@
-"""The order of the tests, their folders in memory, no limits of time, a garbage collector with less to do."""
+"""The order of the tests, their folders in memory, limits of time, skips, garbage collection."""
 
 import gc
 import os
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.effort import effort
+from tests.skips import Skips
 
 LONGEST = ("tests/testing/test_guide.py", "tests/test_wheel.py")
 """Tests of many seconds. By name they would be the last, with nothing left to do for the other process."""
@@ -36,7 +37,8 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "grace_s", 0.02)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Skips(), "skips")
     # Thousands of small logs wait for a disk, which is slow. No test needs one: power loss is simulated, and
     # a process that is killed leaves its files in memory too.
     if _is_ram_usable():

@@ -76,7 +76,6 @@ SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "d
 FORBIDDEN = re.compile(r"\.\./shared|\bDESIGN\.md|\bSTYLE\.md|\bpypi\.org|\bfiles\.pythonhosted\.org")
 TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
 MAY_NAME_THEM = {
-    "tests/realdata.py",  # looks for recordings beside the repository, and skips without them
     "tests/test_docs.py",
 }
 

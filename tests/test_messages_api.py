@@ -20,7 +20,7 @@ from tests.messages_api import (
     text,
     tool_use,
 )
-from tests.realdata import needs_realdata, record, records
+from tests.realdata import record, records
 
 JsonObject = dict[str, object]
 
@@ -143,7 +143,6 @@ def test_an_error_has_the_services_own_form() -> None:
 # --- the rules -------------------------------------------------------------------------------
 
 
-@needs_realdata
 def test_every_recorded_request_that_was_answered_keeps_the_rules() -> None:
     for name in ("messages_json", "messages_sse"):
         for found in records(name):
@@ -151,7 +150,6 @@ def test_every_recorded_request_that_was_answered_keeps_the_rules() -> None:
             assert problem_of(body) == "", found["id"]
 
 
-@needs_realdata
 def test_the_recorded_request_that_was_refused_breaks_a_rule() -> None:
     assert "unexpected `tool_use_id`" in problem_of(cast(JsonObject, record("sdk-0445")["request"])["body"])
 

@@ -12,7 +12,8 @@ async def until(is_so: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Let other tasks run until it is so."""
     ends_at = time.monotonic() + limit_s
     while not is_so():
-        assert time.monotonic() < ends_at, f"it was not so within {limit_s} s"
+        if time.monotonic() > ends_at:
+            raise TimeoutError(f"it was not so within {limit_s} s")
         await asyncio.sleep(STEP_S)
 
 
@@ -20,5 +21,6 @@ def block_until(is_so: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Hold this thread until it is so."""
     ends_at = time.monotonic() + limit_s
     while not is_so():
-        assert time.monotonic() < ends_at, f"it was not so within {limit_s} s"
+        if time.monotonic() > ends_at:
+            raise TimeoutError(f"it was not so within {limit_s} s")
         time.sleep(STEP_S)

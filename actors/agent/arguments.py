@@ -117,6 +117,14 @@ def described(task: Task) -> str:
         return ""
 
 
+def asks_for_background(arguments: Json) -> bool:
+    """Return True for arguments of a `task` call that shall run in the background."""
+    try:
+        return bool(_TASK.decode(arguments).background)
+    except (msgspec.DecodeError, RecursionError):  # which the call's own reader says
+        return False
+
+
 def wrong_names(
     rules: int, tool: str, arguments: Json, known: Sequence[str], passed_over: Sequence[str] = ()
 ) -> str:

@@ -6,7 +6,8 @@
 
 Rules
   - A `task` call of an agent with a contract is refused, unless a program makes it and gives the input.
-  - A `task` call with a name that the tool does not have is refused, from rules 2 on.
+  - A `task` call with an argument that the tool does not have, or that would do nothing, is refused, from
+    rules 2 on.
   - The value of an input is checked by the supervisor, by way of the schema port: no type is known here.
 """
 
@@ -15,6 +16,7 @@ from typing import Final, Literal
 from callboard.actors.agent.arguments import (
     STRICT_FROM,
     Task,
+    asks_for_background,
     described,
     read_question,
     read_task,
@@ -34,8 +36,7 @@ from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.profiles import SCHEMA_ARG, Profile
 
 _PASSED_OVER: Final = (SCHEMA_ARG, "background")
-"""Arguments of `task` where they are not offered: the agents say by which one they take a schema, and a
-delegation that may not run in the background is awaited."""
+"""Arguments of `task` that have errors of their own where they are not offered."""
 
 
 def delegate_by_task(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
@@ -66,7 +67,11 @@ def _why_wrong_names(state: AgentState, prefix: RequestPrefix, arguments: Json) 
     """
     if prefix.profile.is_eager or not prefix.task_names:
         return ""
-    return wrong_names(state.rules, prompts.TASK, arguments, prefix.task_names, _PASSED_OVER)
+    if refusal := wrong_names(state.rules, prompts.TASK, arguments, prefix.task_names, _PASSED_OVER):
+        return refusal
+    # Without a word the model would go on as if the task ran beside it; until rules 2 that was so.
+    is_idle = not prefix.background and state.rules >= STRICT_FROM and asks_for_background(arguments)
+    return prompts.NO_BACKGROUND if is_idle else ""
 
 
 def _called_by_task(prefix: RequestPrefix) -> tuple[str, ...]:

@@ -58,6 +58,10 @@ UNUSABLE_TASK: Final = (
     f"{NOT_DELEGATED}task needs a prompt (text that is not empty) and one of: agent (a name), "
     "agents (a list of names that race), with copies between 1 and 10000. Agents: "
 )
+NO_BACKGROUND: Final = (
+    f"{NOT_DELEGATED}you cannot run tasks in the background, so background does nothing. Leave it out: the "
+    "call is answered with the result, and several calls in one turn run in parallel."
+)
 UNUSABLE_TASK_WAIT: Final = (
     "Not waited: task_wait takes tasks (a list of addresses; without it, all) and any (true or false)."
 )

@@ -31,6 +31,7 @@ from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
+from callboard.replay.testing.stability import Unstable
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World, steps_of
 from callboard.testing.subject import Subject, made, run_lines
@@ -224,7 +225,17 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
         "seconds": round(found.seconds, 3),
         "figures": found.figures,
         "goals_not_reached": found.unmet_goals,
+        "unstable": _unstable(job, found.unstable),
         "counterexamples": [_example(job, one) for one in found.counterexamples],
+    }
+
+
+def _unstable(job: Job, found: Unstable | None) -> Mapping[str, object] | None:
+    if found is None:
+        return None
+    return {
+        **attributes(found, "run", "difference"),
+        "schedule": found.schedule.text(job.subject.fingerprint),
     }
 
 
@@ -234,7 +245,8 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "details": job.subject.details(found.text, found.violation.rule),
         "schedule": found.text,
         "command": job.command(found.text),
-        **attributes(found, "steps", "races", "decided_by", "conditions", "is_minimal", "run", "scheduler"),
+        **attributes(found, "steps", "unneeded", "races", "decided_by", "conditions", "is_minimal"),
+        **attributes(found, "run", "scheduler"),
         "seed": str(found.seed),
         "steps_found": len(found.found.strands),
     }

@@ -39,7 +39,8 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.testing.recorded_steps import Step, next_step
-from callboard.testing.runs import FaultsLike, Scenario, faults_of, monitors_of
+from callboard.testing.runs import Scenario
+from callboard.testing.scenario_arguments import FaultsLike, faults_of, monitors_of
 from callboard.testing.simulated_ports import checker
 
 M = TypeVar("M", bound=Message)

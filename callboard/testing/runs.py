@@ -10,7 +10,7 @@ A scenario is what both are made of; write one at the top of a module for `callb
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +20,6 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
@@ -33,25 +32,25 @@ from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
-from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.replay.verification import Verification
-from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
+from callboard.runtime.agent import Agent, limits_of, roster
+from callboard.runtime.files.files import Files
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.schemas.output_types import OutputType, output_type
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.read_watch import ReadsOnly, ReadWatch
+from callboard.testing.remarks import remarks_on
 from callboard.testing.repeating import repeating
-from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
+from callboard.testing.scenario_arguments import FaultsLike, asks_of, faults_of, monitors_of
+from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of, setup_of
 from callboard.testing.storing import recording_of, store
 
 SESSION = "simulated"
-
-FaultsLike = Faults | str | Iterable[str] | None
-"""`Faults`, the kinds of faults, `"all"`; None: no faults."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -64,6 +63,9 @@ class SessionOptions(TypedDict, total=False):
     closes: bool
     faults: FaultsLike
     monitors: Sequence[Monitor[SessionWorld]]
+    setup: Callable[[], object] | None
+    files: Files | None
+    reads_twice: bool
     name: str
 
 
@@ -73,8 +75,10 @@ class Scenario:
     prompt: the client's prompt, or a list of prompts, asked one after the other. output_schema: of the
     answers. limits: of the session. tools: fakes by name, functions of a call's arguments. approve: answers
     for a person. closes: whether the session is closed at the end. faults: kinds of faults, or "all";
-    docs/testing.md has their names. monitors: rules beside those of every session. name: in reports and
-    schedules; by default the host's.
+    docs/testing.md has their names. monitors: rules beside those of every session. setup: called before each
+    run, to reset what code of yours keeps. files: for `ctx.files` of read tools, which must not write them.
+    reads_twice: call each read tool twice, which must give the same. name: in reports and schedules; by
+    default the host's.
 
     Raises MisuseError for arguments that cannot be simulated.
     """
@@ -92,20 +96,29 @@ class Scenario:
         closes: bool = False,
         faults: FaultsLike = None,
         monitors: Sequence[Monitor[SessionWorld]] = (),
+        setup: Callable[[], object] | None = None,
+        files: Files | None = None,
+        reads_twice: bool = False,
         name: str = "",
     ) -> None:
         if not isinstance(agent, Agent):
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
+        watch = ReadWatch(files, reads_twice)
         kind = output_type(output_schema)
         self.types = SessionTypes(roster(agent), agent.name, [kind])
-        scenario = scenario_of(agent, policy, tools, approve, self.types)
-        asks = _asks_of(prompt, kind)
+        scenario = scenario_of(agent, policy, tools, approve, self.types, watch)
+        asks = asks_of(prompt, kind)
         self.name = name or agent.name
-        self.monitors = monitors_of(monitors)
+        self.monitors = (*monitors_of(monitors), *([ReadsOnly(watch)] if watch.is_on else ()))
         self.pure = replace(
-            scenario, asks=asks, limits=limits_of(limits), closes=closes, faults=faults_of(faults)
+            scenario,
+            asks=asks,
+            limits=limits_of(limits),
+            closes=closes,
+            faults=faults_of(faults),
+            setup=setup_of(setup, watch),
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
@@ -119,6 +132,11 @@ class Scenario:
         kinds = sorted(self.pure.faults.kinds)
         told.append(msgspec.json.encode([kinds, self.pure.faults.most, self.pure.closes]))
         return f"{self.name} {hashlib.sha256(b'/'.join(told)).hexdigest()[:16]}"
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """Return a line for each call of the policy that callboard's own tools refuse, of one run."""
+        return remarks_on(self.pure)
 
     def simulate(self, schedule: str = "", *, seed: int | str = 0) -> "Simulation":
         """Simulate one run: of a schedule that the explorer printed, or in the random order of a seed.
@@ -163,7 +181,8 @@ class Scenario:
         """Run a campaign. caller: the frame that called `explored`, in whose words a run is repeated."""
         __tracebackhide__ = True  # pytest shows the line of the user
         found = explore_worlds(*self(), plan)
-        command = repeating(caller, explored) if found.counterexamples else no_command
+        is_repeatable = found.counterexamples or found.unstable
+        command = repeating(caller, explored) if is_repeatable else no_command
         report = Exploration(self, found, command)
         if check:
             report.check()
@@ -174,46 +193,6 @@ class Scenario:
         # Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
         breaches = self.simulate(schedule).breaches
         return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
-
-
-def faults_of(given: FaultsLike) -> Faults:
-    """Return the faults for these kinds. Raises MisuseError for an unknown kind."""
-    if isinstance(given, Faults):
-        return given
-    if given == "all":
-        return faults()
-    if given is not None and not isinstance(given, Iterable):
-        raise MisuseError(f'faults={given!r:.80}: give "all", a list of kinds, Faults(...) or None')
-    kinds = (given,) if isinstance(given, str) else tuple(given or ())
-    return faults(*kinds) if kinds else NO_FAULTS
-
-
-def _asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
-    """Return the client's asks, in order. Raises MisuseError if they are no text and no list of texts."""
-    prompts = [given] if isinstance(given, str) else given
-    if not isinstance(prompts, Sequence) or not prompts:
-        raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
-    return [
-        Ask(f"r{n}", prompt_json(one), kind.schema, output_type=kind.name) for n, one in enumerate(prompts, 1)
-    ]
-
-
-def monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
-    """Return the rules. Raises MisuseError if they are no list of rules."""
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
-    monitors = tuple(given)
-    for one in monitors:
-        if not _is_rule(one):
-            raise MisuseError(
-                f"monitors has {one!r:.80}: a rule is always(sentence, function of the world), or at_rest, "
-                "eventually, sometimes"
-            )
-    return monitors
-
-
-def _is_rule(one: object) -> bool:
-    return not isinstance(one, type) and all(hasattr(one, name) for name in ("begin", "after", "at_rest"))
 
 
 @dataclass(eq=False, repr=False)
@@ -321,7 +300,8 @@ class Exploration:
 
     def lines(self, width: int = 80) -> list[str]:
         """Return the report: counterexamples as charts, the line that repeats each, details, figures."""
-        return lines_of(self.explored, width, self.command, self.scenario.details)
+        told = lines_of(self.explored, width, self.command, self.scenario.details)
+        return [*told, *self.scenario.remarks]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

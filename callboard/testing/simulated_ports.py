@@ -59,6 +59,7 @@ from callboard.runtime.tools.output import ToolOutcome, describe, failed, return
 from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.tool import Tool
 from callboard.runtime.tools.traces import trace_of
+from callboard.testing.read_watch import ReadWatch
 
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 """The replies of the models."""
@@ -84,7 +85,12 @@ _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for 
 
 
 def scenario_of(
-    host: Agent, policy: Script | None, tools: Fakes | None, approve: Approver | None, types: SessionTypes
+    host: Agent,
+    policy: Script | None,
+    tools: Fakes | None,
+    approve: Approver | None,
+    types: SessionTypes,
+    watch: ReadWatch,
 ) -> Scenario:
     """Return all agents that a host can reach, as a scenario in which nothing is asked yet."""
     agents = roster(host)
@@ -92,7 +98,7 @@ def scenario_of(
     return Scenario(
         [agent.profile() for agent in agents.values()],
         policy_of([*models_of(model), *(own for agent in agents.values() for own in agent.all_models)]),
-        stateful=tool_of(agents, tools or {}),
+        stateful=tool_of(agents, tools or {}, watch),
         state=declared({name: agent.state for name, agent in agents.items()}),
         check=checker(types),
         approve=approve_of(approve),
@@ -206,7 +212,21 @@ def context_of(agents: Mapping[str, Agent]) -> PureContext:
 # --- tools --------------------------------------------------------------------------
 
 
-def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> StatefulTool:
+def setup_of(setup: Callable[[], object] | None, watch: ReadWatch) -> Callable[[], object] | None:
+    """Return what is called before each run. Raises MisuseError, also then, for what is no function."""
+    if setup is not None and not callable(setup):
+        raise MisuseError(f"setup={setup!r:.80}: give a function without arguments")
+    if setup is None:
+        return watch.found.clear if watch.is_on else None
+
+    def begins() -> None:
+        watch.found.clear()
+        _at_once(setup(), "setup", _ANSWER)
+
+    return begins
+
+
+def tool_of(agents: Mapping[str, Agent], fakes: Fakes, watch: ReadWatch) -> StatefulTool:
     """Return a function that answers for the tools of a session. Raises MisuseError for a wrong fake."""
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
@@ -219,21 +239,31 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> StatefulTool:
         tool = tools.get(call.tool)
         if tool is None:
             return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
-        key = f"simulated/{address}/{call.turn}/{call.call}"
-        context = ToolContext(
-            address=address,
-            tool=call.tool,
-            call_id=call.id,
-            idempotency_key=key,
-            given=call.given,
-            shared=state,
-        )
-        outcome = _used(tool, fakes.get(call.tool), context, call)
+        fake = fakes.get(call.tool)
+        context = _context(address, call, state, watch)
+        outcome = _used(tool, fake, context, call)
+        if watch.reads_twice and fake is None and tool.effect == "read":
+            again = _used(tool, fake, _context(address, call, state, watch), call)
+            watch.compare(tool.name, outcome, again)
         result = (outcome.status, outcome.output, outcome.trace)
         returned = ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
         return with_use(returned, context) if context.is_used else returned
 
     return answers
+
+
+def _context(address: str, call: CallTool, state: Mapping[str, object], watch: ReadWatch) -> ToolContext[Any]:
+    made = ToolContext[Any](
+        address=address,
+        tool=call.tool,
+        call_id=call.id,
+        idempotency_key=f"simulated/{address}/{call.turn}/{call.call}",
+        given=call.given,
+        shared=state,
+    )
+    if (files := watch.files_for(call.tool, made.access)) is not None:
+        made.files = files
+    return made
 
 
 def _fake_for(name: str) -> str:

@@ -37,7 +37,8 @@ class Subject:
 
     def lines(self, found: Explored, width: int, command: Callable[[str], str]) -> list[str]:
         """Return the report of a campaign; of sessions with the details of each breach."""
-        return lines_of(found, width, command, self.details)
+        told = lines_of(found, width, command, self.details)
+        return [*told, *(self.session.remarks if self.session else ())]
 
     def details(self, schedule: str, rule: str) -> list[str]:
         """Return where and how a run of a session breaks a rule, as far as its log shows that."""

@@ -9,6 +9,7 @@ Rules
     by runs and not by seconds; these bound shrinking too. However short its time, it makes one run.
   - It fails if a rule is broken, if no run reached a goal (`sometimes`), or if every run was ended by its
     bounds: then no rule of rest was ever looked at.
+  - A run that is not the same when it is made again ends the campaign: see `stability`.
   - Memory is flat: nothing is kept of a run but hashes, within limits, and the first violation of each rule.
 """
 
@@ -25,6 +26,7 @@ from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perfor
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.shrink import Shrunk, shrink
+from callboard.replay.testing.stability import KeptRun, Unstable
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import (
@@ -67,7 +69,10 @@ class Counterexample(Shrunk, frozen=True, kw_only=True):
 
 
 class Explored(msgspec.Struct, frozen=True):
-    """The result of a campaign. is_exhausted: True if it has made every possible run."""
+    """The result of a campaign. is_exhausted: True if it has made every possible run.
+
+    unstable: a run that differed when it was made again, None for none. Then no other result is reliable.
+    """
 
     figures: Figures
     counterexamples: tuple[Counterexample, ...]
@@ -77,11 +82,15 @@ class Explored(msgspec.Struct, frozen=True):
     seed: int | str
     scenario: str
     seconds: float
+    unstable: Unstable | None = None
 
     @property
     def is_ok(self) -> bool:
-        """Return whether no rule was broken, every goal was reached, and not every run ended by a bound."""
-        return not (self.counterexamples or self.unmet_goals or self.is_without_end)
+        """Return whether no rule was broken, every goal was reached, and not every run ended by a bound.
+
+        False, too, if a run was not the same when it was made again.
+        """
+        return not (self.counterexamples or self.unmet_goals or self.is_without_end or self.unstable)
 
     @property
     def is_without_end(self) -> bool:
@@ -128,6 +137,7 @@ class ShardResult(NamedTuple):
     counterexamples: list[Counterexample]
     unmet_goals: tuple[str, ...]
     is_exhausted: bool
+    unstable: Unstable | None = None
 
 
 class Campaign(Generic[W]):
@@ -141,6 +151,8 @@ class Campaign(Generic[W]):
         self._scheduler = scheduler_named(scheduler, plan.seed) if isinstance(scheduler, str) else scheduler
         self._fair = Random(f"{plan.seed}/fair").random
         self._counterexamples: dict[str, Counterexample] = {}
+        self._first: KeptRun | None = None
+        self._unstable: Unstable | None = None
         self._watch = Stopwatch()
         self.statistics = Statistics()
 
@@ -153,12 +165,14 @@ class Campaign(Generic[W]):
         is_exhausted = False
         while not is_exhausted and self._goes_on() and begins(self.statistics):
             is_exhausted = not self.one(finishes)
+        if self._first is not None and self._unstable is None:
+            self._compare(1, self._first)
         found = list(self._counterexamples.values())
-        return ShardResult(self.statistics, found, unmet(self._monitors), is_exhausted)
+        return ShardResult(self.statistics, found, unmet(self._monitors), is_exhausted, self._unstable)
 
     def _goes_on(self) -> bool:
         plan, runs = self._plan, self.statistics.runs
-        if runs >= plan.runs or (self._counterexamples and not plan.keeps_going):
+        if runs >= plan.runs or (self._counterexamples and not plan.keeps_going) or self._unstable:
             return False
         return plan.seconds is None or not runs or self._watch.seconds < plan.seconds
 
@@ -181,11 +195,30 @@ class Campaign(Generic[W]):
         scheduler.finish(world)
         finishes(world)
         statistics.add(world, run)
+        if self._first is None:
+            self._first = KeptRun.of(world, run)
         if is_sampled:
             statistics.look_closely(world, run.made, widest)
-        if run.violation is not None:
+        if run.violation is not None and not self._is_unstable(world, run, run.violation):
             self._keep(run, run.violation, conditions_of(world))
         return True
+
+    def _is_unstable(self, world: W, run: Run, violation: Violation) -> bool:
+        """Look whether a run that breaks a rule does so again, before it is made small."""
+        if violation.rule in self._counterexamples:
+            return False
+        number = self.statistics.runs
+        if not violation.at and number > 1:
+            told = f"a rule is broken before its first step, and was not before run 1: {violation.rule}"
+            self._unstable = Unstable(number, told, run.schedule)
+        else:
+            self._compare(number, KeptRun.of(world, run), of_rules_only=True)
+        return self._unstable is not None
+
+    def _compare(self, number: int, kept: KeptRun, *, of_rules_only: bool = False) -> None:
+        difference = kept.difference(self._make_world, self._monitors, of_rules_only=of_rules_only)
+        if difference:
+            self._unstable = Unstable(number, difference, kept.schedule)
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
         """Choose a move at random."""
@@ -248,4 +281,5 @@ def merge_shards(shards: Sequence[ShardResult], plan: Plan, seconds: float) -> E
         seed=plan.seed,
         scenario=plan.scenario,
         seconds=seconds,
+        unstable=next((shard.unstable for shard in shards if shard.unstable), None),
     )

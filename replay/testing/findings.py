@@ -25,6 +25,9 @@ NUMBER = 5
 """Columns of the step's number and mark."""
 
 
+_BEFORE = "Nothing had happened yet: the rule is wrong, or your code keeps state (setup= resets it)."
+
+
 def no_command(text: str) -> str:
     """Return the text of a schedule, where no command repeats it."""
     return f"schedule {text}"
@@ -38,10 +41,12 @@ def counterexample_lines(
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         broken_line(found.violation),
+        *([] if found.violation.at else [_BEFORE]),
         "",
-        *chart(found.steps, width, marked),
+        *chart(found.steps, width, marked, found.unneeded),
         "",
         *_overtakings(found),
+        *_left_out(found.unneeded),
         f"{len(found.steps)} steps, {small}; found in run {found.run} by {found.scheduler} "
         f"with {len(found.found.strands)} steps, seed {found.seed}",
         *([f"found in {found.conditions}"] if found.conditions else []),
@@ -51,7 +56,7 @@ def counterexample_lines(
 
 def broken_line(violation: Violation) -> str:
     """Return the line that says which rule is broken, and where."""
-    where = f"after step {violation.at}" if violation.at else "at the start"
+    where = f"after step {violation.at}" if violation.at else "before the first step"
     return f"broken {where}: {violation.rule}" + f" ({violation.place})" * bool(violation.place)
 
 
@@ -66,6 +71,14 @@ def _overtakings(found: Counterexample) -> Iterator[str]:
             yield "  the other way round the rule is not broken"
 
 
+def _left_out(unneeded: Sequence[int]) -> list[str]:
+    if not unneeded:
+        return []
+    steps = ", ".join(map(str, unneeded))
+    noun, verb = ("steps", "they do") if len(unneeded) > 1 else ("step", "it does")
+    return [f"{noun} {steps}: not shown; the rule is broken without what {verb}"]
+
+
 def lines(
     explored: Explored,
     width: int = WIDTH,
@@ -73,7 +86,7 @@ def lines(
     details: Callable[[str, str], list[str]] = lambda schedule, rule: [],
 ) -> list[str]:
     """Return the lines of a campaign. details: of a schedule, by the rule that it breaks."""
-    found: list[str] = []
+    found = [*_unstable_lines(explored, command)]
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
     found += [f"never reached: {goal}" for goal in explored.unmet_goals]
@@ -81,6 +94,20 @@ def lines(
         found.append("no run came to rest, so no rule about the end was looked at")
     told = [line for one in explored.counterexamples for line in details(one.text, one.violation.rule)]
     return [*found, *figures_lines(explored), *(["in detail:", *told] if told else [])]
+
+
+def _unstable_lines(explored: Explored, command: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines about a run that was not the same when it was made again."""
+    unstable = explored.unstable
+    if unstable is None:
+        return
+    yield f"your code keeps state between runs: run {unstable.run}, made again, is another run"
+    yield f"  {unstable.difference}"
+    yield "Look for a list, a counter or a file that a policy, tool, fake or rule changes, and reset it in"
+    yield "setup=, which is called before each run; or for a clock or randomness. Until then no other result"
+    yield "of this campaign is reliable."
+    yield command(unstable.schedule.text(explored.scenario))
+    yield ""
 
 
 def figures_lines(explored: Explored) -> list[str]:
@@ -133,8 +160,14 @@ def _bound(figures: Figures) -> str:
 # --- charts -----------------------------------------------------------------------------
 
 
-def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = ()) -> list[str]:
-    """Draw the lines of the chart. marked: steps to point at."""
+def chart(
+    steps: Sequence[Step],
+    width: int = WIDTH,
+    marked: Collection[int] = (),
+    left_out: Collection[int] = (),
+) -> list[str]:
+    """Draw the lines of the chart. marked: steps to point at. left_out: steps that it does not show."""
+    steps = [step for step in steps if step.seq not in left_out]
     if not steps:
         return ["(no step was made)"]
     names = list(dict.fromkeys(name for step in steps for name in (step.sender, step.recipient)))

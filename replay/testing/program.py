@@ -214,6 +214,18 @@ class ProgramWorld:
         if name in program.restless:
             self._stir(name)
 
+    def skip(self, move: Move) -> None:
+        """Lose the message of a delivery."""
+        self._made.append(move)
+        self._posted = NO_POSTS
+        queue = self._queues[move.strand]
+        queue.pop(0)
+        if queue:
+            heads, later = queue[0]
+            self._offered[self._places[move.strand]] = heads[key(later)]
+        else:
+            self._withdraw(move.strand)
+
     def _offer(self, move: Move) -> None:
         self._places[move.strand] = len(self._offered)
         self._offered.append(move)

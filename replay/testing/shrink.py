@@ -10,7 +10,9 @@ Rules
     is still there is one that matters.
   - The result is minimal in this sense: no single step can be dropped, no single one moved up. When the
     budget of steps or the time (`is_over`) is used up, it is the best run so far.
-  - That the order of two steps decides is only said where the other order was tried and lost no step.
+  - Of two steps that race it is only told which came first if that matters: with the other order, made of
+    these steps alone, the rule is kept, and it is not broken later, when the run is completed. That the order
+    decides is only said where the other order lost no step and kept every rule.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,7 @@ from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.sampling import Turns
+from callboard.replay.testing.slicing import unneeded_steps
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation, W, by_strand
 
 BUDGET_STEPS = 500_000
@@ -149,6 +152,7 @@ class Shrunk(msgspec.Struct, frozen=True):
     races: tuple[Pair, ...] = ()  # steps that race, and that these steps alone need in this order
     # Those of them whose other order keeps every rule, with all else made and the run completed.
     decided_by: tuple[Pair, ...] = ()
+    unneeded: tuple[int, ...] = ()  # steps that the rule does not need: see `slicing`
 
 
 class _Spent(Exception):
@@ -244,16 +248,19 @@ class _Search(Generic[W]):
                     break
             b += 1
 
-    def races(self) -> Iterator[tuple[Pair, Reversal]]:
-        """Return the races whose other order, made of these steps alone, keeps the rule."""
+    def races(self) -> Iterator[tuple[Pair, bool]]:
+        """Yield the races whose order matters, and whether their order alone decides."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule)
         order = Order(world.trace())
         for i, j in sorted(order.races()):
             reversal = reversal_of(order, i, j)
             other = self.make(reversal.strands)
-            if reversal.is_in(other) and not self.breaks(other):
-                yield (i + 1, j + 1), reversal
+            if not reversal.is_in(other) or self.breaks(other):
+                continue
+            whole = self.make(reversal.strands, completes=True, waits=True)
+            if not (reversal.is_in(whole) and self.breaks(whole)):
+                yield (i + 1, j + 1), reversal.holds(whole)
 
 
 def shrink(
@@ -279,13 +286,14 @@ def shrink(
             search.drop_chains()
             search.drop_stretches()
             search.move_up()
-        for pair, reversal in search.races():
+        for pair, decides in search.races():
             races.append(pair)
-            if reversal.holds(search.make(reversal.strands, completes=True, waits=True)):
+            if decides:
                 decided_by.append(pair)
     except _Spent:
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
-    pairs = tuple(races), tuple(decided_by)
-    return Shrunk(best.schedule, best.violation, search.tries, is_minimal, *pairs)
+    unneeded = unneeded_steps(make_world, monitors, best, set[int]().union(*races), is_over)
+    parts = tuple(races), tuple(decided_by), unneeded
+    return Shrunk(best.schedule, best.violation, search.tries, is_minimal, *parts)

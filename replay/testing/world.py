@@ -76,6 +76,14 @@ class Heals(Protocol):
 
 
 @runtime_checkable
+class Skips(Protocol):
+    """A world that can lose a message, which no run does: to find the steps that a rule does not need."""
+
+    def skip(self, move: Move) -> None:
+        """Take the message of a delivery from its inbox, and let no one handle it."""
+
+
+@runtime_checkable
 class Covers(Protocol):
     """A world that knows which situations it was in."""
 

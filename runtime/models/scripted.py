@@ -32,6 +32,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText, is_model
+from callboard.runtime.models.readable import ReadableRequest
 from callboard.runtime.sanitize import clean_text, to_json
 
 MAX_PROBLEMS: Final = 100  # the number of problems kept for `assert_done`
@@ -151,7 +152,7 @@ class Script:
     def step(self, request: ModelRequest) -> object:
         """Return the step for this request, or the result of the policy. Raises ScriptError."""
         if self._policy is not None:
-            return self._policy(request)
+            return self._policy(ReadableRequest.of(request))
         if self._is_plain and self._owner not in ("", request.address):
             raise ScriptError(
                 f"the script is a plain list for one agent, and {self._owner} has asked first; "
@@ -159,7 +160,7 @@ class Script:
             )
         self._owner = request.address
         step = self._find(request.turn, request.attempt)
-        return step(request) if callable(step) else step
+        return step(ReadableRequest.of(request)) if callable(step) else step
 
     def unplayed(self) -> list[str]:
         """Describe each step that was never played."""

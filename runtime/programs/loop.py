@@ -190,6 +190,18 @@ class ProgramLoop(_Base):
         """Return the tasks that have not ended, in the order of their creation."""
         return [task for task in self._tasks if not task.done()]
 
+    def close_tasks(self) -> None:
+        """Close the coroutines of the tasks that live. Call it as the `begin` of a step."""
+        for task in self.live_tasks:
+            task.cancel()  # its future forgets it; the handle that wakes it is dropped below
+            coroutine = task.get_coro()
+            try:
+                if coroutine is not None:
+                    coroutine.close()
+            except Exception as error:
+                logger.warning("a program is closed: %s", failure_text(error))
+        self._ready.clear()
+
     def end(self) -> None:
         """Run nothing any more. Forget the tasks, which may live."""
         self._is_over = True

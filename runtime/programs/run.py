@@ -158,7 +158,8 @@ class ProgramRun:
                 len(left),
                 names,
             )
-        self._loop.end()
+        del left
+        self._abandon()
 
     # --- for the context of the program -----------------------------------------------
 
@@ -291,7 +292,20 @@ class ProgramRun:
         )
 
     def _abandon(self) -> None:
+        """Run no code of the program any more, not even when its garbage is collected.
+
+        A coroutine that waits is closed by its finalizer, at the moment of a collection, on any thread. Here
+        each is closed first; and one that ignores this, too, is in no cycle of ours, so that it goes at once.
+        """
         self.is_over = True
+        if self._loop.live_tasks:
+            try:
+                self._loop.run_step(
+                    self._ms, self._loop.close_tasks, fires=False, callbacks_max=_ENDING_CALLBACKS_MAX
+                )
+            except (EndlessStep, SystemExit) as error:
+                logger.warning("a program does not end: %s", failure_text(error))
+        self._task = None
         self._loop.end()
 
     def _cancel(self, is_meant: "Callable[[asyncio.Task[Any]], bool]") -> None:

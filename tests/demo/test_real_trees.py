@@ -39,7 +39,7 @@ def test_an_installed_library_has_no_testing_framework(name: str) -> None:
 def test_the_standard_library_tests_itself_with_unittest(name: str) -> None:
     root = STDLIB / "test" / name
     if not root.is_dir():
-        pytest.skip("this Python comes without its tests")
+        pytest.skip("the Python of this system comes without its own tests")
     report = Play(Folder(root).tools()).run("tester").report
     assert report is not None
     assert (report["answer"], report["basis"]) == ("unittest", "used")

@@ -13,6 +13,7 @@ import pydantic
 
 T = TypeVar("T")
 RELEASE = threading.Event()
+WAITED: list[bool] = []
 """Ends a validator that hangs."""
 
 
@@ -126,7 +127,7 @@ class Rude(pydantic.BaseModel):
         if how == "exits":
             sys.exit(3)
         if how == "hangs":
-            RELEASE.wait(30)
+            WAITED.append(RELEASE.wait(30))
         return how
 
 

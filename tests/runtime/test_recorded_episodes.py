@@ -1,9 +1,9 @@
-"""Every recorded pure tool loop, end to end: a real server gives the recorded answers, the tools return the
+"""Recorded pure tool loops, end to end: a real server gives the recorded answers, the tools return the
 recorded results, and the messages of every request must equal the recorded ones.
 
 They are compared without the additions of the recorded clients: cache marks, keys without content (`null`,
 `"is_error": false`, a `caller` that is always the same), text blocks of white space, and a text as a string
-instead of one text block. Ten of the recorded steps (`tool_use-equal`) are of clients that dropped text
+instead of one text block. Some of the recorded steps (`tool_use-equal`) are of clients that dropped text
 blocks or marks from the answer before they sent it back. callboard keeps answers verbatim, so in these steps
 only the calls of the answer must be equal, and all the rest of the request.
 """
@@ -17,7 +17,7 @@ from callboard import Agent, AnthropicModel, Limits, Outcome, Runtime, Tool, Too
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests.messages_api import MessagesApi, recorded
-from tests.realdata import episodes, needs_realdata, record
+from tests.realdata import LOOPS, episodes, record
 
 EPISODES = episodes(is_pure_tool_loop=True)
 
@@ -89,12 +89,10 @@ async def run(episode: Any, requests: list[Any], model: AnthropicModel) -> tuple
         return await runtime.run(host, prompt["content"]), log
 
 
-@needs_realdata
-def test_all_73_recorded_tool_loops_are_here() -> None:
-    assert len(EPISODES) == 73
+def test_the_recorded_tool_loops_are_here() -> None:
+    assert len(EPISODES) >= LOOPS
 
 
-@needs_realdata
 @pytest.mark.parametrize("episode", EPISODES, ids=[str(episode["id"]) for episode in EPISODES])
 def test_the_messages_of_every_request_equal_the_recorded_ones(episode: Any) -> None:
     found: list[Any] = [record(record_id) for record_id in episode["records"]]

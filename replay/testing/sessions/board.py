@@ -49,6 +49,8 @@ class Board:
     """One simulated session in progress."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
+        if scenario.setup is not None:
+            scenario.setup()
         event, state = scenario.opened
         self.memory = memory
         self.scenario = scenario

@@ -241,6 +241,7 @@ class Scenario:
     permissions: Layers = ()  # of the session
     expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
     rules: int = RULES  # by which its sessions live
+    setup: Callable[[], object] | None = None  # called before each run, for code that keeps state
 
     @cached_property
     def names(self) -> Names:

@@ -118,6 +118,17 @@ class SessionWorld(ScriptedSession):
                 inject(self, move.strand)
         self.look_ahead()
 
+    def skip(self, move: Move) -> None:
+        """Lose the message of a delivery."""
+        self.step += 1
+        self.made.append(_Made(move, self._event_of(move), self.log, len(self.log), self.posters))
+        inbox = self.inboxes[move.actor]
+        inbox.popleft()
+        del self.offers[move.strand]
+        if inbox:
+            self.offers[move.strand] = self.names.delivery(inbox[0])
+        self.look_ahead()
+
     def look_ahead(self) -> None:
         """Advance the clock when no move is left; let the client give up when that does not help."""
         if self.offers or self.failure is not None or self.down is not None:

@@ -2,8 +2,10 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -77,6 +79,13 @@ def test_only_a_profile_that_may_delegate_in_the_background_is_offered_it() -> N
         if one.state.prefix
     ]
     assert named == [["task"], ["task", "task_wait", "task_cancel"]]
+    assert not any(isinstance(one, Delegate) for one in plain.reads(calls(BEHIND)))
+    assert texts(plain) == [prompts.NO_BACKGROUND]
+
+
+def test_by_rules_1_a_task_of_an_agent_without_background_is_awaited() -> None:
+    plain = AgentHarness()
+    plain.hears(replace(plain.begin(who=profile("worker", ["helper"])), rules=1))
     assert [one.mode for one in plain.reads(calls(BEHIND)) if isinstance(one, Delegate)] == ["await"]
 
 

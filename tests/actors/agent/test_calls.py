@@ -284,6 +284,12 @@ def test_an_argument_that_task_does_not_have_is_refused_with_the_right_one(
     assert isinstance(delegated(prompt="dig", **dict.fromkeys(wrong)), Delegate)
 
 
+def test_a_task_in_the_background_is_refused_to_an_agent_that_has_none() -> None:
+    assert delegated(prompt="dig", background=True) == prompts.NO_BACKGROUND
+    for nothing in (False, None):
+        assert isinstance(delegated(prompt="dig", background=nothing), Delegate)
+
+
 def test_a_description_of_a_task_is_kept_on_one_line_and_never_makes_a_call_unusable() -> None:
     body = delegated(prompt="dig", description=" Find\nthe key " + "x" * 300)
     assert isinstance(body, Delegate)
@@ -297,7 +303,7 @@ def test_a_description_of_a_task_is_kept_on_one_line_and_never_makes_a_call_unus
 def test_a_session_of_rules_1_takes_any_argument_and_no_description() -> None:
     agent = AgentHarness()
     agent.hears(replace(agent.begin(), rules=1))
-    given = {"prompt": "dig", "schema": {}, "description": "x"}
+    given = {"prompt": "dig", "schema": {}, "description": "x", "background": True}
     (body, *_) = agent.reads(Reply("", (("task", given),), "tool_use"))
     assert isinstance(body, Delegate)
     assert (body.schema, body.description) == (NULL, "")

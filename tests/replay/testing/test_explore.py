@@ -5,7 +5,7 @@ from msgspec import structs
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult, explore, merge_shards
-from callboard.replay.testing.findings import counterexample_lines, lines
+from callboard.replay.testing.findings import _BEFORE, counterexample_lines, lines
 from callboard.replay.testing.monitors import always, at_rest, sometimes
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds, replay
@@ -158,7 +158,7 @@ def test_a_rule_that_does_not_hold_at_the_start_needs_no_step() -> None:
     found = explore(collector("1").world, [always("never", lambda world: False)])
     (one,) = found.counterexamples
     assert (one.steps, one.violation.at) == ((), 0)
-    assert lines(found)[:3] == ["broken at the start: never", "", "(no step was made)"]
+    assert lines(found)[:3] == ["broken before the first step: never", _BEFORE, ""]
 
 
 @pytest.mark.parametrize("name", ["random", "pos", "pct", "delays", "exhaustive", "every", "portfolio"])

@@ -221,7 +221,7 @@ def test_a_server_ends_with_its_session(tmp_path: Path) -> None:
     played(scene, asking())
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a parent-death signal is Linux's")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="this system has no parent-death signal")
 def test_a_server_that_ignores_its_stdin_ends_with_a_killed_runtime(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     script = f"""

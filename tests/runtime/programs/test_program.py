@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +48,8 @@ async def double(n: int) -> int:
 
 @tool(effect="read")
 async def hang(n: int = 0) -> str:
-    """Wait for long."""
-    await asyncio.sleep(60)
+    """Wait for longer than a test may."""
+    await asyncio.sleep(3_600)
     return "late"
 
 
@@ -196,10 +195,8 @@ async def test_a_timeout_gives_up_one_call_and_the_program_goes_on() -> None:
         except TimeoutError:
             return f"gave up, {await ctx.call(double, n=1)}"
 
-    began = time.monotonic()
     async with Runtime(MemoryLog(), model=MODEL) as runtime:
         assert (await runtime.run(host, "go")).text == "gave up, 2"
-    assert time.monotonic() - began < 10
 
 
 @live
@@ -245,9 +242,7 @@ async def test_a_stop_in_a_gather_runs_finally_at_once_and_leaves_nothing_parked
         session = await runtime.open(host)
         asking = asyncio.create_task(session.ask("go"))
         await until(lambda: host.model.parked)
-        began = time.monotonic()
         outcome = await session.cancel()
-        assert time.monotonic() - began < 5
         assert outcome is not None
         assert (outcome.kind, seen, host.model.parked) == ("cancelled", ["finally"], 0)
         await asking

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import gc
 import threading
 from collections.abc import Callable, Generator
 from random import Random
@@ -497,8 +498,47 @@ def test_a_program_that_swallows_every_error_is_abandoned_and_logged(
     run = started(stubborn)
     run.step((), T0)
     run.stop()
-    assert swallowed == ["CancelledError"] * run_module.CANCELS
+    assert swallowed == ["CancelledError"] * run_module.CANCELS + ["GeneratorExit"]
     assert "ignore that they were cancelled, and are abandoned: Task-1 at test_run.py:" in caplog.text
+
+
+@pytest.mark.parametrize("keeps_itself", [False, True])
+def test_no_code_of_an_abandoned_program_runs_when_garbage_is_collected(keeps_itself: bool) -> None:
+    seen: list[str] = []
+
+    async def stubborn(ctx: ProgramContext, prompt: str) -> NoReturn:
+        me = asyncio.current_task() if keeps_itself else None  # a cycle that only a collection ends
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+            finally:
+                seen.append("finally" if me is None or not me.done() else "")
+
+    run = started(stubborn)
+    run.step((), T0)
+    run.stop()
+    left = [*seen]
+    assert left[-1] == "finally"
+    gc.collect()
+    assert seen == left
+
+
+def test_a_program_that_raises_while_it_is_closed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def rude(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except asyncio.CancelledError:
+                continue
+            except GeneratorExit:
+                raise LookupError("not now") from None
+
+    run = started(rude)
+    run.step((), T0)
+    run.stop()
+    assert "not now" in caplog.text
 
 
 def test_a_program_that_sleeps_through_its_stop_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,6 @@
 """The official JSON-Schema-Test-Suite, draft 2020-12, required tests.
 
-It is not part of the repository (MIT; tests/realdata.py finds it). Every schema of it is either
+It lies in tests/data, with its licence (MIT). Every schema of it is either
 refused for a reason of ours, or every one of its tests comes out as the suite says. No test is left out.
 """
 
@@ -8,21 +8,16 @@ import json
 from collections import Counter
 from functools import cache
 
-import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
 from callboard.runtime.schemas.compiled import Unfit, compile_schema
 from callboard.runtime.schemas.engine import Engine, TooMuch
-from tests.realdata import REALDATA
+from tests.realdata import DATA
 from tests.runtime.schemas.kit import refusals, report, report_request
 
-SUITE = REALDATA / "json-schema-test-suite" / "tests" / "draft2020-12"
-
-pytestmark = pytest.mark.skipif(
-    not SUITE.is_dir(), reason="the JSON-Schema-Test-Suite (shared/realdata) is not beside the repository"
-)
+SUITE = DATA / "json-schema-test-suite" / "draft2020-12"
 
 REFUSED_FOR = {
     "must start with # (nothing is fetched)": (20, 44),

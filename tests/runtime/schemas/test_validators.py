@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from callboard.runtime.schemas.limits import PROBLEMS_MAX, TEXT_CHARS_MAX
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.schemas.validators import Validators
 from callboard.runtime.secrets.redactor import Redactor
-from tests.runtime.reports import RELEASE, Finding, Rude
+from tests.runtime.reports import RELEASE, WAITED, Finding, Rude
 
 
 def check(kind: OutputType | None, report: bytes, timeout_s: float = 5.0) -> SchemaChecked:
@@ -71,13 +70,12 @@ def test_an_exception_that_is_no_refusal_is_a_failed_check_with_its_class(how: s
 
 def test_a_validator_that_hangs_is_a_failed_check_after_its_time() -> None:
     RELEASE.clear()
-    started = time.monotonic()
+    WAITED.clear()
     answer = check(output_type(Rude), b'{"how":"hangs"}', timeout_s=0.05)
-    took = time.monotonic() - started
+    assert not WAITED, "the validator itself still waits"
     RELEASE.set()
     assert answer.status == "failed"
     assert "took longer than 50 ms" in answer.problems[0].message
-    assert took < 5, "the validator itself waits for 30 s"
 
 
 def test_a_type_that_is_not_there_is_a_failed_check_and_no_pass() -> None:

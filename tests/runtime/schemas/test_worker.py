@@ -88,7 +88,7 @@ def test_the_deepest_value_under_the_longest_chain_fits_on_the_workers_stack() -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="address space is bounded on POSIX only")
+@pytest.mark.skipif(os.name != "posix", reason="this system does not bound address space")
 def test_a_worker_cannot_take_more_memory_than_its_bound() -> None:
     code = _BOOT.replace("import main; main()", "import _bound_resources; _bound_resources(); ")
     done = subprocess.run(command(f"{code}bytearray(3 * 1024**3)"), capture_output=True, check=False, env={})

@@ -14,7 +14,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import Cache, body_of, headers_of
-from tests.realdata import episodes, needs_realdata, record
+from tests.realdata import episodes, record
 from tests.runtime.models.anthropic.kit import as_json, request_with
 
 JsonObject = dict[str, object]
@@ -306,7 +306,6 @@ def test_marks_change_nothing_but_marks(messages: list[JsonObject], cache: Cache
         assert (sent["role"], stripped) == (given_["role"], expected)
 
 
-@needs_realdata
 def test_recorded_conversations_are_sent_as_recorded_and_their_requests_stay_allowed() -> None:
     """Rebuild each request of every episode from its parts; with caching the service's rules hold."""
     for episode in episodes():
