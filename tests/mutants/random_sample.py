@@ -13,8 +13,9 @@ has been written for that draw: after that, take another seed.
 Each mutant goes through these stages, up to the first that fails:
 
     mirrored    the module's own test file
+    explore     a few runs of the sessions of all parts, with all rules: less work than a folder of tests
     folder      all tests of the folder of that file
-    explore     runs of the sessions of all parts, with all rules
+    explore     all runs
 
 Rules
   - A mutant is a line on disk, in a copy of the repository: processes that a test starts have it, too. Each
@@ -30,6 +31,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,6 +51,7 @@ CPU_S: Final = 300
 """The longest stage of the unchanged core uses a tenth of that."""
 
 MEMORY_BYTES: Final = 8 << 30
+FEW_RUNS: Final = 200
 LEFT_OUT: Final = (".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", "site", "node_modules")
 RAM: Final = Path("/dev/shm")
 TESTS: Final = {"mirrored": 1, "folder": 2}
@@ -110,15 +113,17 @@ class Copy:
             return Found(name, f"{told['rule']} (run {told['runs']})") if told["killed"] else Found()
         if not done.returncode:
             return Found()
-        if done.returncode < 0:
+        if done.returncode == -signal.SIGXCPU:
             return Found(name, "too long")
+        if done.returncode < 0:
+            raise RuntimeError(f"{' '.join(arguments)} was ended by signal {-done.returncode}")
         first = _FIRST.search(done.stdout)
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         return Found(name, first[1] if first else " ".join(last))
 
 
 def _bounded() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))  # the hard limit would kill it by SIGKILL
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
@@ -132,8 +137,11 @@ def stages_of(mutant: Mutant, tests: str, runs: int) -> list[Stage]:
         for name, target in (("mirrored", mirrored), ("folder", mirrored.parent))[: TESTS[tests]]
         if (ROOT / target).exists()
     ]
-    child = ("-m", "tests.mutants.child", ALL_PARTS, NO_MUTANT)
-    return [*found, ("explore", *child, "explore", "portfolio", "sample", str(runs))] if runs else found
+    child = ("explore", "-m", "tests.mutants.child", ALL_PARTS, NO_MUTANT, "explore", "portfolio", "sample")
+    if not runs:
+        return found
+    few = [] if runs <= FEW_RUNS else [(*child, str(FEW_RUNS))]
+    return [*found[:1], *few, *found[1:], (*child, str(runs))]
 
 
 def measured(
@@ -173,11 +181,11 @@ def measured(
 
 
 def _to_check(used: Iterable[Sequence[Stage]]) -> Iterable[Stage]:
-    """Return the stages that the unchanged copy has to pass. A folder has the mirrored tests in it."""
-    names = {name for stages in used for name, *_ in stages}
-    return dict.fromkeys(
-        stage for stages in used for stage in stages if stage[0] != "mirrored" or "folder" not in names
-    )
+    """Return the stages that the unchanged copy has to pass, without those that are a part of another."""
+    stages = dict.fromkeys(stage for each in used for stage in each)
+    names = {stage[0] for stage in stages}
+    is_part = {"mirrored": "folder" in names, "explore": False, "folder": False}
+    return [one for one in stages if not is_part[one[0]] and one[-1] != str(FEW_RUNS)]
 
 
 @contextmanager

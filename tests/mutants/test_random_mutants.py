@@ -122,12 +122,15 @@ def test_the_row_of_a_mutant_tells_only_the_lines_that_differ() -> None:
     assert one.what.count(" => ") == 1
 
 
-def test_a_mutant_is_sent_to_the_mirrored_file_then_to_its_folder_then_to_the_explorer() -> None:
+def test_a_mutant_is_sent_to_the_mirrored_file_first_and_then_to_less_work_before_more() -> None:
     (one,) = draw(["actors/supervisor/telling.py"], 1, 1)
     stages = stages_of(one, "folder", 2_000)
-    assert [stage[0] for stage in stages] == ["mirrored", "folder", "explore"]
-    assert stages[0][-1] == "tests/actors/supervisor/test_telling.py"
-    assert stages[1][-1] == "tests/actors/supervisor"
+    assert [(stage[0], stage[-1]) for stage in stages] == [
+        ("mirrored", "tests/actors/supervisor/test_telling.py"),
+        ("explore", "200"),
+        ("folder", "tests/actors/supervisor"),
+        ("explore", "2000"),
+    ]
     assert [stage[0] for stage in stages_of(one, "mirrored", 0)] == ["mirrored"]
     (other,) = draw(["actors/supervisor/decider.py"], 1, 1)  # without a test file of its own
     assert [stage[0] for stage in stages_of(other, "mirrored", 0)] == []
