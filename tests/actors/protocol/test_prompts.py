@@ -1,5 +1,7 @@
 """The texts of callboard for models: every result and both tools."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -27,6 +29,24 @@ def test_the_delegation_tool_lists_the_agents_with_their_descriptions() -> None:
     properties = msgspec.convert(schema["properties"], dict[str, dict[str, object]])
     assert properties["agent"]["enum"] == ["finder", "writer"]
     assert set(properties) == {"agent", "agents", "prompt", "output_schema", "copies"}
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"background": True}, {"background": "boolean"}),
+        ({"is_described": True}, {"description": "string"}),
+        ({"background": True, "is_described": True}, {"background": "boolean", "description": "string"}),
+    ],
+)
+def test_the_delegation_tool_takes_what_its_agent_may_say_besides(
+    options: dict[str, Any], more: dict[str, str]
+) -> None:
+    plain, tool = (value(prompts.task_tool((("finder", ""),), **one)) for one in ({}, options))
+    both = [msgspec.convert(one, dict[str, Any])["input_schema"]["properties"] for one in (plain, tool)]
+    new = {name: schema["type"] for name, schema in both[1].items() if name not in both[0]}
+    assert new == more
+    assert (prompts.BACKGROUND_NOTE in str(tool["description"])) is ("background" in options)
 
 
 @pytest.mark.parametrize(
