@@ -83,8 +83,11 @@ def test_an_agent_may_set_tools_while_it_runs_and_hears_of_it_in_the_common_orde
     delegate(head)
     assert [post.recipient for post in sets(head, "host.1", profile="kid")] == ["host.1"]
     head.hears("client", Cancel())
-    before = head.state
-    assert sets(head, "host.1", profile="kid") == sets(head, "host.7", profile="kid") == []
+    stopped = head.record("host.1")
+    assert stopped is not None, "it has not drained"
+    assert not stopped.is_running
+    before, other = head.state, ToolsChanged(ToolsChange((), profile="kid"))
+    assert head.hears("host.1", other) == head.hears("host.7", other) == []
     assert head.state == before
 
 
