@@ -195,3 +195,11 @@ def test_a_cut_result_takes_at_most_its_room_in_a_request_and_as_much_of_it_as_f
         assert cut[:kept] == text[:kept]
         # The next character, escaped, has at most six bytes.
         assert json_bytes(cut) > room - 6
+
+
+@pytest.mark.parametrize(
+    ("wanted", "advice"), [("", "leave the schema out"), ("fields", "it takes one as fields")]
+)
+def test_a_schema_by_another_argument_is_refused_with_advice(wanted: str, advice: str) -> None:
+    told = prompts.no_schema_argument("kid", wanted)
+    assert told == f"Not delegated: agent 'kid' takes no schema by that argument; {advice}."
