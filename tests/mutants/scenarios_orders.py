@@ -5,7 +5,7 @@ from typing import Final
 
 from callboard.actors.protocol.limits import Limits
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import calls, task
+from callboard.replay.testing.sessions.replies import Use, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_small as small
@@ -30,7 +30,7 @@ def questions_and_stops() -> Scenario:
 
 def changes_and_stops() -> Scenario:
     """Build racers that change the tools of their profile while another one wins and a third works."""
-    find = ("find", {})
+    find: Use = ("find", {})
     policy = script(
         host=[calls(task("kid", copies=3), task("kid")), calls(task("kid")), DONE],
         kid=[by_place(calls(LOOK, find), calls(find), DONE, calls(LOOK)), by_place(DONE, calls(find), DONE)],

@@ -32,13 +32,6 @@ CROSSING: Final = (
         "    if work.state.live > 1 and not is_grace_over:\n",
     ),
     Mutant(
-        "late-finish-counts",
-        "An agent that finishes after it was ended counts as a racer that ends, or wins.",
-        "supervisor.decider",
-        "    leave_tree(work, sender)\n    if not record.is_running:\n        return\n",
-        "    leave_tree(work, sender)\n",
-    ),
-    Mutant(
         "begins-one-answer-early",
         "A delegation that waits for several answers begins with the last but one.",
         "supervisor.contexts",
