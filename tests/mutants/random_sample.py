@@ -8,7 +8,8 @@
 
 The seeded mutants of `parts` were made by people who knew the rules, and are found by what was written for
 them. A fresh sample has no author. So its figure tells what the next fault has to fear, as long as nothing
-has been written for that draw: after that, take another seed.
+has been written for that draw: after that, take another seed. A seed draws the same mutants only from the
+same sources, so the last line names the commit.
 
 Each mutant goes through these stages, up to the first that fails:
 
@@ -46,6 +47,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tests.mutants.child import ALL_PARTS, NO_MUTANT
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.random_mutants import draw
+from tests.mutants.run import git
 
 CPU_S: Final = 300
 """The longest stage of the unchanged core uses a tenth of that."""
@@ -248,7 +250,7 @@ def main() -> int:
         return stages_of(mutant, options.tests, options.explore)
 
     found = measured(mutants, stages, options.jobs, told)
-    print(f"\nseed {options.seed}: {summary(found)}")
+    print(f"\nseed {options.seed} at {git('rev-parse', '--short=8', 'HEAD')}: {summary(found)}")
     return int(not all(one.stage for one in found))
 
 
