@@ -94,6 +94,14 @@ def test_a_second_call_under_an_id_gets_one_of_ours_and_so_does_its_result() -> 
     assert {name: list(ours) for name, ours in found.ids.items()} == {"c1": [ids[0], ids[2]], "c2": ["c2"]}
 
 
+def test_an_id_of_ours_is_used_too_and_no_later_call_may_have_it() -> None:
+    rules = InputRules(is_unique=True)
+    mender = Mender(rules)
+    _, second = blocks_of(mended(rules, use("c1"), use("c1"), mender=mender))
+    (third,) = blocks_of(mended(rules, use(second["id"]), mender=mender, number=2))
+    assert len({"c1", second["id"], third["id"]}) == 3
+
+
 def test_reasoning_at_the_end_and_empty_texts_are_left_out_and_something_stays() -> None:
     assert blocks_of(mended(TAKES, text("a"), text(""), THOUGHT)) == [text("a")]
     assert blocks_of(mended(TAKES, text(""), THOUGHT)) == [text("(no words)")]
