@@ -63,11 +63,6 @@ class Recovered(NamedTuple):
         """Return the state of every actor, by address."""
         return self.core.states
 
-    @property
-    def gate(self) -> PortGate:
-        """Return the port gate, after all events."""
-        return self.core.gate
-
 
 def recover(
     events: Sequence[Event],

@@ -6,6 +6,7 @@ Rules
   - A run that does not come to rest within its bounds breaks a rule too.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -29,6 +30,8 @@ from tests.mutants.rules import REPLAY_EVERY, rules
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
+AT_A_TIME = 20
+"""The runs that a part makes before the next one has its turn."""
 
 AnyScenario: TypeAlias = Scenario | SharedScenario | Fork | Orchestrated | Downtime
 
@@ -75,30 +78,41 @@ def sessions(part: Part) -> Mapping[str, AnyScenario]:
     return found
 
 
-def explore(part: Part, scheduler: str, seed: str, runs: int) -> dict[str, object]:
-    """Make runs until a rule breaks or `runs` are made. Return the broken rule, and how it was found."""
-    lanes = [Lane(name, one, scheduler, seed) for name, one in sessions(part).items()]
+def explore(parts: Sequence[Part], scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Make runs until a rule breaks or `runs` are made. Return the broken rule, and how it was found.
+
+    Several parts take turns, so that the one with most sessions does not take most runs.
+    """
+    lines = [
+        deque(Lane(name, one, scheduler, seed) for name, one in sessions(part).items()) for part in parts
+    ]
     made = 0
-    while lanes and made < runs:
-        for lane in list(lanes):
-            run = lane.run()
-            if run is None:
-                lanes.remove(lane)
-                continue
-            made += 1
-            if run.violation is not None:
-                return {
-                    "killed": True,
-                    "runs": made,
-                    "rule": run.violation.rule,
-                    "scenario": lane.name,
-                    "by": lane.scheduler.name,
-                    "steps": len(run.made),
-                    "schedule": run.schedule.text(lane.name),
-                }
-            if made == runs:
-                break
+    while any(lines):
+        for line in lines:
+            for _ in range(min(AT_A_TIME, len(line))):
+                lane = line.popleft()
+                run = lane.run()
+                if run is None:
+                    continue
+                line.append(lane)
+                made += 1
+                if run.violation is not None:
+                    return _found(lane, run, run.violation.rule, made)
+                if made == runs:
+                    return {"killed": False, "runs": made}
     return {"killed": False, "runs": made}
+
+
+def _found(lane: Lane, run: Run, rule: str, made: int) -> dict[str, object]:
+    return {
+        "killed": True,
+        "runs": made,
+        "rule": rule,
+        "scenario": lane.name,
+        "by": lane.scheduler.name,
+        "steps": len(run.made),
+        "schedule": run.schedule.text(lane.name),
+    }
 
 
 def fifo(part: Part) -> dict[str, object]:

@@ -6,7 +6,8 @@
     python -m tests.mutants.child PART MUTANT explore SCHEDULER SEED RUNS
     python -m tests.mutants.child PART MUTANT fifo-and-explore SCHEDULER SEED RUNS
 
-PART is a name of `tests/mutants/parts.py`: the sessions that are run. `units` and `origins` run tests only.
+PART is a name of `tests/mutants/parts.py`: the sessions that are run. `all` for PART explores those of all
+parts, which take turns. `units` and `origins` run tests only.
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
 
@@ -21,6 +22,7 @@ from tests.mutants.mutant import ROOT, install
 from tests.mutants.parts import MUTANTS, ORIGINS, PARTS
 
 NO_MUTANT = "none"
+ALL_PARTS = "all"
 
 NOT_UNITS = ("test_sessions.py", "test_protocol.py", "test_growth.py", "test_states_page.py", "test_codec.py")
 """Files of tests/actors without unit tests of the rules. The first two run whole sessions, in random orders
@@ -89,7 +91,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(found["fifo"]))
         return
     scheduler, seed, runs = rest
-    print(json.dumps({**found, **campaign.explore(PARTS[part], scheduler, seed, int(runs))}))
+    parts = list(PARTS.values()) if part == ALL_PARTS else [PARTS[part]]
+    print(json.dumps({**found, **campaign.explore(parts, scheduler, seed, int(runs))}))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
+from tests.mutants.seeded_orders import CROSSING
 from tests.mutants.seeded_origins import MAKERS, REPAIRS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
@@ -162,9 +163,16 @@ PAUSED: Final = Part(
     {"Time left out": LEFT_OUT},
 )
 
+ORDERED: Final = Part(
+    "orders",
+    "Messages that cross an end",
+    "tests.mutants.scenarios_orders:ORDERS",
+    {"Late and early messages": CROSSING},
+)
+
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED, PAUSED,
+    ENDED, PAUSED, ORDERED,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

@@ -41,6 +41,7 @@ QUICK = {
     ),
     "background": ("refused-words-stay", "ended-copies-still-counted"),
     "rounds": ("later-round-claims-it-never-started",),
+    "orders": ("change-of-the-stopped",),
 }
 """Mutants of several groups of each part. Only a particular order or a fault finds each of them."""
 

@@ -264,6 +264,18 @@ def test_a_turn_that_was_never_granted_gives_its_ends_back_and_drops_the_words()
     assert (wish.told, wish.ends) == (0, 1)
 
 
+def test_ends_that_are_given_back_stand_before_those_that_came_later() -> None:
+    agent = lead(3)
+    ends(agent, 2, "first")
+    ends(agent, 1, "second")
+    agent.hears(Told(1, "hurry"))
+    wish_of(agent.reads(SO_FAR))  # a turn for the words, with both ends
+    ends(agent, 3, "third")
+    agent.hears(Stop("cancelled"))
+    agent.begins(who=profile("host", ["helper"], background=True), prompt="again")
+    assert [one.split()[-1] for one in texts(agent)] == ["first", "second", "third", "again"]
+
+
 @pytest.mark.parametrize(
     ("address", "ordinal"),
     [("host.1", 1), ("host.12", 12), ("host.1.1", -1), ("host", -1), ("host.01", -1), ("kid.1", -1)],

@@ -14,6 +14,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Delegate,
     DelegationEnded,
+    Finished,
     ReportBack,
     TurnRequested,
     TurnSettled,
@@ -367,3 +368,21 @@ def test_the_next_turn_needs_no_more_than_its_delegations_left_room_for() -> Non
     (wish,) = agent.hears(DelegationEnded(1, 0, "answered", "host.1.1", text=text, room=700))
     assert isinstance(wish, TurnRequested)
     assert body.closing.tokens + 670 < wish.need.tokens <= body.closing.tokens + 700
+
+
+def test_a_call_that_a_fork_does_not_run_ends_the_agent_with_all_results_in_its_conversation() -> None:
+    agent = begun()
+    agent.calls("look", "save")
+    agent.hears(agent.returned(0, "seen"))
+    refused = replace(agent.returned(1), status="needs_effect", output=text_json("not run"))
+    (finished,) = agent.hears(refused)
+    assert isinstance(finished, Finished)
+    assert (finished.kind, "save" in finished.detail) == ("needs_effect", True)
+    (wish,) = agent.begins(prompt="again")
+    assert [str(one.get("content", one.get("text"))) for one in results(agent)] == [
+        "seen",
+        "not run",
+        "again",
+    ]
+    assert isinstance(wish, TurnRequested)
+    assert wish.new == (2, 3, 4, 5)

@@ -392,6 +392,17 @@ def test_the_table_of_programs_names_each_way_out_of_a_phase() -> None:
     assert Begin not in {kind for row in PROGRAM.values() for kind in row}
 
 
+def test_an_answer_to_no_open_call_changes_nothing() -> None:
+    agent = started(A, KID)
+    agent.hears(DelegationEnded(1, 1, "answered", "host.1.1", text="yes"))
+    before = agent.state
+    for call in (0, 1, 9):
+        assert agent.hears(ApprovalGiven(1, call, "approved")) == []
+        assert agent.hears(returned(call or 9)) == []
+        assert agent.hears(DelegationEnded(1, call or 9, "answered", "host.1.1", text="again")) == []
+    assert agent.state == before
+
+
 # --- stopping ---------------------------------------------------------------------
 
 

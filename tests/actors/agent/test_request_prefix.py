@@ -14,7 +14,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import ContextPlace, ModelSpec, Profile, ToolSpec, read_profile
-from callboard.actors.protocol.prompts import REPORT_NOTE
+from callboard.actors.protocol.prompts import REPORT_ENDS_TASKS, REPORT_NOTE
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.strategies import messages
 
@@ -42,6 +42,14 @@ def test_tools_come_in_one_order_own_then_the_services_then_task_then_report() -
     fixed = begun(who, SCHEMA, (("b", "helps"),))
     assert names(fixed) == ["look", "save", "web", "task", "report_back"]
     assert bytes(fixed.tools[2]) == b'{"name":"web","type":"web_1"}'
+
+
+def test_an_agent_with_background_tasks_is_told_that_a_report_ends_them() -> None:
+    for is_background in (False, True):
+        who = profile("a", ["b"], background=is_background)
+        (*_, report) = begun(who, SCHEMA, (("b", "helps"),)).tools
+        told = str(msgspec.json.decode(report)["description"])
+        assert (REPORT_ENDS_TASKS in told) is is_background
 
 
 def test_without_roster_and_schema_only_its_own_tools_are_offered() -> None:

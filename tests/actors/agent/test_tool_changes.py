@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.agent.state import request_of
+from callboard.actors.agent.state import prefix_of, request_of
 from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, ToolsGiven, TurnRequested
@@ -198,6 +199,16 @@ def test_the_next_ask_continues_the_conversation_with_its_changes() -> None:
     one.reads(Reply("done"))
     asked = again(one, who=profile("worker", [], ["look"], inline_tools=True))
     assert (request_of(one.state).tools, known(one), asked.breaks_cache) == (tools, ["look"], False)
+
+
+def test_an_ask_with_other_tools_brings_the_rest_of_its_profile_at_once() -> None:
+    one = agent()
+    one.reads(Reply("done"))
+    other = replace(profile("worker", [], ["find"], inline_tools=True), on_finish="cancel", lossy=True)
+    again(one, who=other)
+    now = request_of(one.state)
+    assert (now.is_lossy, known(one)) == (True, ["find"])
+    assert prefix_of(one.state).profile == other
 
 
 @pytest.mark.parametrize("how", ["schema", "model"])

@@ -80,3 +80,7 @@ def test_an_answer_without_a_body_changes_nothing() -> None:
     bare = ModelReplied(1, sent=Sent("d", "m", 1, 1))
     assert body_after(b"before", bare) == b"before"
     assert body_after(b"before", ModelReplied(1, sent=Sent("d", "m", 2, 1), body=(Json(b'"-"'),))) == b"be-e"
+
+
+def test_the_first_body_of_an_agent_shares_nothing() -> None:
+    assert body_after(b"before", ModelReplied(1, sent=Sent("d", "m"), body=(Json(b'"whole"'),))) == b"whole"

@@ -1,5 +1,7 @@
 """The texts of callboard for models: every result and both tools."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -27,6 +29,24 @@ def test_the_delegation_tool_lists_the_agents_with_their_descriptions() -> None:
     properties = msgspec.convert(schema["properties"], dict[str, dict[str, object]])
     assert properties["agent"]["enum"] == ["finder", "writer"]
     assert set(properties) == {"agent", "agents", "prompt", "output_schema", "copies"}
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"background": True}, {"background": "boolean"}),
+        ({"is_described": True}, {"description": "string"}),
+        ({"background": True, "is_described": True}, {"background": "boolean", "description": "string"}),
+    ],
+)
+def test_the_delegation_tool_takes_what_its_agent_may_say_besides(
+    options: dict[str, Any], more: dict[str, str]
+) -> None:
+    plain, tool = (value(prompts.task_tool((("finder", ""),), **one)) for one in ({}, options))
+    both = [msgspec.convert(one, dict[str, Any])["input_schema"]["properties"] for one in (plain, tool)]
+    new = {name: schema["type"] for name, schema in both[1].items() if name not in both[0]}
+    assert new == more
+    assert (prompts.BACKGROUND_NOTE in str(tool["description"])) is ("background" in options)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +195,11 @@ def test_a_cut_result_takes_at_most_its_room_in_a_request_and_as_much_of_it_as_f
         assert cut[:kept] == text[:kept]
         # The next character, escaped, has at most six bytes.
         assert json_bytes(cut) > room - 6
+
+
+@pytest.mark.parametrize(
+    ("wanted", "advice"), [("", "leave the schema out"), ("fields", "it takes one as fields")]
+)
+def test_a_schema_by_another_argument_is_refused_with_advice(wanted: str, advice: str) -> None:
+    told = prompts.no_schema_argument("kid", wanted)
+    assert told == f"Not delegated: agent 'kid' takes no schema by that argument; {advice}."

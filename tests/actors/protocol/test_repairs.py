@@ -106,9 +106,36 @@ def test_a_second_call_under_an_id_gets_one_of_ours_and_so_does_its_result() -> 
     assert {name: list(ours) for name, ours in found.ids.items()} == {"c1": [ids[0], ids[2]], "c2": ["c2"]}
 
 
+def test_an_id_of_ours_is_used_too_and_no_later_call_may_have_it() -> None:
+    rules = InputRules(is_unique=True)
+    mender = Mender(rules)
+    _, second = blocks_of(mended(rules, use("c1"), use("c1"), mender=mender))
+    (third,) = blocks_of(mended(rules, use(second["id"]), mender=mender, number=2))
+    assert len({"c1", second["id"], third["id"]}) == 3
+
+
 def test_reasoning_at_the_end_and_empty_texts_are_left_out_and_something_stays() -> None:
     assert blocks_of(mended(TAKES, text("a"), text(""), THOUGHT)) == [text("a")]
     assert blocks_of(mended(TAKES, text(""), THOUGHT)) == [text("(no words)")]
+
+
+@pytest.mark.parametrize(
+    ("least", "kept"),
+    [("nothing", ["", " ", "a"]), ("a character", [" ", "a"]), ("a word", ["a"])],
+)
+def test_texts_with_less_than_their_service_takes_are_left_out(least: Any, kept: list[str]) -> None:
+    rules = InputRules(texts=least)
+    found = mended(rules, text(""), text(" "), text("a"))
+    assert [block["text"] for block in blocks_of(found)] == kept
+    left_out = [at for at, said in enumerate(("", " ", "a"), 1) if said not in kept]
+    assert found.told == tuple(f"message 2, block {at}: a text without words is left out" for at in left_out)
+
+
+@pytest.mark.parametrize(("blocks", "last"), [([], 1), ([THOUGHT], 1), ([THOUGHT, THOUGHT], 2)])
+def test_a_reply_that_holds_nothing_says_so_at_its_last_block(blocks: list[object], last: int) -> None:
+    found = mended(InputRules(ends_spoken=True), *blocks)
+    assert blocks_of(found) == [text("(no words)")]
+    assert found.told[-1] == f"message 2, block {last}: a reply without words goes as (no words)"
 
 
 def test_reasoning_without_a_signature_goes_back_where_servers_take_it() -> None:

@@ -39,6 +39,17 @@ def test_an_estimate_grows_with_a_text_and_is_never_zero(piece: str) -> None:
     assert all(one <= other for one, other in pairwise(found))
 
 
+@pytest.mark.parametrize(
+    ("text", "hundredths"),
+    [
+        ("word", 100), ("abcdefgh", 120), (" abcdefgh", 130), ("-word", 150), ("aWord", 200), ("123", 110),
+        ("1234", 220), (",", 90), (",,,,", 130), (" \n", 100), ("\n\n", 100), ("é", 66), ("你", 99),
+    ],
+)  # fmt: skip
+def test_each_kind_of_piece_has_its_cost(text: str, hundredths: int) -> None:
+    assert token_estimates._cost(text) == hundredths
+
+
 def test_bytes_of_other_scripts_count() -> None:
     assert estimated_tokens("你" * 100) > 2 * estimated_tokens("é" * 50)
     assert estimated_tokens("\ud800") == 1

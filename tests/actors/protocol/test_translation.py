@@ -290,3 +290,11 @@ def test_origins_that_differ_in_anything_are_others() -> None:
         assert read(other, ASKED, says(CHAT, text("a", part={})), hears(text("b")))[1]["content"] == [
             text("a")
         ]
+
+
+def test_a_server_tool_without_a_result_leaves_its_reply_once_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    said = [ASKED, says(CLAUDE, text("I search."), search)]
+    for more, kept in (([], [text("I search."), search]), ([hears(text("Next."))], [text("I search.")])):
+        sent = decoded(messages_for(request_to(CLAUDE, [*said, *more]), rules=TAKES))
+        assert sent[1]["content"] == kept

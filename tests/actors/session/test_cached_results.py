@@ -115,6 +115,16 @@ def test_the_oldest_results_go_first() -> None:
     assert found(results, call(9_999, "k1")) == 11
 
 
+def test_results_push_no_other_out_before_they_have_too_many_bytes_together() -> None:
+    results = CachedResults()
+    half = text_json("x" * (cached_results.BYTES_MAX // 2 - len(text_json(""))))
+    for seq, key in ((3, "a"), (4, "b"), (5, "a")):
+        results.on_answer(answer(seq, replace(OK, output=half)), call(seq, key), NO_STATE)
+    assert [found(results, call(9, key)) for key in "ab"] == [5, 4]
+    results.on_answer(answer(6, replace(OK, output=Json(b"1"))), call(6, "c"), NO_STATE)
+    assert [found(results, call(9, key)) for key in "abc"] == [5, 0, 6]
+
+
 def test_large_results_push_others_out() -> None:
     results = kept()
     half = text_json("x" * (cached_results.BYTES_MAX // 2))

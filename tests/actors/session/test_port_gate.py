@@ -1,8 +1,9 @@
 """The gate between the log and the ports: which requests start, are refused, or are given up."""
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Forked, Resumed
+from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
@@ -10,6 +11,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
     CallModel,
     CallTool,
     CancelCall,
@@ -17,6 +19,7 @@ from callboard.actors.protocol.port_messages import (
     CapacityGiven,
     CheckSchema,
     ModelReplied,
+    RequestApproval,
     RequestCapacity,
     SchemaChecked,
     SetTimer,
@@ -26,6 +29,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage
+from callboard.actors.protocol.value_types import CacheRequest
 from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
@@ -102,6 +106,61 @@ def test_an_answer_is_let_in_once() -> None:
     assert gate.open == {}
     gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("y")), cause=1)
     assert not gate.may_answer(1)
+
+
+def test_a_second_answer_is_refused_also_before_the_event_of_the_first() -> None:
+    gate = Counter()
+    gate.use("host")
+    first, second = (Post("host", ToolReturned(1, 0, "ok", text_json(said))) for said in "xy")
+    assert gate.take_answer(1, first) == first
+    assert not gate.may_answer(1)
+    assert not gate.may_start(gate.last)
+    assert gate.take_answer(1, second) is None
+    assert gate.take_answer(7, second) is None, "there is no such request"
+
+
+def test_a_permission_is_kept_with_the_answer_that_gave_it_until_it_is_revoked() -> None:
+    gate = Counter()
+    question = RequestApproval(1, 0, "pay", "write", Json(b"{}"), profile="host")
+    gate.post("host", "approvals", question)
+    gate.post("approvals", "host", ApprovalGiven(1, 0, "approved", is_always=True), cause=1)
+    held = gate.permissions.covering(question)
+    assert held is not None
+    assert (held.seq, gate.open) == (2, {})
+    gate.post("client", "supervisor", RevokePermission(2))
+    assert gate.permissions.covering(question) is None
+
+
+def cached(gate: Counter, seq: int) -> int:
+    """Return the seq of the result that answers the open call of this seq without its tool, or 0."""
+    found = gate.cached_result(gate.events[seq - 1], 1_000)
+    return found.seq if found else 0
+
+
+@pytest.mark.parametrize("between", ["nothing", "an effect", "an open effect"])
+def test_a_result_is_given_again_unless_an_effect_came_between(between: str) -> None:
+    gate = Counter()
+    look = CallTool(1, 0, "look", "read", Json(b"{}"), cache=CacheRequest("k"))
+    gate.post("host", "tools", look)
+    gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=1)
+    if between != "nothing":
+        gate.use("host", "write", call=1)
+    if between == "an effect":
+        gate.post("tools", "host", ToolReturned(1, 1, "ok"), cause=3)
+    gate.post("host", "tools", replace(look, call=2))
+    assert cached(gate, gate.last.seq) == (2 if between == "nothing" else 0)
+
+
+def test_an_effect_that_was_open_at_the_first_call_of_such_a_tool_counts() -> None:
+    gate = Counter()
+    gate.use("host", "write", call=1)
+    look = CallTool(1, 0, "look", "read", Json(b"{}"), cache=CacheRequest("k"))
+    gate.post("host", "tools", look)
+    gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=2)
+    gate.post("host", "tools", replace(look, call=2))
+    assert cached(gate, 4) == 0
+    gate.post("tools", "host", ToolReturned(1, 1, "ok"), cause=1)
+    assert cached(gate, 4) == 0, "the first look may have been before its effect"
 
 
 def test_that_a_tool_has_started_is_no_answer() -> None:

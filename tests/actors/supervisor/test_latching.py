@@ -1,12 +1,13 @@
 """Refusals that latch: whose they are, when the program hears of them, and which stay exceptions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded
-from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.programs import Asked, Script, delegate, question
 from callboard.replay.testing.sessions.replies import calls, task
@@ -61,6 +62,15 @@ def test_a_refused_question_is_the_end_of_a_program_that_swallows_it() -> None:
     kind, text = run(scenario(swallow(QUESTION)))
     assert kind == "budget"
     assert text.startswith("done: ")
+
+
+def test_of_an_amount_the_least_input_and_the_whole_reply_have_to_be_paid() -> None:
+    # A reply of a hundred tokens costs 10,000 millionths, and the least input next to nothing.
+    dear = ModelSpec("big", 100, prices=Prices(1, 100))
+    asked = scenario(swallow(QUESTION), models=[dear])
+    for amount, kind in ((0.007, "budget"), (1.0, "answered")):
+        limits = Limits(cost_usd=amount)
+        assert run(replace(asked, limits=limits, model=dear))[0] == kind
 
 
 def test_by_the_first_rules_it_makes_an_answer_of_it() -> None:

@@ -18,7 +18,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scenario import profile, program_profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw
 
 ONE = Allowed(tools=("a", "b"))
@@ -93,6 +93,15 @@ def test_a_host_that_may_use_no_model_is_denied() -> None:
     (post,) = made.asks()
     assert isinstance(post.body, AskEnded)
     assert (post.body.kind, post.body.detail) == ("denied", "model 'scripted' is denied by agent host")
+
+
+def test_a_program_is_no_model_that_could_be_denied() -> None:
+    bundle = Bundle(do=Allowed(models=("scripted",)), delegate=Allowed(models=("scripted",)))
+    made = session(with_bundle(profile("host", ["kid"]), bundle), program_profile("kid"))
+    made.asks()
+    begin_in(made.hears("host", delegate("kid")), "host.1")
+    alone = session(with_bundle(program_profile("host"), bundle))
+    begin_in(alone.asks(), "host")
 
 
 def test_a_fallback_to_a_denied_model_is_denied() -> None:

@@ -4,9 +4,10 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import Cancel, Resumed, ToolsChanged
 from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, ToolsGiven
-from callboard.actors.protocol.profiles import Profile, ToolsChange
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.actors.harness import SessionHarness, said
 from tests.actors.supervisor.test_delegating import delegate, session
@@ -82,8 +83,11 @@ def test_an_agent_may_set_tools_while_it_runs_and_hears_of_it_in_the_common_orde
     delegate(head)
     assert [post.recipient for post in sets(head, "host.1", profile="kid")] == ["host.1"]
     head.hears("client", Cancel())
-    before = head.state
-    assert sets(head, "host.1", profile="kid") == sets(head, "host.7", profile="kid") == []
+    stopped = head.record("host.1")
+    assert stopped is not None, "it has not drained"
+    assert not stopped.is_running
+    before, other = head.state, ToolsChanged(ToolsChange((), profile="kid"))
+    assert head.hears("host.1", other) == head.hears("host.7", other) == []
     assert head.state == before
 
 
@@ -96,3 +100,14 @@ def test_a_resume_with_other_agents_ends_the_changes() -> None:
     (begin,) = delegate(head)
     assert tools_of(begin) == ["look"]
     assert head.state.host_tools is None
+
+
+def test_a_resume_without_agents_or_with_damaged_ones_keeps_the_changes() -> None:
+    head = two()
+    sets(head, address="host")
+    sets(head, profile="kid")
+    before = head.state
+    for resumed in (Resumed(1), Resumed(1, "other", (Json(b"{"),), ModelSpec("new"))):
+        head.hears("client", resumed)
+        assert (head.state.host_tools, head.state.profiles) == (before.host_tools, before.profiles)
+        assert (head.state.host_name, head.state.model) == (before.host_name, before.model)
