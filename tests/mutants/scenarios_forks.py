@@ -99,7 +99,7 @@ def sharing() -> Scenario:
 
 
 def repeating() -> Scenario:
-    """Build calls with an effect that are made again, in other turns after a change, with reads after them."""
+    """Build calls with an effect that are made again, in other turns after a change, with reads after."""
     save, put = ("save", {"text": "x"}), ("put", {"text": "x"})
     as_recorded = [calls(LOOK), calls(save, put), calls(LOOK), calls(save, LOOK), calls(LOOK, put), DONE]
     changed = [
