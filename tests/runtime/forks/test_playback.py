@@ -24,7 +24,7 @@ from callboard.runtime.forks import playback as module
 from callboard.runtime.forks.playback import LivePlayback
 from callboard.runtime.forks.virtual_clock import VirtualClock
 from callboard.runtime.sessions.board import Board
-from tests.actors.session.test_recorded_answers import Log
+from tests.actors.session.hand_written import Log
 
 
 class Idle:

@@ -13,7 +13,7 @@ from callboard.runtime.forks.playback import LivePlayback
 from callboard.runtime.forks.reusing_port import ReusingPort
 from callboard.runtime.forks.starting import Forking, checked_effects, hold_open, play_back, result_json
 from callboard.runtime.sessions.board import Board
-from tests.actors.session.test_recorded_answers import Log
+from tests.actors.session.hand_written import Log
 
 
 @pytest.mark.parametrize("effects", ["recorded", "ask", "live"])

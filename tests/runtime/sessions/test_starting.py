@@ -18,6 +18,7 @@ from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.starting import SessionStarter
+from tests.waiting import until
 
 HOST = Agent("host")
 
@@ -181,6 +182,19 @@ def test_a_check_refuses_as_a_resume_would_and_changes_nothing() -> None:
             assert await log.head("s") == head
             assert "s" not in starter.live
             session = await runtime.resume("s", HOST)
+            await session.close()
+
+    asyncio.run(work())
+
+
+def test_a_session_that_nobody_uses_falls_asleep_and_wakes_when_it_is_used() -> None:
+    async def work() -> None:
+        log = Log()
+        async with Runtime(log, model=model(), idle_s=0.01) as runtime, asyncio.timeout(20):
+            session = await runtime.open(HOST, session_id="s")
+            for _ in range(2):
+                await until(lambda: session.activity == "asleep")
+                assert (await session.ask("go")).kind == "answered"
             await session.close()
 
     asyncio.run(work())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.session_rows import Details, SessionQuery
@@ -215,3 +216,13 @@ def test_an_owner_that_appends_while_a_session_is_checked_does_no_harm(tables: T
     entry = tables.entry("a")._replace(head=5)
     pages = list(tables.checked_pages(HashChain(), entry, 5))
     assert seqs([row for page in pages for row in page])[-1] == 5
+
+
+def test_encrypted_details_are_those_of_their_session_only(tables: Tables) -> None:
+    sealed = Tables(tables._connection, Cipher(b"e" * 32, b"salt" * 4))
+    given = Details(tags=("red",), metadata={"a": 1})
+    sealed.write_details(sealed.entry("a"), given)
+    (stored,) = tables._connection.execute("SELECT details FROM sessions WHERE session_id = 'a'").fetchone()
+    assert b"red" not in stored
+    assert sealed.details_of(sealed.entry("a")) == given
+    assert sealed.details("f", stored) == Details()

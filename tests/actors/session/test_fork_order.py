@@ -27,7 +27,7 @@ from callboard.actors.session.playback import (
 )
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recorded_answers import RecordedAnswers
-from tests.actors.session.test_recorded_answers import Log
+from tests.actors.session.hand_written import Log
 
 AFTER = 100
 """The seq of the first event of a fork."""
