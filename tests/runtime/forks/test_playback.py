@@ -251,11 +251,18 @@ def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_
 
 
 def test_the_clock_runs_while_a_person_is_asked() -> None:
-    world = World(Log(), "ask")
+    origin = Log()
+    given = origin.add("client", SUPERVISOR, Ask("r", text_json("go")))
+    world = World(origin, "ask")
     world.asks_for(world.requests("send", 1))
-    world.live.arm(1, 7, 0, 500)
+    world.live.schedule()
     world.idle.run()
+    assert world.inputs == []  # its time has not come, since the person takes time
     assert world.clock.is_running
+    world.clock.ms = given.at
+    world.live.schedule()
+    world.idle.run()
+    assert world.inputs == [given.seq]
 
 
 def test_the_clock_stands_while_a_recorded_answer_is_next_and_runs_while_a_port_works() -> None:
@@ -269,7 +276,7 @@ def test_the_clock_stands_while_a_recorded_answer_is_next_and_runs_while_a_port_
         assert world.clock.is_running == more["is_working"]
         return take(*args, **more)
 
-    world.plan.take = watched  # type: ignore[method-assign]
+    world.plan.take = watched  # type: ignore[method-assign]  # the test's own
     world.idle.run()
     work = world.requests("find", 2, effect="read")
     world.asks_for(work)

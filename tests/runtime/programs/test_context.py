@@ -138,7 +138,7 @@ def test_a_tool_that_is_not_listed_is_refused() -> None:
         return ""
 
     for odd in (namesake, "unknown", 5):
-        assert "has no tool" in refused(lambda ctx, odd=odd: ctx.call(odd))  # type: ignore[misc]
+        assert "has no tool" in refused(lambda ctx, odd=odd: ctx.call(odd))  # type: ignore[misc]  # on purpose
 
 
 def test_a_name_that_a_source_may_have_is_left_to_the_gate() -> None:
@@ -213,7 +213,7 @@ def test_state_is_read_by_key_and_is_no_mapping() -> None:
     async def body(ctx: ProgramContext) -> object:
         with pytest.raises(KeyError, match="is no name of a state key"):
             ctx.state[""]
-        for odd in (lambda: list(ctx.state), lambda: "a" in ctx.state):  # type: ignore[call-overload,misc]
+        for odd in (lambda: list(ctx.state), lambda: "a" in ctx.state):  # type: ignore[call-overload,misc]  # on purpose
             with pytest.raises(TypeError):
                 odd()
         return "read"

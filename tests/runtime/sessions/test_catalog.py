@@ -106,8 +106,8 @@ def test_a_deletion_holds_the_place_of_its_session_and_forgets_that_it_waits() -
             held.append(session_id in live)
             return await delete(session_id, **more)
 
-        log.delete = watched  # type: ignore[method-assign]
-        live.waiting["a"] = live.waiting["b"] = None  # type: ignore[assignment]
+        log.delete = watched  # type: ignore[method-assign]  # the test's own
+        live.waiting["a"] = live.waiting["b"] = None  # type: ignore[assignment]  # the test's own
         await catalog.delete("a")
         assert held == [True]
         assert "a" not in live
@@ -172,7 +172,7 @@ def test_a_session_that_another_task_deletes_or_forks_meanwhile_is_not_counted(e
                 raise error
             return 0
 
-        catalog.delete = delete  # type: ignore[method-assign]
+        catalog.delete = delete  # type: ignore[method-assign]  # the test's own
         assert await catalog.prune(timedelta(days=1), None, None) == 1
         assert sorted(deleted) == ["a", "b"]
 
@@ -195,7 +195,7 @@ def test_times_are_a_moment_with_a_zone_or_how_long_ago(monkeypatch: pytest.Monk
     assert time_ms(datetime.fromtimestamp(12.345, UTC)) == 12_345
     for odd in (datetime(2024, 1, 1), 5):  # without a zone
         with pytest.raises(MisuseError, match="with its time zone"):
-            time_ms(odd)  # type: ignore[arg-type]
+            time_ms(odd)  # type: ignore[arg-type]  # what a careless caller passes
 
 
 def test_the_last_use_is_the_last_event_or_the_creation() -> None:
@@ -203,5 +203,5 @@ def test_the_last_use_is_the_last_event_or_the_creation() -> None:
         def __init__(self, last_ms: int, created_ms: int) -> None:
             self.last_ms, self.created_ms = last_ms, created_ms
 
-    assert last_use_ms(Row(0, 7)) == 7  # type: ignore[arg-type]
-    assert last_use_ms(Row(9, 7)) == 9  # type: ignore[arg-type]
+    assert last_use_ms(Row(0, 7)) == 7  # type: ignore[arg-type]  # what a careless caller passes
+    assert last_use_ms(Row(9, 7)) == 9  # type: ignore[arg-type]  # what a careless caller passes

@@ -144,7 +144,7 @@ def test_the_end_of_the_process_is_no_failure_of_a_decider(board: Board, error: 
     def interrupted(*_: Any) -> Any:
         raise error
 
-    board.core.decide = interrupted  # type: ignore[method-assign,assignment]
+    board.core.decide = interrupted  # type: ignore[method-assign,assignment]  # the test's own
     with pytest.raises(type(error)):
         actor(board).on_receive(event(4))
     assert board.said == []

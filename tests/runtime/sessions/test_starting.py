@@ -145,7 +145,7 @@ def test_the_scope_of_a_session_that_does_not_begin_is_released() -> None:
         log = Log()
         async with Runtime(log, model=model()) as runtime:
             starter, released = starter_of(runtime), list[object]()
-            starter.sources.release = released.append  # type: ignore[method-assign,assignment]
+            starter.sources.release = released.append  # type: ignore[method-assign,assignment]  # on purpose
             for closed, error in ((False, StoreFailed), (True, SessionDetached)):
 
                 async def fail() -> None:
@@ -176,7 +176,7 @@ def test_a_check_refuses_as_a_resume_would_and_changes_nothing() -> None:
             starter = starter_of(runtime)
             head = await log.head("s")
             released: list[object] = []
-            starter.sources.release = released.append  # type: ignore[method-assign,assignment]
+            starter.sources.release = released.append  # type: ignore[method-assign,assignment]  # on purpose
             await starter.check("s", HOST)
             assert len(released) == 1
             assert await log.head("s") == head
