@@ -126,7 +126,7 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
     def reuse(self, *, by: str = "") -> bool:
         """Give the call of a fork the recorded result `same`. Return False as `approve` does.
 
-        Raises MisuseError if there is none.
+        Raises MisuseError if there is none, or if another call was given it meanwhile.
         """
         return self._settle(ApprovalAnswer(True, by=by, reuses=True))
 

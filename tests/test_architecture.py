@@ -187,6 +187,33 @@ def test_the_package_list_is_the_tree() -> None:
     assert packages == found
 
 
+WITH_TESTS_OF_THEIR_OWN = ("ports", "forks", "sessions", "programs", "log", "tools", "shell")
+"""The folders of runtime/ in which each module has its test file, in the same place below tests/."""
+
+WITHOUT_TESTS = {
+    "runtime/sessions/port_protocol.py": "protocols, and a clock whose methods do nothing",
+}
+"""Modules that only declare types, each with the reason."""
+
+
+def test_each_module_of_the_shell_has_its_own_tests() -> None:
+    found = {
+        path.relative_to(ROOT) for name in WITH_TESTS_OF_THEIR_OWN for path in sources(f"runtime/{name}")
+    }
+    modules = {path for path in found if path.name != "__init__.py"}
+    for path in sorted(modules):
+        own = ROOT / "tests" / path.parent / f"test_{path.name}"
+        if str(path) in WITHOUT_TESTS:
+            assert not own.exists(), f"{path} has tests: take it from the list of those without"
+            continue
+        assert own.exists(), f"{path} has no tests of its own: write {own.relative_to(ROOT)}"
+        text = own.read_text()
+        assert "\ndef test_" in text or "    async def test_" in text, (
+            f"{own.relative_to(ROOT)} tests nothing"
+        )
+    assert WITHOUT_TESTS.keys() <= set(map(str, modules)), "a module without tests is not there any more"
+
+
 def test_the_folders_refuse_to_be_imported_by_their_own_name() -> None:
     for folder in ("actors", "runtime", "replay"):
         done = subprocess.run(

@@ -123,6 +123,7 @@ Thing: TypeAlias = Give | Missed | Fire | Repost
 
 class _Held(NamedTuple):
     seq: int
+    asked: int  # the seq of the request: one recorded answer may wait for several
     request: Event
     found: Reusable
 
@@ -246,7 +247,11 @@ class Playback:
 
     def hold(self, request: Event, found: Reusable) -> None:
         """Keep a recorded answer until its turn."""
-        heapq.heappush(self.held, _Held(found.seq, request, found))
+        heapq.heappush(self.held, _Held(found.seq, request.seq, request, found))
+
+    def choose(self, same: Reusable) -> bool:
+        """Use up a result that a person chose for another call. Return False if a call has it already."""
+        return self.recorded.choose(same.seq)
 
     def holds(self, request: Event) -> bool:
         """Return True while a recorded answer to this request waits."""

@@ -11,6 +11,9 @@ Rules
   - A tool result is fit only if the keys of the shared state that the tool has read have the same values.
   - A second index finds the result of a tool with an effect under another turn: the same agent, tool and
     arguments. It is never given by itself; a person may choose it.
+  - The result of a tool with an effect counts once, for its own call or for the one that a person chose it
+    for: what happened once is not told twice. Any other answer, if it is the last one of its request, may be
+    given again.
   - A recorded firing is only the order of a timer. A timer never fires before it is due.
 """
 
@@ -118,10 +121,11 @@ class RecordedAnswers:
         self._effects: dict[int, Key | None] = {}
         self._waits: dict[int, bool] = {}
         self._started: set[int] = set()
-        self._results: set[Key] = set()
         self._asked: dict[int, RequestApproval] = {}
         self._permissions = Permissions()
         self._revoked: dict[int, Permission] = {}
+        self._results: defaultdict[Key, set[int]] = defaultdict(set)  # the seqs of the unused ones, by call
+        self._once: dict[int, tuple[Key, Key]] = {}  # the keys of each result of an effect, and of its call
         for event in events:
             self._take(event)
 
@@ -185,10 +189,11 @@ class RecordedAnswers:
         found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
         if key[0] == "tool":
-            self._results.add(self._calls[event.cause])
-            same = self._effects[event.cause]
-            if same is not None and isinstance(event.body, ToolReturned) and event.body.status == "ok":
-                self._same[same].append(found)
+            self._results[self._calls[event.cause]].add(event.seq)
+            if (same := self._effects[event.cause]) is not None:
+                self._once[event.seq] = key, self._calls[event.cause]
+                if isinstance(event.body, ToolReturned) and event.body.status == "ok":
+                    self._same[same].append(found)
         if event.cause <= self._base:
             self.open_at_base[event.cause] = found
 
@@ -217,15 +222,18 @@ class RecordedAnswers:
         return body
 
     def find(self, key: Key, shared: SharedState) -> Reusable | None:
-        """Return the recorded answer to a request with this key, or None. The first of several is removed.
+        """Return the recorded answer to a request with this key, or None. It is used up, unless it may stay.
 
         shared: the shared state as of the request.
         """
         known = self.answers.get(key)
         if not known or not known[0].fits(shared):
             return None
-        found = known.pop(0) if len(known) > 1 else known[0]
-        self._drop_same(found.seq)
+        found = known[0]
+        if found.seq in self._once:
+            self._spend(found.seq)
+        elif len(known) > 1:
+            del known[0]
         return found
 
     def has(self, key: Key, shared: SharedState) -> bool:
@@ -241,19 +249,30 @@ class RecordedAnswers:
         found = self._same.get(_same_call(keys, request))
         return found[0] if found else None
 
+    def choose(self, seq: int) -> bool:
+        """Use up the result of an effect for a call in another turn. Return False if another call has it."""
+        return seq in self._once and self._spend(seq)
+
     def use_up(self, seq: int) -> None:
         """Note that an earlier process of the fork has given the recorded answer with this seq."""
+        if seq in self._once:
+            self._spend(seq)
+            return
         for known in self.answers.values():
             if len(known) > 1:
                 known[:] = [one for one in known if one.seq != seq] or known
-        self._drop_same(seq)
 
-    def _drop_same(self, seq: int) -> None:
-        for known in self._same.values():
+    def _spend(self, seq: int) -> bool:
+        """Take the result of an effect out of every place. Return False if it is out already."""
+        key, call = self._once[seq]
+        for known in (self.answers[key], *self._same.values()):
             known[:] = [one for one in known if one.seq != seq]
+        was_left = seq in self._results[call]
+        self._results[call].discard(seq)
+        return was_left
 
     def has_result(self, request: Event, given: ApprovalGiven, keys: RequestKeys) -> bool:
-        """Return True if the call that was approved has a recorded result.
+        """Return True if the call that was approved has a recorded result that is not used up.
 
         request: for the approval. keys: those of the fork.
         """
@@ -261,7 +280,7 @@ class RecordedAnswers:
         assert isinstance(asked, RequestApproval)
         arguments = asked.arguments if given.arguments == NULL else given.arguments
         place = keys.place(request.sender, asked.turn, asked.call)
-        return (*place, asked.tool, bytes(arguments), asked.round) in self._results
+        return bool(self._results.get((*place, asked.tool, bytes(arguments), asked.round)))
 
 
 def is_same_input(given: Event, recorded: Event) -> bool:

@@ -35,8 +35,17 @@ from callboard.runtime.sessions.port_protocol import Port, TimerPort
 class Questions(Protocol):
     """The questions about tools with an effect that a person decides on."""
 
-    def ask(self, request: Event, same: Reusable | None, run: Callable[[], None]) -> None:
-        """Ask about a call. same: a recorded result that may be given instead. run: lets the tool run."""
+    def ask(
+        self,
+        request: Event,
+        same: Reusable | None,
+        choose: Callable[[Reusable], bool],
+        run: Callable[[], None],
+    ) -> None:
+        """Ask about a call. same: a recorded result that may be given instead. run: lets the tool run.
+
+        choose: takes the result for this call; it returns False if another call has it by now.
+        """
 
     def withdraw(self, request: Event) -> bool:
         """Withdraw a question. Return False if no question is about this call."""
@@ -107,7 +116,7 @@ class LivePlayback(TimerPort):
             self._board.answer(request, found.answer)
         elif isinstance(found, Asked):
             self._working.add(request.seq)
-            self._questions.ask(request, found.same, partial(self._run, run))
+            self._questions.ask(request, found.same, self.plan.choose, partial(self._run, run))
         return isinstance(found, Work)
 
     def _run(self, run: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ a person's word. So nothing of it is in the log before the tool runs, and anothe
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.conversation import text_json
@@ -25,6 +25,12 @@ from callboard.runtime.sessions.board import Board
 _NOTE_CHARS_MAX: Final = 2_000
 
 
+class _Asked(NamedTuple):
+    same: Reusable | None
+    choose: Callable[[Reusable], bool]
+    run: Callable[[], None]
+
+
 class EffectQuestions(ApprovalPort):
     """The calls of one fork that wait for a person."""
 
@@ -39,14 +45,21 @@ class EffectQuestions(ApprovalPort):
         show: Callable[[Approval], None],
     ) -> None:
         super().__init__(board, log, agents, approver, show)
-        self._asked: dict[int, tuple[Reusable | None, Callable[[], None]]] = {}
+        self._asked: dict[int, _Asked] = {}
 
-    def ask(self, request: Event, same: Reusable | None, run: Callable[[], None]) -> None:
+    def ask(
+        self,
+        request: Event,
+        same: Reusable | None,
+        choose: Callable[[Reusable], bool],
+        run: Callable[[], None],
+    ) -> None:
         """Ask about a call, once it is durable.
 
-        same: the recorded result that may be given instead. run: lets the tool run.
+        same: the recorded result that may be given instead. choose: takes it for this call, and returns False
+        if another call has it by now. run: lets the tool run.
         """
-        self._asked[request.seq] = same, run
+        self._asked[request.seq] = _Asked(same, choose, run)
         self._board.when_durable(request.seq, partial(self._start, request))
 
     def _start(self, request: Event) -> None:
@@ -62,16 +75,19 @@ class EffectQuestions(ApprovalPort):
         request = self._board.gate.request(seq)
         if request is None or seq not in self._waiting or not self._is_wanted(request):
             return False
-        same, run = self._asked[seq]
-        _refuse_misfit(request, same, answer)
+        asked = self._asked[seq]
+        _refuse_misfit(request, asked.same, answer)
+        reused = asked.same if answer.reuses and answer.is_approved else None
+        if reused is not None and not asked.choose(reused):
+            raise MisuseError(f"event {reused.seq}, which call {seq} might reuse, has gone to another call")
         del self._asked[seq]
         self._close(seq)
         if not answer.is_approved:
             self._refuse(request, answer.note)
-        elif answer.reuses and same is not None:
-            self._board.answer(request, answer_to(request, same, request.sender))
+        elif reused is not None:
+            self._board.answer(request, answer_to(request, reused, request.sender))
         else:
-            run()
+            asked.run()
         return True
 
     def _refuse(self, request: Event, note: str) -> None:
@@ -89,7 +105,7 @@ class EffectQuestions(ApprovalPort):
         assert isinstance(call, CallTool)
         state = self._board.core.states[request.sender]
         assert isinstance(state, AgentState)
-        same, _ = self._asked[seq]
+        same = self._asked[seq].same
         return Approval(
             self._board.session_id,
             request.sender,

@@ -235,24 +235,25 @@ class SessionStarter(ForkStarter):
             if former is not None and former.has_failed:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
-        recorded = taken.recorded
-        deps = self._objects(session_id, labels_of(recorded.opened), how.given)
-        scope.deps = deps.now
-        past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
-        if past is None and not self.settings.counts_downtime:
-            waited_ms = downtime_ms(recorded)
-        first = continuation(
-            recorded,
-            deps.added_to(found.opened),
-            has_limits=how.limits is not None,
-            extend_ms=code.extend_ms,
-            left_out_ms=waited_ms,
-            policy=rules.policy,
-        )
-        session = self._session(session_id, found, rules.types, deps, scope)
-        session.on_diverged = how.on_diverged
-        self._go_on(session, taken, first, found, deps, scope, past)
-        return session
+            # Up to its place among the live ones it is claimed: it could be deleted while it is read.
+            recorded = taken.recorded
+            deps = self._objects(session_id, labels_of(recorded.opened), how.given)
+            scope.deps = deps.now
+            past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
+            if past is None and not self.settings.counts_downtime:
+                waited_ms = downtime_ms(recorded)
+            first = continuation(
+                recorded,
+                deps.added_to(found.opened),
+                has_limits=how.limits is not None,
+                extend_ms=code.extend_ms,
+                left_out_ms=waited_ms,
+                policy=rules.policy,
+            )
+            session = self._session(session_id, found, rules.types, deps, scope)
+            session.on_diverged = how.on_diverged
+            self._go_on(session, taken, first, found, deps, scope, past)
+            return session
 
     async def _recorded_tools(
         self, session_id: str, agent: Agent, scope: Scope, given: object, *, takes_new: bool
@@ -275,9 +276,9 @@ class SessionStarter(ForkStarter):
         )
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-        first = continuation(taken.recorded, found.opened)
-        past = await past_fork(self.log, taken.recorded)
-        self._go_on(session, taken, first, found, deps, scope, past)
+            first = continuation(taken.recorded, found.opened)
+            past = await past_fork(self.log, taken.recorded)
+            self._go_on(session, taken, first, found, deps, scope, past)
 
     def _go_on(
         self,

@@ -19,12 +19,12 @@ from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_downtime import LEFT_OUT
 from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
-from tests.mutants.seeded_forks import LOOK_UP, PLAYBACK
+from tests.mutants.seeded_forks import LOOK_UP, ONCE, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
 from tests.mutants.seeded_orders import CROSSING
 from tests.mutants.seeded_origins import MAKERS, REPAIRS, TRANSLATION
-from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, STEPS
+from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, LINES, STEPS
 from tests.mutants.seeded_reopening import LEAVING, REOPENING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_reserves import ROOMS, TAKING_BACK
@@ -97,6 +97,7 @@ PROGRAMS: Final = Part(
         "Calls given up": GIVING_UP,
         "Deadlines of programs": DEADLINES,
         "Costs of programs": COSTS,
+        "Lines with contexts": LINES,
     },
 )
 CAPACITY: Final = Part(
@@ -127,7 +128,7 @@ FORKS: Final = Part(
     "forks",
     "Forks of sessions",
     "tests.mutants.scenarios_forks:FORKS",
-    {"Recorded answers": LOOK_UP, "Playback of a fork": PLAYBACK},
+    {"Recorded answers": LOOK_UP, "Playback of a fork": PLAYBACK, "Results given once": ONCE},
 )
 
 CONTRACTED: Final = Part(

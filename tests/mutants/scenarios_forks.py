@@ -115,6 +115,26 @@ def sharing() -> Scenario:
     )
 
 
+def repeating() -> Scenario:
+    """Build calls with an effect that are made again, in other turns after a change, with reads after."""
+    save, put = ("save", {"text": "x"}), ("put", {"text": "x"})
+    as_recorded = [calls(LOOK), calls(save, put), calls(LOOK), calls(save, LOOK), calls(LOOK, put), DONE]
+    changed = [
+        calls(LOOK),
+        calls(LOOK, save),
+        calls(save, save, put),
+        calls(save, LOOK),
+        calls(put, LOOK),
+        calls(LOOK, LOOK),
+        DONE,
+    ]
+
+    def policy(request: ModelRequest) -> Reply:
+        return (changed if "other" in told(request) else as_recorded)[request.turn - 1]
+
+    return Scenario([profile("host", [], ["look"], writes=["save"], repeats=["put"])], policy, [ask()])
+
+
 def late() -> Scenario:
     """Build an ask whose deadline ends it while a child still works."""
     policy = script(host=[calls(task("kid")), DONE], kid=[calls(LOOK), calls(LOOK), DONE])
@@ -127,6 +147,7 @@ ORIGINS: Final[Mapping[str, Scenario]] = {
     "approved": approved(),
     "permitted": permitted(),
     "sharing": sharing(),
+    "repeating": repeating(),
     "late": late(),
     "rounds": rounds.two_rounds(),
     "programs": programs.gather(),

@@ -277,8 +277,41 @@ def nested() -> Scenario:
     return Scenario(people, policy, [ask()], faults=faults("crash", "denied", most=2, fault_mixes=3))
 
 
+def contexts_in_line() -> Scenario:
+    """Build a line of delegations with contexts, some of which fail or are given up before they begin."""
+
+    def host(prompt: object) -> Running:
+        kids = [delegate(f"k{at}", "kid", copies=1 + at % 2) for at in range(4)]
+        mixed = [delegate("plain", "plain"), delegate("schema", "kid", output_schema=SCHEMA)]
+        answers: Answers = yield Step((*kids, *mixed))
+        got = dict(answers)
+        gone = [name for name in ("k1", "k3") if name not in got]
+        answers = yield Step((delegate("late", "kid"),), cancels=tuple(gone))
+        got |= answers
+        while not {"k0", "k2", "plain", "schema", "late"} <= got.keys():
+            got |= yield Step()
+        return sorted(got)
+
+    policy = cast({"host": host}, kid=[report({"n": 1})], plain=[DONE])
+    limits = Limits(max_children=2)
+    people = [program_profile("host", ["kid", "plain"], limits=limits)]
+    people += [profile("kid", context="c"), profile("plain")]
+    chosen = faults("unmade", "crash", "cancel", "crashes", "twice", most=3, fault_mixes=7, seed=4)
+    return Scenario(people, policy, [ask()], faults=chosen)
+
+
 PROGRAMS: Final = {
     one.__name__: one()
-    for one in (gather, first_of_many, asked_later, timeouts, stopped, returns, broke, nested)
+    for one in (
+        gather,
+        first_of_many,
+        asked_later,
+        timeouts,
+        stopped,
+        returns,
+        broke,
+        nested,
+        contexts_in_line,
+    )
 }
 """By name, in the order in which runs are made."""

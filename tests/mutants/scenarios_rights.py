@@ -267,6 +267,31 @@ def used_rights() -> Scenario:
     )
 
 
+def writing_again(who: str, call: CallTool) -> ToolReturned:
+    """Return a result that wrote or read a file: 21 versions in three turns, some of them again, then all.
+
+    Every fifth version has a label of its own.
+    """
+    place = (call.turn - 1) * 7 + call.call
+    if call.turn <= 3:
+        uses: tuple[Reach, ...] = (Reach("write", "a", str(place), (f"v{place}",) * (place % 5 == 0)),)
+    elif call.turn == 4:
+        uses = (Reach("write", "a", str(call.call)),)
+    else:
+        uses = (Reach("read", "a", str(place - 28)),)
+    return ToolReturned(call.turn, call.call, "ok", text_json("done"), uses=uses)
+
+
+def versions_of_files() -> Scenario:
+    """Build a file that is written more often than its versions are told apart, and read as each of them."""
+    writes, reads = calls(*[SAVE] * 7), calls(*[LOOK] * 7)
+    policy = script(host=[*[writes] * 4, *[reads] * 3, DONE])
+    people = [bounded(profile("host"), Bundle())]
+    return Scenario(
+        people, policy, [ask()], tool=writing_again, faults=faults("crash", fault_mixes=3, seed=3)
+    )
+
+
 RIGHTS: Final[Mapping[str, Scenario]] = {
     one.__name__: one()
     for one in (
@@ -279,6 +304,7 @@ RIGHTS: Final[Mapping[str, Scenario]] = {
         labels_of_words,
         labels_of_programs,
         used_rights,
+        versions_of_files,
     )
 }
 """By name, in the order in which runs are made."""

@@ -145,8 +145,8 @@ PLAYBACK: Final = (
         "last-answer-first",
         "Recorded answers are given in the opposite order.",
         "session.playback",
-        "        heapq.heappush(self.held, _Held(found.seq, request, found))\n",
-        "        heapq.heappush(self.held, _Held(-found.seq, request, found))\n",
+        "        heapq.heappush(self.held, _Held(found.seq, request.seq, request, found))\n",
+        "        heapq.heappush(self.held, _Held(-found.seq, request.seq, request, found))\n",
     ),
     Mutant(
         "cancellations-are-given",
@@ -192,6 +192,132 @@ PLAYBACK: Final = (
     ),
 )
 
+ONCE: Final = (
+    Mutant(
+        "given-result-offered",
+        "A later process offers the result of an effect that an earlier one has given.",
+        "session.playback",
+        "                self.recorded.use_up(reused)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "chosen-result-at-its-own-place",
+        "A result that a person chose for another call is given to its own call as well.",
+        "session.recorded_answers",
+        "        for known in (self.answers[key], *self._same.values()):\n",
+        "        for known in self._same.values():\n",
+    ),
+    Mutant(
+        "chosen-twice",
+        "A result is chosen for two calls that were offered it side by side.",
+        "session.recorded_answers",
+        "return seq in self._once and self._spend(seq)",
+        "return seq in self._once",
+    ),
+    Mutant(
+        "offered-after-its-own-call",
+        "A result that its own call has is offered to later ones.",
+        "session.recorded_answers",
+        "            self._spend(found.seq)\n        elif",
+        "            pass\n        elif",
+    ),
+    Mutant(
+        "spent-and-left",
+        "A result that is used up can be chosen.",
+        "session.recorded_answers",
+        "        self._results[call].discard(seq)\n",
+        "",
+    ),
+)
+
+TESTED_ALONE: Final = (
+    Mutant(
+        "answers-of-one-request-stick",
+        "The first of several recorded answers to a request is given again and again.",
+        "session.recorded_answers",
+        "            del known[0]\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "errors-are-offered",
+        "The result of an effect that failed is offered to the same call in another turn.",
+        "session.recorded_answers",
+        'and event.body.status == "ok":',
+        "and event.body.status:",
+    ),
+    Mutant(
+        "idempotent-results-twice",
+        "The result of an idempotent tool is given to several calls.",
+        "session.recorded_answers",
+        '_same_call(self._keys, event) if body.effect != "read" else None',
+        '_same_call(self._keys, event) if body.effect == "write" else None',
+    ),
+    Mutant(
+        "a-question-is-an-effect",
+        "A question about a tool ends the reuse of reads, whatever the person says.",
+        "session.playback",
+        "                return Asked(same)\n",
+        "                self.is_after_effect = True\n                return Asked(same)\n",
+    ),
+    Mutant(
+        "nothing-to-choose",
+        "A question does not name the result of the same call in another turn.",
+        "session.playback",
+        "                return Asked(same)\n",
+        "                return Asked(None)\n",
+    ),
+    Mutant(
+        "asked-and-under-way",
+        "A later process of a fork that asks forgets an idempotent tool that was under way.",
+        "session.playback",
+        'effect == "idempotent" and self.effects != "recorded"',
+        'effect == "idempotent" and self.effects == "live"',
+    ),
+    Mutant(
+        "errors-had-no-effect",
+        "A later process takes a tool that failed for one that did not run.",
+        "session.playback",
+        '_UNRUN: Final = frozenset({"cancelled", "needs_effect"})',
+        '_UNRUN: Final = frozenset({"cancelled", "needs_effect", "error"})',
+    ),
+    Mutant(
+        "fires-where-it-was-recorded",
+        "A timer that is due later than recorded fires at its recorded place.",
+        "session.playback",
+        "if one.at >= due)",
+        "if one.at)",
+    ),
+    Mutant(
+        "recorded-time-while-a-port-works",
+        "An input comes before its time while a port works.",
+        "session.playback",
+        "is_later = first is not None and is_working and not self.held and first[1] > now",
+        "is_later = False",
+    ),
+    Mutant(
+        "answers-before-a-due-timer",
+        "A recorded answer is given before a timer whose time comes first.",
+        "session.playback",
+        "        if passed := self._take_passed(at):\n            return (passed,)\n        if kind",
+        "        if kind",
+    ),
+    Mutant(
+        "last-timer-first",
+        "Of two timers that are due, the later one fires first.",
+        "session.playback",
+        "when, timer = min(due)",
+        "when, timer = max(due)",
+    ),
+    Mutant(
+        "wakes-when-due-not-when-recorded",
+        "A fork wakes for a timer before the time at which it fires.",
+        "session.playback",
+        "[one.recorded.at if one.recorded else one.due for",
+        "[one.due for",
+    ),
+)
+"""Each shows in one decision of the playback: unit tests look at it, with clocks and calls of their own."""
+
 UNSIMULATED: Final = (
     Mutant(
         "need-of-an-effect-reused",
@@ -210,4 +336,4 @@ UNSIMULATED: Final = (
 )
 """One needs a fork of a fork, which the simulator does not make; one only costs calls. Tests find both."""
 
-FORKS: Final = (*LOOK_UP, *PLAYBACK, *UNSIMULATED)
+FORKS: Final = (*LOOK_UP, *PLAYBACK, *ONCE, *TESTED_ALONE, *UNSIMULATED)

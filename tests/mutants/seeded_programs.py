@@ -326,3 +326,48 @@ COSTS: Final = (
         "        return self.model or inherited\n",
     ),
 )
+
+LINES: Final = (
+    Mutant(
+        "context-of-another-event",
+        "A delegation that has stood in line asks for its contexts as of the event that freed its place.",
+        "supervisor.programs",
+        "start(work, address, delegation, seq)",
+        "start(work, address, delegation, work.seq)",
+    ),
+    Mutant(
+        "no-place-while-prepared",
+        "Copies that begin with a context take no place.",
+        "supervisor.delegating",
+        "    taken = record.turn_children + count\n",
+        "    taken = record.turn_children + count * (not _contexts_wanted(work.state, delegation.request))\n",
+    ),
+    Mutant(
+        "one-place-for-prepared-copies",
+        "All copies that begin with a context take one place together.",
+        "supervisor.delegating",
+        "    taken = record.turn_children + count\n",
+        "    taken = record.turn_children + (1 if _contexts_wanted(work.state, delegation.request) else count)\n",
+    ),
+    Mutant(
+        "unprepared-place-kept",
+        "A delegation whose context fails keeps its places.",
+        "supervisor.ending",
+        "    else:\n        work.free_places(parent, len(delegation.racers))\n",
+        "    elif not delegation.waits:\n        work.free_places(parent, len(delegation.racers))\n",
+    ),
+    Mutant(
+        "out-of-the-line-unprepared",
+        "A delegation that has stood in line begins without its context.",
+        "supervisor.delegating",
+        "    wanted = _contexts_wanted(work.state, delegation.request)\n    has_input",
+        "    wanted = _contexts_wanted(work.state, delegation.request) if seq == work.seq else ()\n    has_input",
+    ),
+    Mutant(
+        "schema-or-context",
+        "A delegation waits for its schema or for its contexts, whichever takes more answers.",
+        "supervisor.delegating",
+        "waits=is_unchecked + len(wanted) + has_input)",
+        "waits=max(is_unchecked + has_input, len(wanted)))",
+    ),
+)

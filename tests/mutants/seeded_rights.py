@@ -208,6 +208,34 @@ REACHING: Final = (
 
 UNLABELLED: Final = (
     Mutant(
+        "ninth-version-clean",
+        "Bytes that come back after their version was forgotten have no labels of before.",
+        "session.file_labels",
+        "versions.get(digest, versions.get(_OLDER, NO_LABELS))",
+        "versions.get(digest, NO_LABELS)",
+    ),
+    Mutant(
+        "older-versions-replaced",
+        "Of the forgotten versions of a file, the last one's labels stay.",
+        "session.file_labels",
+        "versions[_OLDER] = united(versions.get(_OLDER, NO_LABELS), versions[oldest])",
+        "versions[_OLDER] = versions[oldest]",
+    ),
+    Mutant(
+        "forgotten-versions-unlabelled",
+        "The labels of a forgotten version are forgotten too.",
+        "session.file_labels",
+        "            versions[_OLDER] = united(versions.get(_OLDER, NO_LABELS), versions[oldest])\n",
+        "",
+    ),
+    Mutant(
+        "older-versions-forgotten",
+        "After the seventeenth version of a file the labels of the forgotten ones go.",
+        "session.file_labels",
+        "next(one for one in list(versions) if one != _OLDER)",
+        "next(iter(list(versions)))",
+    ),
+    Mutant(
         "labels-of-tools-lost",
         "The labels that a tool always has do not reach its agent.",
         "agent.labels",

@@ -19,6 +19,8 @@ from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     ModelReplied,
+    SetTimer,
+    TimerFired,
     ToolReturned,
 )
 from callboard.replay.testing.rules.shared_state import states_at
@@ -91,6 +93,28 @@ def _run_twice(world: ForkWorld) -> Iterator[str]:
     for event, body in _results(world):
         if body.reused and (event.recipient, body.turn, body.call) in ran:
             yield f"event {event.seq} is a recorded result of a call that has run"
+
+
+def _result_twice(world: ForkWorld) -> Iterator[str]:
+    """Yield the recorded results of tools with an effect that two calls of a fork were given."""
+    origin, given = world.fork.origin, dict[int, int]()
+    for event, body in _results(world):
+        call = origin[origin[body.reused - 1].cause - 1].body
+        if body.reused and getattr(call, "effect", "read") != "read":
+            if body.reused in given:
+                yield f"events {given[body.reused]} and {event.seq} are both the recorded event {body.reused}"
+            given[body.reused] = event.seq
+
+
+def _too_early(world: ForkWorld) -> Iterator[str]:
+    """Yield the firings of timers before their time."""
+    due: dict[int, int] = {}
+    for event in world.log:
+        body = event.body
+        if isinstance(body, SetTimer):
+            due[event.seq] = event.at + body.after_ms if body.until is None else body.until
+        elif isinstance(body, TimerFired) and event.seq > world.base and event.at < due.get(event.cause, 0):
+            yield f"event {event.seq}, at {event.at}, fires a timer that is due at {due[event.cause]}"
 
 
 def _unpaid(world: ForkWorld) -> Iterator[str]:
@@ -277,6 +301,8 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
 FORK_RULES: Final = (
     ForkMonitor("no-effect", "A fork of recorded effects runs no tool with an effect.", _run_effects),
     ForkMonitor("effects-once", "No tool with an effect runs twice for one call of a fork.", _run_twice),
+    ForkMonitor("results-once", "The recorded result of an effect is given to one call.", _result_twice),
+    ForkMonitor("due", "No timer of a fork fires before its time.", _too_early),
     ForkMonitor("billed-apart", "A reply is marked as reused exactly if its call was not made.", _unpaid),
     ForkMonitor("nothing-lost", "No call of a fork is lost that was not made.", _lost),
     ForkMonitor("inputs-once", "An input of the client is posted again once.", _inputs_again),

@@ -2,6 +2,7 @@
 
     person allows tool host/2.0     a person lets a tool with an effect run, in a fork that asks
     person refuses tool host/2.0    or does not
+    person reuses tool host/2.0     or takes the recorded result of the same call in another turn
     recorded                        the next recorded answer, timer or input, while ports work
 
     world = ForkWorld(Fork(scenario, origin.log, base=20, changes={("host.1", 1, 0): Json(b'"other"')}))
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_values
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
@@ -31,6 +32,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     TimerFired,
     ToolReturned,
+    ToolStarted,
 )
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import ForkPlan, Place, plan, planned_again
@@ -48,6 +50,7 @@ from callboard.actors.session.playback import (
 )
 from callboard.actors.session.port_actions import Arm, Start
 from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.recorded_answers import Reusable, answer_to
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import RESUMED, Scenario
@@ -57,6 +60,7 @@ from callboard.replay.testing.world import Move
 RECORDED: Final = "recorded"
 _ALLOWS: Final = "person allows "
 _REFUSES: Final = "person refuses "
+_REUSES: Final = "person reuses "
 _REFUSAL: Final = text_json("Not run: a person refused this call")
 
 
@@ -84,6 +88,14 @@ class Fork:
         return with_values(self.scenario, asks=(), tells=(), changes=(), closes=False, reopens=False)
 
 
+class _Question(NamedTuple):
+    """A question about a tool with an effect. same: a result that may be taken. run: lets the tool run."""
+
+    request: Event
+    same: Reusable | None
+    run: Callable[[], object]
+
+
 class ForkWorld(SessionWorld):
     """A fork in progress.
 
@@ -98,7 +110,7 @@ class ForkWorld(SessionWorld):
         self.began: list[int] = []
         self.base = fork.planned.base
         self.is_in_order = True
-        self._asked: dict[str, tuple[Event, Callable[[], object]]] = {}
+        self._asked: dict[str, _Question] = {}
         super().__init__(fork.own, memory)
         self._begin(fork.planned)
 
@@ -125,9 +137,15 @@ class ForkWorld(SessionWorld):
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues the fork."""
-        # A lost tail takes its requests with it, and others get their seqs.
-        self.began = [at for one, at in zip(self.live, self.began, strict=True) if one in log]
-        self.live = [one for one in self.live if one in log]
+        # A lost tail takes its requests with it, and others get their seqs. A `write` whose start is lost
+        # has not run: it waits for the disk.
+        started = {event.cause for event in log if isinstance(event.body, ToolStarted)}
+        kept = [
+            (one, at)
+            for one, at in zip(self.live, self.began, strict=True)
+            if one in log and (not _is_write(one) or one.seq in started)
+        ]
+        self.live, self.began = [one for one, _ in kept], [at for _, at in kept]
         begin = next(event for event in log if isinstance(event.body, Forked))
         assert isinstance(begin.body, Forked)
         recorded = planned_again(self.fork.origin, begin.body)
@@ -184,9 +202,9 @@ class ForkWorld(SessionWorld):
             body = request.body
             assert isinstance(body, CallTool)
             place = f"tool {request.sender}/{body.turn}.{body.call}"
-            self._asked[place] = request, run
+            self._asked[place] = _Question(request, found.same, run)
             self.durable = max(self.durable, request.seq)  # a person sees it
-            for strand in (_ALLOWS, _REFUSES):
+            for strand in (_ALLOWS, _REFUSES, _REUSES)[: 2 if found.same is None else 3]:
                 self.offer(f"{strand}{place}", f"ports {request.sender}", "client", f"{strand}{place}")
         return isinstance(found, Work)
 
@@ -200,14 +218,14 @@ class ForkWorld(SessionWorld):
         """Give up a request: a recorded answer comes in its turn, a question is withdrawn."""
         if self.playback.holds(request):
             return
-        for place in [place for place, (one, _) in self._asked.items() if one.seq == request.seq]:
+        for place in [place for place, one in self._asked.items() if one.request.seq == request.seq]:
             self._withdraw_question(place)
             self.answer(request, self.gate.cancelled(request))
             return
         super().abort(request)
 
-    def _withdraw_question(self, place: str) -> tuple[Event, Callable[[], object]]:
-        for strand in (_ALLOWS, _REFUSES):
+    def _withdraw_question(self, place: str) -> "_Question":
+        for strand in (_ALLOWS, _REFUSES, _REUSES):
             self.offers.pop(f"{strand}{place}", None)
         return self._asked.pop(place)
 
@@ -223,17 +241,30 @@ class ForkWorld(SessionWorld):
             self.offers.pop(RECORDED, None)
             self._play()
         elif strand.startswith(_ALLOWS):
-            _, run = self._withdraw_question(strand.removeprefix(_ALLOWS))
+            asked = self._withdraw_question(strand.removeprefix(_ALLOWS))
             self.playback.is_after_effect = True
-            run()
+            asked.run()
         elif strand.startswith(_REFUSES):
-            request, _ = self._withdraw_question(strand.removeprefix(_REFUSES))
-            call = request.body
-            assert isinstance(call, CallTool)
-            refused = ToolReturned(call.turn, call.call, "error", _REFUSAL)
-            self.answer(request, Post(request.sender, refused))
+            self._refuse(self._withdraw_question(strand.removeprefix(_REFUSES)).request)
+        elif strand.startswith(_REUSES):
+            self._reuse(strand.removeprefix(_REUSES))
         else:
             super()._go_on(strand)
+
+    def _refuse(self, request: Event) -> None:
+        call = request.body
+        assert isinstance(call, CallTool)
+        refused = ToolReturned(call.turn, call.call, "error", _REFUSAL)
+        self.answer(request, Post(request.sender, refused))
+
+    def _reuse(self, place: str) -> None:
+        same = self._asked[place].same
+        assert same is not None  # else it was not on offer
+        if not self.playback.choose(same):  # another call has it by now: the question stays
+            self.offers.pop(f"{_REUSES}{place}")
+            return
+        request = self._withdraw_question(place).request
+        self.answer(request, answer_to(request, same, request.sender))
 
     def look_ahead(self) -> None:
         """Do the next recorded thing, or offer it while ports work. Advance the clock without a move."""
@@ -331,6 +362,10 @@ def with_by(ended: AskEnded) -> AskEnded:
     )
 
 
+def _is_write(request: Event) -> bool:
+    return isinstance(request.body, CallTool) and request.body.effect == "write"
+
+
 class ForkWorlds:
     """Makes the worlds of a campaign about one fork."""
 
@@ -347,4 +382,4 @@ class ForkWorlds:
 
 def moves_of_people(moves: Sequence[Move]) -> list[Move]:
     """Return the moves by which people decide about tools with an effect."""
-    return [move for move in moves if move.strand.startswith((_ALLOWS, _REFUSES))]
+    return [move for move in moves if move.strand.startswith((_ALLOWS, _REFUSES, _REUSES))]

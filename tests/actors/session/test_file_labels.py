@@ -88,6 +88,20 @@ def test_bytes_that_come_back_after_nine_other_versions_keep_their_label() -> No
     assert files.labels_of("a", "yes") == ("secret",)
 
 
+def test_the_last_eight_versions_are_told_apart_however_many_there_were() -> None:
+    """The labels of all older ones stay with the file, as those of no version in particular."""
+    files = FileLabels()
+    made = [f"v{number}" for number in range(3 * VERSIONS_MAX)]
+    for number, label in enumerate(made, 1):
+        files.note("a", label, (label,))
+        # From the first older one on, a version begins with the labels of all that it may have been before.
+        for last in made[max(0, number - VERSIONS_MAX + 1) : number]:
+            assert last in files.labels_of("a", last)
+            assert "unknown" not in files.labels_of("a", last)
+        assert set(files.labels_of("a", "changed")) == {*made[:number], "unknown"}
+    assert set(files.labels_of("a", made[0])) == {*made, "unknown"}
+
+
 @given(st.lists(writes, min_size=VERSIONS_MAX + 2, max_size=40))
 def test_no_label_of_a_write_is_ever_lost(made: list[tuple[str, str, Labels]]) -> None:
     files = FileLabels()

@@ -235,3 +235,32 @@ def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
         body = ToolReturned(turn=1, call=0, status="ok", output=json_text(rest + 2))
         assert len(encode(body)) == size
         assert len(seal_one(HashChain(), "s", GENESIS, event(1, body)).cuts) == cuts
+
+
+def test_the_segments_of_a_fork_are_one_chain() -> None:
+    chain = HashChain()
+    shared = chained(events(1, 4), chain, "a")
+    own, previous = list[Sealed](), shared[-1].digest
+    for one in (event(5), event(6)):
+        own.append(seal_one(chain, "f", previous, one))
+        previous = own[-1].digest
+    rows = {"a": shared, "f": own}
+    segments = (Segment("a", Head(0, GENESIS), 4), Segment("f", Head(4, shared[-1].digest), 6))
+
+    def read(name: str, start: int, limit: int) -> list[Sealed]:
+        return [row for row in rows[name] if row.seq >= start][:limit]
+
+    pages = list(chain.checked_pages(segments, read, 6))
+    assert [row.seq for page in pages for row in page] == [1, 2, 3, 4, 5, 6]
+    behind = list(chain.checked_pages(segments, read, 6, after=Head(4, shared[-1].digest)))
+    assert [row.seq for page in behind for row in page] == [5, 6]
+    elsewhere = (segments[0], Segment("f", Head(4, shared[0].digest), 6))
+    with pytest.raises(CorruptLog, match=r"event 5 .*does not continue event 4"):
+        list(chain.checked_pages(elsewhere, read, 6))
+
+
+def test_an_event_that_is_missing_is_told_with_the_next_one_there() -> None:
+    chain = HashChain()
+    rows = chained(events(1, 4), chain)
+    with pytest.raises(CorruptLog, match=r"event 2 .*is missing; the next one there is 3"):
+        verify(chain, [rows[0], *rows[2:]], 4)

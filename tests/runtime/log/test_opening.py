@@ -12,33 +12,9 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
 from callboard.cli.main import cli
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.log.reading import file_of, is_memory, open_reader
+from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, child, events, run, write_some
-
-
-@pytest.mark.parametrize(
-    ("address", "file"),
-    [
-        ("callboard.db", "callboard.db"),
-        (Path("a/b.db"), "a/b.db"),
-        ("C:/log.db", "C:/log.db"),
-        ("file:log.db", "file:log.db"),
-        ("sqlite:///log.db", "log.db"),
-        ("SQLite:////log.db", "/log.db"),
-        ("a log?#%20.db", "a log?#%20.db"),
-        ("sqlite:///a log?#%20.db", "a log?#%20.db"),
-        ("sqlite:////var/log.db", "/var/log.db"),
-        ("sqlite:///a\nb", "a\nb"),
-    ],
-)
-def test_a_sqlite_address_has_a_file(address: str | Path, file: str) -> None:
-    assert (file_of(address), is_memory(address)) == (Path(file), False)
-
-
-def test_an_address_in_memory_is_known_by_its_name_alone() -> None:
-    assert is_memory(":memory:")
-    assert is_memory(Path(":memory:"))
 
 
 @pytest.mark.parametrize("address", ["sqlite://", "sqlite:///", "sqlite://log.db"])

@@ -229,3 +229,44 @@ def test_the_log_names_the_memories_that_a_tool_used_and_the_kit_checks_them(tmp
     other = replace(answer, body=replace(answer.body, uses=(Use("memory", "agent:other"),)))
     found = check_log([other if one is answer else one for one in events])
     assert "permissions" in {one.name for one in found}
+
+
+class Told(PlainMemory):
+    """A store that notes the queries and ids that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def recall(self, memory: str, query: str, limit: int) -> list[MemoryEntry]:
+        self.asked.append(query)
+        return list(super().recall(memory, query, limit))
+
+    def forget(self, memory: str, entry_id: str) -> bool:
+        self.asked.append(entry_id)
+        return super().forget(memory, entry_id)
+
+
+def test_a_reader_has_the_labels_of_every_entry_that_it_gets() -> None:
+    store = PlainMemory()
+    for number, label in enumerate(("mail", "secret", "web")):
+        store.remember("shared", MemoryEntry(f"id{number}", "tea", (label,), "w", "s1", number))
+    ctx = context(store)
+    assert len(ctx.memory.recall("tea")) == 3
+    brought = {label for use in ctx.memory._access.uses for label in use.labels}
+    assert brought == {"mail", "secret", "web"}
+
+
+def test_queries_and_ids_are_cleaned_before_they_reach_the_store() -> None:
+    store = Told()
+    context(store).memory.recall("a\0b\ud800c")
+    context(store).memory.forget("a\0b\ud800c")
+    assert len(store.asked) == 2
+    for text in store.asked:
+        assert "\0" not in text
+        text.encode()
+
+
+def test_one_text_has_another_id_in_another_memory() -> None:
+    ids = [context(PlainMemory(), "k").memory.remember("same", memory=name) for name in ("shared", "own")]
+    assert ids[0] != ids[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from callboard import MemoryEntry, MemoryFailed, SQLiteMemory
-from callboard.runtime.memory.file import FORMAT
+from callboard.runtime.memory.file import FORMAT, opened, transaction
 from tests.effort import effort
 
 
@@ -167,3 +167,16 @@ def test_damaged_bytes_give_entries_or_a_typed_error(path: Path, memory: SQLiteM
         except MemoryFailed:
             refused += 1
     assert refused
+
+
+def test_a_transaction_that_fails_leaves_nothing_of_it(path: Path, memory: SQLiteMemory) -> None:
+    memory.remember("shared", MemoryEntry("id1", "tea"))
+
+    def fail() -> None:
+        with opened(path, wait_s=1, bytes_max=10_000_000) as file, transaction(file, writes=True):
+            file.execute("DELETE FROM entries")
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail()
+    assert [one.id for one in memory.recall("shared", "", 10)] == ["id1"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from callboard import MemoryEntry, MemoryFailed, MisuseError, SQLiteMemory
 from callboard.runtime.memory.protocol import HITS_MAX, Memory
+from callboard.runtime.memory.sqlite import TERMS_MAX
 from tests.effort import effort
 from tests.pages import ROOT
 from tests.runtime.memory.plain import PlainMemory
@@ -194,3 +195,33 @@ def test_processes_write_one_file_at_once_and_lose_nothing(tmp_path: Path) -> No
     assert memory.sizes() == {"shared": 3 * len(kept)}
     for name in ("ann", "bob", "cy"):
         assert {one.id for one in memory.recall("shared", name, 50)} <= {f"{name}{n}" for n in kept}
+
+
+def test_a_forgotten_entry_leaves_no_words_behind(memory: SQLiteMemory) -> None:
+    """Its place in the index may be taken by the next entry."""
+    memory.remember("shared", entry(1, "wall"))
+    assert memory.forget("shared", "id1")
+    memory.remember("shared", entry(2, "tree"))
+    assert found(memory, "wall") == []
+    assert found(memory, "tree") == ["tree"]
+
+
+def test_an_entry_of_just_a_third_of_the_best_rank_is_found(memory: SQLiteMemory) -> None:
+    memory.remember("shared", entry(1, "a b c"))
+    memory.remember("shared", entry(2, "a"))
+    # With two entries `a` has weight 1, `b` and `c` two each: ranks 5 and 1. Two more words make it less.
+    assert found(memory, "a b c") == ["a b c"]
+    memory.remember("shared", entry(3, "b c"))
+    # Of three: `a`, `b` and `c` have weight 1 each, so the ranks are 3, 1 and 2.
+    assert found(memory, "a b c") == ["a b c", "b c", "a"]
+
+
+def test_only_the_first_terms_of_a_query_and_the_most_hits_count(memory: SQLiteMemory) -> None:
+    memory.remember("shared", entry(1, "late"))
+    memory.remember("shared", entry(2, "early"))
+    words = " ".join(["early", *(f"w{number}" for number in range(TERMS_MAX - 1)), "late"])
+    assert found(memory, words) == ["early"]
+    for number in range(HITS_MAX + 5):
+        memory.remember("many", entry(number, "tea"))
+    assert len(memory.recall("many", "tea", 1_000)) == HITS_MAX
+    assert len(memory.recall("many", "", 1_000)) == HITS_MAX

@@ -5,7 +5,8 @@ import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -33,6 +34,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply
+from callboard.runtime.ports.context_port import ContextPort
 
 
 def policy(request: ModelRequest) -> Reply | Call:
@@ -331,3 +333,57 @@ def test_the_labels_of_the_parent_come_with_the_context_and_are_told() -> None:
     assert "has the labels untrusted" in str(first.conversation)
     assert "denied capabilities: network" in str(first.conversation)
     assert "Not called" in str(second.conversation[-1])
+
+
+class Kept:
+    """The instances of agents. made: those that were kept, by address."""
+
+    def __init__(self, make: object) -> None:
+        self.make, self.made = make, dict[str, object]()
+
+    def factory(self, address: str, profile: str) -> Any:
+        if isinstance(self.make, Exception):
+            raise self.make
+        return self.make
+
+    def keep(self, address: str, made: object) -> None:
+        self.made[address] = made
+
+
+def prepared(make: object, function: Any) -> tuple[object, dict[str, object]]:
+    """Return what becomes of a request for an instance and a context, and the instances that are kept."""
+    kept, nothing = Kept(make), cast("Any", None)
+    view = cast("Any", SimpleNamespace(profile="kid"))
+
+    async def work() -> object:
+        port = ContextPort(nothing, {}, cast("Any", kept))
+        try:
+            return await port._prepared("host.1", function, view)
+        finally:
+            await port.aclose()
+
+    return asyncio.run(work()), kept.made
+
+
+def test_an_instance_is_kept_for_its_address_and_has_its_own_context() -> None:
+    async def of_class(view: ContextRequest) -> str:
+        return "of the class"
+
+    async def of_instance(view: ContextRequest) -> str:
+        return "of the instance"
+
+    one = Agent("kid", description="d", context=of_instance)
+    assert prepared(lambda: one, of_class) == ("of the instance", {"host.1": one})
+    assert prepared(lambda: one, None) == (None, {"host.1": one})
+    assert prepared(None, of_class) == ("of the class", {})
+    assert prepared(None, None) == (None, {})
+
+
+def test_a_factory_that_fails_keeps_nothing_and_its_error_is_the_answer() -> None:
+    def fails() -> Agent:
+        raise ValueError("no")
+
+    for make in (fails, ValueError("no")):
+        found, kept = prepared(make, None)
+        assert isinstance(found, ValueError)
+        assert kept == {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.protocol.errors import CallFailed, DelegationFailed
+from callboard.actors.protocol.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
@@ -138,3 +138,19 @@ def test_the_text_of_blocks_is_that_of_their_text_blocks() -> None:
     blocks = [{"type": "text", "text": "a"}, {"type": "image", "source": {}}, {"type": "text", "text": "b"}]
     assert Answer("id", to_json(blocks)).text == "a\nb"
     assert Answer("id").text == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        ("error", CallFailed, "tool 'look' failed: why"),
+        ("interrupted", Interrupted, "tool 'look' was interrupted, and may have taken effect: why"),
+        ("denied", NotApproved, "tool 'look' was not approved: why"),
+    ],
+)
+def test_a_call_that_failed_raises_the_error_of_its_status(
+    status: str, kind: type[AskFailed], said: str
+) -> None:
+    with pytest.raises(kind, match=said) as caught:
+        tool_value("look", answer("look-1", "why", status))
+    assert type(caught.value) is kind

@@ -13,7 +13,7 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, 
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
-from tests.runtime.sessions.test_resume import NAME, log_of, recorded, recording
+from tests.runtime.sessions.test_resuming import NAME, log_of, recorded, recording
 
 PAID: list[str] = []
 

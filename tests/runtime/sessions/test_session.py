@@ -29,6 +29,7 @@ from callboard.runtime.log.protocol import event_of
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
 from tests.runtime.sessions.kit import run
+from tests.waiting import until
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -450,3 +451,11 @@ def test_a_store_that_fails_gives_every_waiter_a_typed_error(good: int) -> None:
                 await session.ask("again")
 
     asyncio.run(inside())
+
+
+def test_a_session_that_is_opened_and_never_used_falls_asleep() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"))
+        await until(lambda: session.activity == "asleep")
+
+    run(body, ScriptedModel([]), idle_s=0.01)

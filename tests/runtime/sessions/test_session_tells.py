@@ -160,3 +160,15 @@ def test_a_thousand_background_children_end_and_are_heard_in_one_turn() -> None:
     }
     turns = [one.body for one in events if isinstance(one.body, TurnRequested) and one.sender == "host"]
     assert [len(ends.intersection(turn.new)) for turn in turns] == [0, 0, count]
+
+
+def test_a_session_does_not_sleep_while_a_tell_waits_for_its_end() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"))
+        assert session._may_sleep()
+        waiting = session._tells["t"] = asyncio.get_running_loop().create_future()
+        assert not session._may_sleep()
+        waiting.cancel()
+        assert session._may_sleep()
+
+    run(body, ScriptedModel([]))

@@ -21,7 +21,7 @@ from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import Model
 from tests.messages_api import MessagesApi, message, sse_answer
 from tests.messages_api import text as answered
-from tests.runtime.sessions.test_resume import NAME, log_of, recorded, recording
+from tests.runtime.sessions.test_resuming import NAME, log_of, recorded, recording
 from tests.several_models import FILE, decoded, result, text, use
 
 PART = {"id": "rs_1", "encrypted_content": "AAAA"}

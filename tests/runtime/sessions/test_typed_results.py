@@ -35,7 +35,7 @@ from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.testing import simulate
 from tests.runtime import reports
 from tests.runtime.reports import RELEASE, Counted, Finding, Page, Rude, Shouted, Span, Tree
-from tests.runtime.sessions.test_resume import log_of
+from tests.runtime.sessions.test_resuming import log_of
 
 NAME = "one"
 GOOD = call("report_back", filePath="a.py", lines=3, seen="2026-01-02")

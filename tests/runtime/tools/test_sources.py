@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from callboard import InvalidAgent
-from callboard.actors.protocol.profiles import ToolSpec
-from callboard.runtime.tools.sources import LiveSource, LiveSources, Scope, ToolSource
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
+from callboard.runtime.tools.sources import LiveSource, LiveSources, Scope, ToolSource, _specs
 from callboard.runtime.tools.tool import Tool
 
 
@@ -69,3 +71,22 @@ def test_the_first_that_fails_ends_the_wait_for_the_others() -> None:
         assert barrier.n_waiting == 0
 
     asyncio.run(main())
+
+
+def test_the_recorded_tools_of_a_source_are_those_of_its_agent_and_label() -> None:
+    source: Any = Labelled("mail")
+    mine, other = spec_of("mail"), spec_of("files")
+    own = ToolSpec("own", "", Json(b"{}"))
+    recorded = {"host": (mine, own, other), "kid": (spec_of("mail"),)}
+    assert _specs("host", source, recorded) == [mine]
+    assert _specs("nobody", source, recorded) == []
+    assert _specs("host", source, None) is None
+
+
+class Labelled:
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+
+def spec_of(source: str) -> ToolSpec:
+    return ToolSpec("look", "", Json(b"{}"), origin=ToolOrigin(source, "look"))

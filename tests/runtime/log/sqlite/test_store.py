@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.client_messages import Cancel
-from callboard.actors.protocol.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
+from callboard.actors.protocol.errors import (
+    Fenced,
+    SessionExists,
+    SessionNotFound,
+    StoreFailed,
+    StoreLocked,
+    WrongHead,
+)
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
@@ -381,3 +388,17 @@ def test_making_and_taking_over_sessions_counts_towards_writing_the_wal_back(
         store.create(f"t{at}", 1, "", GENESIS)
         store.take_over(f"t{at}")
     assert path.with_name("log.db-wal").stat().st_size < 40 * 8_192
+
+
+def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteStore) -> None:
+    store.append([Append("s", 0, 1, events(1, 4))])
+    own = [event(3, sender="host"), event(4)]
+    head = store.fork("f", 2, "title", "s", 2, own)
+    assert same(store.read("f", 1, 10), [*events(1, 2), *own])
+    assert head == store.head("f")
+    assert same(store.read("s", 1, 10), events(1, 4))
+    with pytest.raises(SessionExists):
+        store.fork("f", 2, "title", "s", 2, own)
+    for base in (0, 5):
+        with pytest.raises(WrongHead):
+            store.fork("g", 2, "title", "s", base, own)

@@ -1,0 +1,48 @@
+"""Mutants of the shell: each fits the source, and a test where the code stands finds it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.effort import effort
+from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.parts import MUTANTS, ORIGINS
+from tests.mutants.seeded_shell import SHELL
+
+TESTS = {one.name: tests for tests, group in SHELL.items() for one in group}
+ALL = {one.name: one for group in SHELL.values() for one in group}
+
+_RUN = """
+import sys
+from tests.mutants.mutant import install
+from tests.mutants.seeded_shell import SHELL
+name, *tests = sys.argv[1:]
+install(next(one for group in SHELL.values() for one in group if one.name == name))
+import pytest
+options = ["-x", "-q", "-n", "0", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow"]
+sys.exit(pytest.main([*options, *tests]))
+"""
+
+
+def test_there_are_three_neighbours_of_each_hole_and_no_name_twice() -> None:
+    assert all(len(group) >= 3 for group in SHELL.values())
+    assert len(ALL) == sum(map(len, SHELL.values()))
+    assert not ALL.keys() & (MUTANTS.keys() | ORIGINS.keys())
+
+
+@pytest.mark.parametrize("mutant", ALL.values(), ids=lambda one: one.name)
+def test_each_mutant_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) -> None:
+    source = mutant.path.read_text()
+    changed = mutant.applied(source)
+    assert changed != source
+    compile(changed, mutant.name, "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ALL)[: effort(suite=1, campaign=len(ALL))])
+def test_a_test_where_the_code_stands_finds_the_mutant(name: str) -> None:
+    command = [sys.executable, "-c", _RUN, name, *TESTS[name].split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 1, f"{name} survives"
+    assert "FAILED" in done.stdout

@@ -1,0 +1,118 @@
+"""Forks are begun and connected: the shared events, the first own ones, and what is refused before them."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from callboard.actors.protocol.client_messages import Forked
+from callboard.actors.protocol.errors import MissingProgram, SessionExists, SessionNotFound
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin, Finished, Stopped
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.session.recovery import Recovered
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime.forks.fork_starter import is_closing, refuse_missing_programs
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.runtime import Runtime
+from tests.runtime.forks.kit import Counted, events_of, host_of, recorded, reporting, rows_of
+
+
+def begin(seq: int, address: str, model: str) -> Event:
+    spec = ModelSpec(model, 50, kind="program" if model.startswith("program:") else "service")
+    return Event(seq, 0, "supervisor", address, 0, Begin(NULL, NULL, spec, Limits()))
+
+
+def ended(seq: int, address: str, body: Any) -> Event:
+    return Event(seq, 0, address, "supervisor", 0, body)
+
+
+def test_programs_at_work_must_be_there() -> None:
+    shared = [
+        begin(1, "host", "program:lead"),
+        begin(2, "host.1", "program:kid"),
+        begin(3, "host.2", "program:aid"),
+        begin(4, "host.3", "plain"),
+    ]
+    refuse_missing_programs("s", shared, {"program:lead", "program:kid", "program:aid"})
+    with pytest.raises(MissingProgram, match="in these programs: aid, lead; pass a host"):
+        refuse_missing_programs("s", shared, {"program:kid"})
+
+
+@pytest.mark.parametrize("end", [Finished("answered"), Stopped()])
+def test_a_program_that_has_ended_may_be_gone(end: Any) -> None:
+    shared = [begin(1, "host", "program:lead"), ended(2, "host", end)]
+    refuse_missing_programs("s", shared, set())
+    again = [*shared, begin(3, "host", "program:lead")]
+    with pytest.raises(MissingProgram):
+        refuse_missing_programs("s", again, set())
+
+
+def test_a_session_that_its_client_closes_is_closing() -> None:
+    class Found:
+        def __init__(self, state: object) -> None:
+            self.states = {"supervisor": state}
+
+    for is_closed in (True, False):
+        state = SupervisorState(is_closing=is_closed)
+        assert is_closing(cast("Recovered", Found(state))) is is_closed
+    assert not is_closing(cast("Recovered", Found(None)))
+
+
+async def fork(log: MemoryLog, **wish: Any) -> None:
+    async with Runtime(log, model=Counted(reporting)) as runtime, asyncio.timeout(20):
+        session = await runtime.fork("origin", host_of(), fork_id="f", **wish)
+        await session.detach(0)
+
+
+def test_a_fork_is_in_the_log_with_its_first_event_and_the_title_of_its_origin() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    asyncio.run(fork(log, at=5, effects="live", until=9))
+    events, origin = events_of(log, "f"), events_of(log, "origin")
+    assert events[:5] == origin[:5]
+    first = next(one for one in events if isinstance(one.body, Forked))
+    assert isinstance(first.body, Forked)
+    assert (first.body.origin, first.body.at, first.body.effects, first.body.until) == (
+        "origin",
+        5,
+        "live",
+        9,
+    )
+    assert first.body.digest == rows_of(log, "origin")[4].digest.hex()
+    assert first.body.resumed.profiles == ()
+    rows = MemoryReader(log).sessions()
+    titles = {one.session_id: one.title for one in rows}
+    assert titles["f"] == titles["origin"] != ""
+
+
+def test_a_fork_that_exists_or_of_nothing_is_refused() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    asyncio.run(fork(log))
+    with pytest.raises(SessionExists):
+        asyncio.run(fork(log))
+
+    async def of_nothing() -> None:
+        async with Runtime(log, model=Counted(reporting)) as runtime:
+            await runtime.fork("nothing", host_of())
+
+    with pytest.raises(SessionNotFound):
+        asyncio.run(of_nothing())
+
+
+def test_a_fork_of_a_closed_session_at_its_end_has_nothing_left_to_ask() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    last = len(rows_of(log, "origin"))
+
+    async def work() -> None:
+        async with Runtime(log, model=(model := Counted(reporting))) as runtime, asyncio.timeout(20):
+            session = await runtime.fork("origin", host_of(), at=last - 1, fork_id="f")
+            await session.close()
+            assert model.asked == []
+
+    asyncio.run(work())
+    assert [one.kind for one in events_of(log, "f")[last - 1 :]][:1] == ["Forked"]

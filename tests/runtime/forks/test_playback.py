@@ -1,0 +1,453 @@
+"""The playback of a live fork, between a board and ports that the test holds: what is done, and when.
+
+Nothing here waits for real time: the clock of the fork is a number, and its alarms are fired by hand.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import Ask
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.port_messages import CallTool, TimerFired, ToolReturned
+from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.playback import Playback
+from callboard.actors.session.port_actions import Start
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable
+from callboard.runtime.forks import playback as module
+from callboard.runtime.forks.playback import LivePlayback
+from callboard.runtime.forks.virtual_clock import VirtualClock
+from callboard.runtime.sessions.board import Board
+from tests.actors.session.hand_written import Log
+
+
+class Idle:
+    """A run queue whose moment without messages the test chooses."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        self.waiting.append(then)
+
+    def run(self) -> None:
+        """Let no actor have a message, again and again, until nothing more is scheduled."""
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+class Clock(VirtualClock):
+    """A clock of a fork that moves by hand while it runs."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.ms, self.is_running = 0, False
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def move_to(self, at_ms: int) -> None:
+        self.ms = max(self.ms, at_ms)
+
+    def run(self, is_running: bool) -> None:
+        self.is_running = is_running
+
+
+class Alarms:
+    """The event loop, of which the playback uses one method."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[float, Callable[[], None]]] = []
+        self.cancelled = 0
+
+    def call_later(self, after_s: float, then: Callable[[], None]) -> "Alarms":
+        self.set.append((after_s, then))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+        self.set.pop()
+
+
+class Ports:
+    """The real port of every address."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.aborted: list[int] = []
+        self.has_started = True
+
+    def start(self, request: Event) -> None:
+        self.started.append(request.seq)
+
+    def abort(self, request: Event) -> bool:
+        self.aborted.append(request.seq)
+        return self.has_started
+
+
+class Asking:
+    """The questions that are shown to a person."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, tuple[Reusable | None, Callable[[Reusable], bool], Callable[[], None]]] = {}
+        self.withdrawn: list[int] = []
+
+    def ask(
+        self,
+        request: Event,
+        same: Reusable | None,
+        choose: Callable[[Reusable], bool],
+        run: Callable[[], None],
+    ) -> None:
+        self.asked[request.seq] = same, choose, run
+
+    def withdraw(self, request: Event) -> bool:
+        self.withdrawn.append(request.seq)
+        return self.asked.pop(request.seq, None) is not None
+
+
+class FakeBoard:
+    """The board of the fork: it keeps what is posted. said: in words, in order."""
+
+    def __init__(self, gate: PortGate, ports: Ports, live: "list[LivePlayback]") -> None:
+        self.gate, self.ports = gate, dict.fromkeys((TOOLS, "model"), ports)
+        self.error: BaseException | None = None
+        self.is_still = self.is_gated = False
+        self.said: list[str] = []
+        self.admitted: list[int] = []
+
+    def answer(self, request: Event, post: Post) -> None:
+        body = post.body
+        assert isinstance(body, ToolReturned)
+        self.said.append(f"{request.seq}: {body.status} {body.reused}")
+        self.gate.on_events([Event(0, 0, request.recipient, post.recipient, request.seq, body)])
+
+    def submit(self, sender: str, cause: int, posts: tuple[Post, ...]) -> None:
+        body = posts[0].body
+        assert isinstance(body, TimerFired)
+        assert (sender, posts[0].recipient) == (CLOCK, SUPERVISOR)
+        self.said.append(f"timer {body.timer} of {cause}")
+
+    def start_admitted(self, start: Start) -> None:
+        self.admitted.append(start.request.seq)
+
+
+class World:
+    """A fork with all that is around it."""
+
+    def __init__(self, origin: Log, effects: Effects = "recorded") -> None:
+        self.gate, self.ports, self.clock, self.questions = PortGate(), Ports(), Clock(), Asking()
+        self.board = FakeBoard(self.gate, self.ports, [])
+        self.plan = Playback(RecordedAnswers(origin.events, 0), effects)
+        self.is_asked = False
+        self.inputs: list[int] = []
+        self.next = 100
+        self.live = LivePlayback(
+            cast("Board", self.board),
+            self.plan,
+            self.clock,
+            lambda event: self.inputs.append(event.seq),
+            lambda: self.is_asked,
+            self.questions,
+        )
+        idle = self.live._run_queue
+        assert isinstance(idle, Idle)
+        self.idle = idle
+
+    def requests(self, *call: Any, **more: Any) -> Event:
+        """Post a call of a tool in the fork."""
+        made = Log().calls(*call, **more)
+        event = Event(self.next, 0, made.sender, made.recipient, 0, made.body)
+        self.next += 1
+        self.live.note([event])
+        self.gate.on_events([event])
+        return event
+
+    def asks_for(self, request: Event) -> bool:
+        """Let the board start a request. Return True if the port may act now."""
+        may_act = self.live.admits(Start(request))
+        if may_act:
+            self.live.start(request)
+        return may_act
+
+
+@pytest.fixture(autouse=True)
+def alarms(monkeypatch: pytest.MonkeyPatch) -> Alarms:
+    made = Alarms()
+    monkeypatch.setattr(module, "run_queue_of", lambda loop: Idle())
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: made)
+    return made
+
+
+def looking(turns: int = 1, effect: Effect = "read") -> Log:
+    """Record calls, one in each turn, each with its result two seconds after the one before."""
+    origin = Log()
+    for turn in range(1, turns + 1):
+        origin.returns(origin.calls("look", turn, effect=effect))
+    return origin
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+def test_a_recorded_answer_waits_until_no_actor_has_a_message() -> None:
+    world = World(looking())
+    request = world.requests("look", 1, effect="read")
+    assert world.asks_for(request)
+    assert world.ports.started == []
+    assert world.board.said == []
+    assert world.plan.holds(request)
+    world.idle.run()
+    assert world.board.said == ["100: ok 2"]
+    assert world.clock.ms == 2_000
+
+
+def test_a_write_that_never_started_is_not_announced() -> None:
+    world = World(looking(effect="write"))
+    request = world.requests("look", 1, effect="write")
+    assert not world.live.admits(Start(request, waits=True))
+    assert world.plan.holds(request)
+    world.idle.run()
+    assert world.board.said == ["100: ok 2"]
+
+
+def test_a_request_without_a_recorded_answer_goes_to_its_port_once() -> None:
+    world = World(Log())
+    assert world.asks_for(world.requests("look", 1, effect="read"))
+    world.idle.run()
+    assert world.ports.started == [100]
+
+
+def test_a_request_to_a_port_without_playback_is_admitted() -> None:
+    world = World(Log())
+    request = world.requests("look", 1)
+    other = Event(request.seq, 0, "host", "elsewhere", 0, request.body)
+    assert world.live.admits(Start(other))
+
+
+def test_an_effect_is_refused_where_effects_are_recorded() -> None:
+    world = World(Log())
+    assert not world.asks_for(world.requests("send", 1))
+    assert world.board.said == ["100: needs_effect 0"]
+    assert world.ports.started == []
+
+
+def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_reads() -> None:
+    world = World(looking(), "ask")
+    assert not world.asks_for(world.requests("send", 1))
+    assert world.board.admitted == []
+    assert not world.plan.is_after_effect
+    _, choose, run = world.questions.asked[100]
+    assert choose.__func__ is Playback.choose  # type: ignore[attr-defined]  # a bound method
+    run()
+    assert world.board.admitted == [100]
+    assert world.plan.is_after_effect
+
+
+def test_the_clock_runs_while_a_person_is_asked() -> None:
+    origin = Log()
+    given = origin.add("client", SUPERVISOR, Ask("r", text_json("go")))
+    world = World(origin, "ask")
+    world.asks_for(world.requests("send", 1))
+    world.live.schedule()
+    world.idle.run()
+    assert world.inputs == []  # its time has not come, since the person takes time
+    assert world.clock.is_running
+    world.clock.ms = given.at
+    world.live.schedule()
+    world.idle.run()
+    assert world.inputs == [given.seq]
+
+
+def test_the_clock_stands_while_a_recorded_answer_is_next_and_runs_while_a_port_works() -> None:
+    world = World(looking(2))
+    world.asks_for(world.requests("look", 1, effect="read"))
+    running: list[bool] = []
+    take = world.plan.take
+
+    def watched(*args: Any, **more: Any) -> Any:
+        running.append(more["is_working"])
+        assert world.clock.is_running == more["is_working"]
+        return take(*args, **more)
+
+    world.plan.take = watched  # type: ignore[method-assign]  # the test's own
+    world.idle.run()
+    work = world.requests("find", 2, effect="read")
+    world.asks_for(work)
+    world.live.schedule()
+    world.idle.run()
+    assert running[0] is False
+    assert running[-1] is True
+    world.board.answer(work, Post("host", ToolReturned(2, 0)))
+    world.live.schedule()
+    world.idle.run()
+    assert running[-1] is False
+
+
+def test_a_cancelled_recording_lets_the_port_work() -> None:
+    origin = Log()
+    origin.returns(origin.calls("look", 1, effect="read"), status="cancelled")
+    world = World(origin)
+    world.asks_for(world.requests("look", 1, effect="read"))
+    world.idle.run()
+    assert world.ports.started == [100]
+    assert world.board.said == []
+
+
+def test_a_cancelled_recording_of_an_effect_asks_in_a_fork_that_asks() -> None:
+    origin = Log()
+    origin.returns(origin.calls("send", 1), status="cancelled")
+    world = World(origin, "ask")
+    world.live.admits(Start(world.requests("send", 1), waits=True))
+    world.idle.run()
+    assert [*world.questions.asked] == [100]
+    assert world.ports.started == []
+    world.questions.asked[100][2]()
+    assert world.ports.started == [100]
+
+
+def test_abort_leaves_a_held_answer_withdraws_a_question_or_aborts_the_port() -> None:
+    world = World(looking(), "ask")
+    held = world.requests("look", 1, effect="read")
+    asked, runs = world.requests("send", 2), world.requests("look", 3, effect="read")
+    for request in (held, asked, runs):
+        world.asks_for(request)
+    assert [world.live.abort(one) for one in (held, asked, runs)] == [True, True, True]
+    assert world.questions.withdrawn == [asked.seq, runs.seq]
+    assert world.ports.aborted == [runs.seq]
+    world.ports.has_started = False
+    assert not world.live.abort(runs)
+
+
+def test_an_answer_held_open_is_given_in_its_turn() -> None:
+    world = World(looking())
+    logged, without = world.requests("look", 1, effect="read"), world.requests("look", 9, effect="read")
+    world.live.hold_open([logged, without])
+    world.live.schedule()
+    world.idle.run()
+    assert world.board.said == ["100: ok 2"]
+
+
+# --- timers and inputs ------------------------------------------------------------------------------
+
+
+def test_a_timer_is_due_by_the_clock_of_the_fork(alarms: Alarms) -> None:
+    world = World(Log())
+    world.live.arm(3, 7, 1_000, 500)
+    world.idle.run()
+    assert world.board.said == []
+    ((after_s, fire),) = alarms.set
+    assert after_s == 1.5
+    world.clock.ms = 1_499
+    fire()
+    world.idle.run()
+    assert world.board.said == []
+    ((again_s, fire),) = alarms.set
+    assert again_s == 0.001
+    world.clock.ms = 1_500
+    fire()
+    world.idle.run()
+    assert world.board.said == ["timer 3 of 7"]
+    assert alarms.set == []
+
+
+def test_a_timer_that_is_forgotten_does_not_fire(alarms: Alarms) -> None:
+    world = World(Log())
+    world.live.arm(3, 7, 0, 500)
+    world.idle.run()
+    world.live.disarm(3)
+    world.clock.ms = 500
+    alarms.set[0][1]()
+    world.idle.run()
+    assert world.board.said == []
+
+
+def test_an_input_of_the_client_is_posted_again_when_no_ask_runs(alarms: Alarms) -> None:
+    origin = Log()
+    given = origin.add("client", SUPERVISOR, Ask("r", text_json("go")))
+    world = World(origin)
+    world.is_asked = True
+    world.live.schedule()
+    world.idle.run()
+    assert (world.inputs, alarms.set) == ([], [])
+    world.is_asked = False
+    world.live.schedule()
+    world.idle.run()
+    assert world.inputs == [given.seq]
+    assert world.clock.ms == given.at
+
+
+def test_to_schedule_twice_is_to_schedule_once() -> None:
+    world = World(Log())
+    world.live.schedule()
+    world.live.schedule()
+    assert len(world.idle.waiting) == 1
+    world.idle.run()
+    world.live.schedule()
+    assert len(world.idle.waiting) == 1
+
+
+# --- the end of the session at exactly that moment -----------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["still", "gated", "failed"])
+def test_a_recorded_answer_is_not_given_once_the_session_stands_still(how: str) -> None:
+    """The end comes between the look-up of an answer and the moment at which no actor has a message."""
+    world = World(looking())
+    world.asks_for(world.requests("look", 1, effect="read"))
+    assert world.idle.waiting
+    world.board.is_still, world.board.is_gated = how == "still", how == "gated"
+    world.board.error = ValueError("full") if how == "failed" else None
+    world.idle.run()
+    assert world.board.said == []
+    if how == "gated":  # the disk has caught up, and the fork goes on
+        world.board.is_gated = False
+        world.live.schedule()
+        world.idle.run()
+        assert world.board.said == ["100: ok 2"]
+
+
+def test_a_closed_playback_has_no_alarm_timer_or_input(alarms: Alarms) -> None:
+    origin = Log()
+    origin.add("client", SUPERVISOR, Ask("r", text_json("go")))
+    world = World(origin)
+    world.is_asked = True
+    world.live.arm(1, 7, 0, 500)
+    world.idle.run()
+    ((_, late),) = alarms.set
+    world.live.close()
+    assert (alarms.set, alarms.cancelled) == ([], 1)
+    world.clock.ms, world.is_asked = 9_000, False
+    late()  # the alarm was on its way
+    world.idle.run()
+    assert (world.board.said, world.inputs, alarms.set) == ([], [], [])
+
+
+def test_an_answer_that_a_port_gave_meanwhile_is_not_given_again() -> None:
+    world = World(looking())
+    request = world.requests("look", 1, effect="read")
+    world.asks_for(request)
+    world.board.answer(request, Post("host", ToolReturned(1, 0, "cancelled")))
+    world.idle.run()
+    assert world.board.said == ["100: cancelled 0"]
+
+
+def test_a_board_has_the_clock_the_notes_and_the_look_up_of_its_fork() -> None:
+    world = World(looking())
+    board: Any = world.board
+    assert board.time() == 0
+    world.clock.ms = 7
+    assert board.time() == 7
+    assert (board.clock, board.on_posted, board.on_published) == (
+        world.live,
+        world.live.note,
+        world.live.schedule,
+    )
+    assert (board.admits, board.keeps) == (world.live.admits, world.plan.holds)
+    assert isinstance(world.requests("look", 1).body, CallTool)

@@ -1,0 +1,228 @@
+"""The tables of a log as they are read: sessions, segments of forks, events, and damaged rows."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
+from callboard.runtime.log.cipher import Cipher
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.protocol import GENESIS, Head
+from callboard.runtime.log.session_rows import Details, SessionQuery
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
+from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
+from tests.runtime.log.kit import added, event, events, run
+
+
+@pytest.fixture
+def tables(path: Path) -> Iterator[Tables]:
+    """Return the tables of a log with a session `a` of 6 events, its fork `f` at 4, and `g`, of `f` at 5."""
+
+    async def write() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("a", 10, "first")
+        await added(log, "a", 1, events(1, 6))
+        await log.fork("f", 20, "second", "a", 4)
+        await added(log, "f", 1, [event(5, sender="host"), event(6, recipient="host")])
+        await log.fork("g", 30, "third", "f", 5)
+        await added(log, "g", 1, [event(6)])
+        await log.create("empty", 40, "fourth")
+        await log.close()
+
+    run(write)
+    connection = sqlite3.connect(path, isolation_level=None)
+    yield Tables(connection)
+    connection.close()
+
+
+def change(tables: Tables, sql: str, *values: object) -> None:
+    tables._connection.execute(sql, values)
+
+
+def seqs(rows: list[Any]) -> list[int]:
+    return [row.seq for row in rows]
+
+
+# --- sessions ------------------------------------------------------------------------------------------
+
+
+def test_an_entry_has_the_values_of_its_row(tables: Tables) -> None:
+    entry = tables.entry("a")
+    assert (entry.session_id, entry.epoch, entry.head, entry.origin) == ("a", 1, 6, GENESIS)
+    assert (entry.parent, entry.base, entry.is_hidden) == ("", 0, False)
+    fork = tables.entry("f")
+    assert (fork.parent, fork.base, fork.head) == ("a", 4, 6)
+    assert fork.segment.before == Head(4, fork.origin)
+    with pytest.raises(SessionNotFound):
+        tables.entry("b")
+
+
+def test_a_hidden_session_is_found_only_where_it_is_asked_for(tables: Tables) -> None:
+    change(tables, "UPDATE sessions SET status = 'hidden' WHERE session_id = 'a'")
+    with pytest.raises(SessionNotFound):
+        tables.entry("a")
+    assert tables.entry("a", hidden=True).is_hidden
+    assert [row.session_id for row in tables.sessions(SessionQuery())] == ["empty", "g", "f"]
+    assert seqs(tables.events("f", 1, 100)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["epoch = 0", "head = -1", f"head = {SEQ_MAX + 1}", "base = 2", "parent = 'f'", "origin = x'00'"],
+)
+def test_a_damaged_row_of_a_session_is_named(tables: Tables, damage: str) -> None:
+    change(tables, f"UPDATE sessions SET {damage} WHERE session_id = 'a'")
+    with pytest.raises(CorruptLog, match=r"session a"):
+        tables.entry("a")
+
+
+@pytest.mark.parametrize("base", [7, 0])
+def test_the_base_of_a_fork_lies_in_its_own_events(tables: Tables, base: int) -> None:
+    change(tables, "UPDATE sessions SET base = ? WHERE session_id = 'f'", base)
+    with pytest.raises(CorruptLog, match="session f"):
+        tables.entry("f")
+
+
+def test_row_ids_are_those_of_the_events_that_are_its_own() -> None:
+    entry = SessionEntry("f", 3, 1, 9, GENESIS, "a", 4)
+    number = 3 << SEQ_BITS
+    assert entry.ids() == (number | 5, number | SEQ_MAX)
+    assert entry.ids(7, 8) == (number | 7, number | 8)
+    assert entry.ids(2, SEQ_MAX + 9) == (number | 5, number | SEQ_MAX)
+    assert entry.ids(SEQ_MAX + 9) == (number | SEQ_MAX, number | SEQ_MAX)
+
+
+def test_the_lineage_of_a_fork_has_the_shared_part_of_each_session(tables: Tables) -> None:
+    found = tables.lineage(tables.entry("g"))
+    assert [(one.session_id, one.base, one.head) for one in found] == [("a", 0, 4), ("f", 4, 5), ("g", 5, 6)]
+    assert tables.forks("a") == {"f": 4}
+    assert tables.forks("g") == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE sessions SET parent = 'gone' WHERE session_id = 'f'",
+        "UPDATE sessions SET head = 3 WHERE session_id = 'a'",
+        "UPDATE sessions SET base = 5, head = 5 WHERE session_id = 'f'",
+    ],
+)
+def test_a_fork_without_its_shared_events_is_named(tables: Tables, damage: str) -> None:
+    change(tables, damage)
+    broken = "f" if "base" not in damage else "g"
+    with pytest.raises(CorruptLog, match=f"session {broken} is a fork, and its parent"):
+        tables.lineage(tables.entry("g"))
+
+
+def test_the_head_is_the_last_event_or_the_one_that_a_fork_continues(tables: Tables) -> None:
+    assert tables.head_of(tables.entry("a")).seq == 6
+    assert tables.head_of(tables.entry("empty")) == Head(0, GENESIS)
+    fork = tables.entry("f")._replace(head=4)
+    assert tables.head_of(fork) == Head(4, fork.origin)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("DELETE FROM events", "is missing, and it was the last"),
+        ("UPDATE events SET digest = 'text'", "has no digest"),
+    ],
+)
+def test_a_last_event_that_is_damaged_is_named(tables: Tables, damage: str, said: str) -> None:
+    entry = tables.entry("a")
+    change(tables, f"{damage} WHERE id = ?", entry.ids(6)[0])
+    with pytest.raises(CorruptLog, match=rf"event 6.*{said}"):
+        tables.head_of(entry)
+
+
+def test_sessions_are_listed_newest_first_by_what_is_asked(tables: Tables) -> None:
+    def names(**query: Any) -> list[str]:
+        return [row.session_id for row in tables.sessions(SessionQuery(**query))]
+
+    assert names() == ["empty", "g", "f", "a"]
+    assert names(limit=2) == ["empty", "g"]
+    assert names(limit=0) == []
+    after = tables.sessions(SessionQuery(limit=2))[-1].cursor
+    assert names(after=after) == ["f", "a"]
+    tables.write_details(tables.entry("f"), Details(tags=("red",)))
+    assert names(tag="red") == ["f"]
+    assert names(tag="blue") == []
+    assert tables.details_of(tables.entry("f")).tags == ("red",)
+    assert tables.details_of(tables.entry("a")) == Details()
+    assert [row.title for row in tables.sessions(SessionQuery())] == ["fourth", "third", "second", "first"]
+    assert tables.sessions(SessionQuery())[1].parent == "f"
+
+
+def test_details_and_titles_that_cannot_be_read_do_not_hide_their_session(tables: Tables) -> None:
+    change(tables, "UPDATE sessions SET details = x'ff', title = x'ff' WHERE session_id = 'a'")
+    (row,) = [one for one in tables.sessions(SessionQuery()) if one.session_id == "a"]
+    assert (row.title, row.tags) == ("(a title that cannot be read)", ())
+    assert tables.details("a", None) == Details()
+
+
+# --- events ----------------------------------------------------------------------------------------------
+
+
+def test_the_events_of_a_fork_are_the_shared_ones_and_its_own(tables: Tables) -> None:
+    assert seqs(tables.events("g", 1, 100)) == [1, 2, 3, 4, 5, 6]
+    assert seqs(tables.events("g", 4, 2)) == [4, 5]
+    assert seqs(tables.events("g", 6, 9)) == [6]
+    assert tables.events("g", 7, 9) == []
+    assert tables.events("g", 5, 1) == tables.events("f", 5, 1) != tables.events("a", 5, 1)
+    assert seqs(tables.events("empty", 1, 9)) == []
+
+
+def test_the_events_of_an_actor_are_those_that_it_received_or_posted(tables: Tables) -> None:
+    own = tables.events_of("f", "host", 5, SEQ_MAX, 9)
+    assert {(row.sender, row.recipient) for row in own if "host" not in (row.sender, row.recipient)} == set()
+    assert seqs(own) == [5, 6]
+    assert seqs(tables.events_of("f", "host", 1, 5, 9)) == [*seqs(tables.events_of("a", "host", 1, 4, 9)), 5]
+    assert len(tables.events_of("f", "host", 1, SEQ_MAX, 1)) == 1
+
+
+@pytest.mark.parametrize("damage", ["at = 'noon'", "cause = x'00'", "digest = 'text'"])
+def test_a_field_of_another_type_is_named_with_its_event(tables: Tables, damage: str) -> None:
+    entry = tables.entry("a")
+    change(tables, f"UPDATE events SET {damage} WHERE id = ?", entry.ids(3)[0])
+    with pytest.raises(CorruptLog, match="event 3"):
+        tables.events("a", 1, 9)
+
+
+def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: Tables) -> None:
+    chain = HashChain()
+    for name in ("a", "f", "g"):
+        entry = tables.entry(name)
+        assert tables.verify(chain, entry) == tables.head_of(entry)
+    with pytest.raises(CorruptLog):
+        tables.verify(chain, tables.entry("a"), Head(6, b"x" * 32))
+    with pytest.raises(CorruptLog):
+        tables.verify(chain, tables.entry("a"), Head(7, b"x" * 32))
+    cut = tables.entry("a")._replace(head=5)
+    change(tables, "UPDATE sessions SET head = 5 WHERE session_id = 'a'")
+    with pytest.raises(CorruptLog, match=r"event 6.*stands behind the last one"):
+        tables.verify(chain, cut)
+    change(tables, "UPDATE events SET at = at + 1 WHERE id = ?", tables.entry("a").ids(3)[0])
+    with pytest.raises(CorruptLog, match="event 3"):
+        tables.verify(chain, tables.entry("f"))
+
+
+def test_an_owner_that_appends_while_a_session_is_checked_does_no_harm(tables: Tables) -> None:
+    """The head of the entry is one behind, and the row has moved on with the events."""
+    entry = tables.entry("a")._replace(head=5)
+    pages = list(tables.checked_pages(HashChain(), entry, 5))
+    assert seqs([row for page in pages for row in page])[-1] == 5
+
+
+def test_encrypted_details_are_those_of_their_session_only(tables: Tables) -> None:
+    sealed = Tables(tables._connection, Cipher(b"e" * 32, b"salt" * 4))
+    given = Details(tags=("red",), metadata={"a": 1})
+    sealed.write_details(sealed.entry("a"), given)
+    (stored,) = tables._connection.execute("SELECT details FROM sessions WHERE session_id = 'a'").fetchone()
+    assert b"red" not in stored
+    assert sealed.details_of(sealed.entry("a")) == given
+    assert sealed.details("f", stored) == Details()

@@ -1,0 +1,207 @@
+"""The sessions of a log as a whole: pages, deletions with forks, and the age at which they are pruned."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy, SessionNotFound
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
+from callboard.runtime.sessions import catalog as module
+from callboard.runtime.sessions.catalog import SessionCatalog, last_use_ms, time_ms
+from callboard.runtime.sessions.live_sessions import LiveSessions
+from tests.runtime.log.kit import added, event, events
+
+NOW = 1_000_000_000
+
+
+class Log(MemoryLog):
+    """A log that notes the queries for its sessions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[SessionQuery] = []
+
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        self.asked.append(query)
+        return await super().sessions(query)
+
+
+async def catalog_of(*names: str, created_ms: int = NOW) -> tuple[SessionCatalog, Log, LiveSessions]:
+    log = Log()
+    await log.open()
+    for at, name in enumerate(names):
+        await log.create(name, created_ms + at, "")
+    live = LiveSessions(log)
+    made = SessionCatalog(log, live)
+    made.remover.start = lambda: None  # type: ignore[method-assign]  # no task stays behind
+    return made, log, live
+
+
+async def names_of(catalog: SessionCatalog, query: SessionQuery) -> list[str]:
+    return [row.session_id async for row in catalog.rows(query)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "pages"), [(None, [2, 2, 2]), (5, [2, 2, 1]), (4, [2, 2]), (1, [1]), (0, [])]
+)
+def test_sessions_come_page_by_page_up_to_the_limit(
+    limit: int | None, pages: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", 2)
+
+    async def work() -> None:
+        catalog, log, _ = await catalog_of("a", "b", "c", "d", "e")
+        found = await names_of(catalog, SessionQuery(limit=limit))
+        assert found == ["e", "d", "c", "b", "a"][: 5 if limit is None else limit]
+        assert [one.limit for one in log.asked] == pages
+
+    asyncio.run(work())
+
+
+def test_a_page_keeps_the_conditions_of_its_query() -> None:
+    async def work() -> None:
+        catalog, log, _ = await catalog_of("a")
+        await names_of(catalog, SessionQuery("closed", "red", 5, "", 7))
+        ((status, tag, since, after, limit),) = [
+            (one.status, one.tag, one.since_ms, one.after, one.limit) for one in log.asked
+        ]
+        assert (status, tag, since, after, limit) == ("closed", "red", 5, "", 7)
+
+    asyncio.run(work())
+
+
+def test_sessions_that_run_here_are_not_elsewhere() -> None:
+    async def work() -> None:
+        catalog, log, live = await catalog_of("a", "b")
+        status = (await log.sessions())[0].status
+        with live.claim("a", steal=False):
+            assert [row.session_id async for row in catalog.elsewhere(status)] == ["b"]
+
+    asyncio.run(work())
+
+
+def test_a_session_that_runs_or_is_claimed_is_not_deleted() -> None:
+    async def work() -> None:
+        catalog, log, live = await catalog_of("a")
+        with live.claim("a", steal=False), pytest.raises(SessionBusy, match="end it first"):
+            await catalog.delete("a")
+        assert await catalog.delete("a") == 0
+        assert await log.sessions() == []
+        with pytest.raises(SessionNotFound):
+            await catalog.delete("a")
+
+    asyncio.run(work())
+
+
+def test_a_deletion_holds_the_place_of_its_session_and_forgets_that_it_waits() -> None:
+    async def work() -> None:
+        catalog, log, live = await catalog_of("a")
+        held: list[bool] = []
+        delete = log.delete
+
+        async def watched(session_id: str, **more: Any) -> int:
+            held.append(session_id in live)
+            return await delete(session_id, **more)
+
+        log.delete = watched  # type: ignore[method-assign]  # the test's own
+        live.waiting["a"] = live.waiting["b"] = None  # type: ignore[assignment]  # the test's own
+        await catalog.delete("a")
+        assert held == [True]
+        assert "a" not in live
+        assert [*live.waiting] == ["b"]
+
+    asyncio.run(work())
+
+
+async def forked() -> tuple[SessionCatalog, Log, LiveSessions]:
+    catalog, log, live = await catalog_of("a")
+    await added(log, "a", 1, events(1, 4))
+    await log.fork("f", NOW, "", "a", 2)
+    await added(log, "f", 1, [event(3)])
+    return catalog, log, live
+
+
+def test_an_origin_is_deleted_with_its_forks_without_them_or_not_at_all() -> None:
+    async def work() -> None:
+        catalog, log, _ = await forked()
+        with pytest.raises(HasForks):
+            await catalog.delete("a")
+        assert await catalog.delete("a", forks="keep") > 0
+        assert await names_of(catalog, SessionQuery()) == ["f"]
+        catalog, log, live = await forked()
+        with live.claim("f", steal=False), pytest.raises(SessionBusy):
+            await catalog.delete("a", forks="delete")
+        assert len(await log.sessions()) == 2, "nothing is deleted if a fork runs"
+        assert await catalog.delete("a", forks="delete") == 5
+        assert await log.sessions() == []
+
+    asyncio.run(work())
+
+
+# --- pruning -----------------------------------------------------------------------------------------------
+
+
+def test_sessions_without_an_event_since_then_are_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "now_ms", lambda: NOW + 10_000)
+
+    async def work() -> None:
+        catalog, log, live = await catalog_of("old", "used", "live", created_ms=NOW)
+        await added(log, "used", 1, [event(1, at=NOW + 9_500)])
+        with live.claim("live", steal=False):
+            assert await catalog.prune(timedelta(seconds=1), None, None) == 1
+        assert sorted(await names_of(catalog, SessionQuery())) == ["live", "used"]
+        assert await catalog.prune(timedelta(seconds=10), None, None) == 0
+        assert await catalog.prune(timedelta(0), None, "red") == 0
+        assert await catalog.prune(timedelta(0), None, None) == 2
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("error", [SessionNotFound("x"), HasForks("x")])
+def test_a_session_that_another_task_deletes_or_forks_meanwhile_is_not_counted(error: Exception) -> None:
+    async def work() -> None:
+        catalog, _, _ = await catalog_of("a", "b", created_ms=0)
+        deleted: list[str] = []
+
+        async def delete(session_id: str, **_: Any) -> int:
+            deleted.append(session_id)
+            if session_id == "a":
+                raise error
+            return 0
+
+        catalog.delete = delete  # type: ignore[method-assign]  # the test's own
+        assert await catalog.prune(timedelta(days=1), None, None) == 1
+        assert sorted(deleted) == ["a", "b"]
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("age", [5, None, datetime.now(UTC)])
+def test_an_age_is_a_timedelta(age: Any) -> None:
+    async def work() -> None:
+        catalog, _, _ = await catalog_of()
+        with pytest.raises(MisuseError, match="use a timedelta"):
+            await catalog.prune(age, None, None)
+
+    asyncio.run(work())
+
+
+def test_times_are_a_moment_with_a_zone_or_how_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "now_ms", lambda: NOW)
+    assert time_ms(timedelta(seconds=1.5)) == NOW - 1_500
+    assert time_ms(datetime.fromtimestamp(12.345, UTC)) == 12_345
+    for odd in (datetime(2024, 1, 1), 5):  # without a zone
+        with pytest.raises(MisuseError, match="with its time zone"):
+            time_ms(odd)  # type: ignore[arg-type]  # what a careless caller passes
+
+
+def test_the_last_use_is_the_last_event_or_the_creation() -> None:
+    class Row:
+        def __init__(self, last_ms: int, created_ms: int) -> None:
+            self.last_ms, self.created_ms = last_ms, created_ms
+
+    assert last_use_ms(Row(0, 7)) == 7  # type: ignore[arg-type]  # what a careless caller passes
+    assert last_use_ms(Row(9, 7)) == 9  # type: ignore[arg-type]  # what a careless caller passes

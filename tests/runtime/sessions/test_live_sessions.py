@@ -1,0 +1,178 @@
+"""The sessions that live in a process: their places, their sleep, and those that wait for code."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.errors import Diverged, SessionBusy, UnknownName
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.sessions import live_sessions as module
+from callboard.runtime.sessions.live_sessions import LiveSessions, live_sessions_of, running_session
+
+
+class Fake:
+    """A session, as its place sees it."""
+
+    def __init__(self, name: str, life: object = "life") -> None:
+        self.session_id, self.life, self.has_failed = name, life, False
+        self.on_release: Any = None
+        self.on_goes_on: Any = None
+        self.on_sleep: Any = None
+
+
+def session(name: str, life: object = "life") -> Any:
+    return Fake(name, life)
+
+
+@pytest.fixture
+def live() -> LiveSessions:
+    return LiveSessions(MemoryLog())
+
+
+def test_a_session_has_its_place_until_it_is_released(live: LiveSessions) -> None:
+    left: list[str] = []
+    one = session("a")
+    live.add(one, lambda: left.append("a"))
+    assert "a" in live
+    assert [*live] == [one]
+    assert live.find("a", "life") == one
+    one.on_release()
+    assert left == ["a"]
+    assert "a" not in live
+    assert live.find("a", "life") is None
+
+
+def test_a_release_leaves_the_place_of_its_successor(live: LiveSessions) -> None:
+    old, new = session("a"), session("a")
+    live.add(old)
+    live.add(new)
+    old.on_release()
+    assert live.find("a", "life") is new
+    old.on_sleep()
+    assert live.find("a", "life") is new
+    assert live.asleep() == 0
+
+
+def test_a_sleeping_session_is_found_and_is_not_live(live: LiveSessions) -> None:
+    left: list[str] = []
+    one = session("a")
+    live.add(one, lambda: left.append("a"))
+    one.on_sleep()
+    assert (left, "a" in live, live.asleep()) == (["a"], False, 1)
+    assert live.find("a", "life") == one
+    assert live.of("life") == [one]
+    live.add(one)
+    assert live.asleep() == 0
+    assert live.of("life") == [one]
+    one.on_sleep()
+    one.on_release()
+    assert live.asleep() == 0
+    assert live.find("a", "life") is None
+
+
+def test_a_sleeping_session_that_nobody_holds_is_gone(live: LiveSessions) -> None:
+    one = session("a")
+    live.add(one)
+    one.on_sleep()
+    one.on_sleep = one.on_release = one.on_goes_on = None
+    del one
+    gc.collect()
+    assert live.asleep() == 0
+
+
+def test_sessions_of_another_runtime_or_that_have_failed_are_not_found(live: LiveSessions) -> None:
+    one, other = session("a"), session("b", "another")
+    live.add(one)
+    live.add(other)
+    assert live.of("life") == [one]
+    assert live.find("b", "life") is None
+    one.has_failed = True
+    assert live.find("a", "life") is None
+
+
+# --- claims --------------------------------------------------------------------------------------------
+
+
+def test_a_live_session_is_not_claimed_unless_it_is_stolen_or_has_failed(live: LiveSessions) -> None:
+    one: Any = session("a")
+    live.add(one)
+    with (
+        pytest.raises(SessionBusy, match=r"session a runs in this process.*steal=True"),
+        live.claim("a", False),
+    ):
+        raise AssertionError("it was claimed")
+    with live.claim("a", True) as holder:
+        assert holder == one
+    one.has_failed = True
+    with live.claim("a", False) as holder:
+        assert holder is one
+
+
+def test_a_claim_excludes_others_until_it_ends_also_by_an_error(live: LiveSessions) -> None:
+    with live.claim("a", False) as holder:
+        assert holder is None
+        assert "a" in live
+        for steal in (True, False):
+            with pytest.raises(SessionBusy), live.claim("a", steal):
+                raise AssertionError("it was claimed twice")
+        with live.claim("b", False):
+            pass
+    assert "a" not in live
+    with pytest.raises(ValueError, match="no"), live.claim("a", False):
+        raise ValueError("no")
+    assert "a" not in live
+
+
+def test_a_sleeping_session_may_be_claimed(live: LiveSessions) -> None:
+    one = session("a")
+    live.add(one)
+    one.on_sleep()
+    with live.claim("a", False) as holder:
+        assert holder is None
+
+
+# --- sessions that wait for their code ------------------------------------------------------------------
+
+
+def test_a_session_waits_for_its_code_from_the_first_time_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000]
+    monkeypatch.setattr(module, "now_ms", lambda: now[0])
+
+    async def work() -> None:
+        log = MemoryLog()
+        await log.open()
+        await log.create("a", 0, "")
+        live, agent, error = LiveSessions(log), Agent("host"), Diverged("other code")
+        assert await live.waited_ms("a") == 0
+        await live.wait_for_code("a", agent, error)
+        now[0] = 1_500
+        await live.wait_for_code("a", agent, error)
+        assert await log.waiting_since("a") == 1_000
+        assert live.waiting["a"] == (agent, error)
+        assert await live.waited_ms("a") == 500
+        now[0] = 900
+        assert await live.waited_ms("a") == 0
+        now[0] = 1_700
+        assert await live.goes_on("a") == 700
+        assert "a" not in live.waiting
+        assert await log.waiting_since("a") == 0
+        assert await live.goes_on("a") == 0
+
+    asyncio.run(work())
+
+
+def test_one_log_has_one_set_of_live_sessions() -> None:
+    one, other = MemoryLog(), MemoryLog()
+    live = live_sessions_of(one)
+    assert live_sessions_of(one) is live
+    assert live_sessions_of(other) is not live
+
+
+def test_a_session_that_runs_elsewhere_is_named() -> None:
+    one = session("a")
+    assert running_session({"a": one}, "a") is one
+    with pytest.raises(UnknownName, match="session 'b' does not run in the process that owns the log"):
+        running_session({"a": one}, "b")
