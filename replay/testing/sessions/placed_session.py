@@ -83,6 +83,17 @@ class PlacedSession(SessionWorld):
         del self.held[agent]
         self.offer(strand, self.actor_of(strand), "port")
 
+    def known_places(self) -> set[str]:
+        """Return the agents with a place: those of calls, and those whose place is on its way."""
+        ways = [
+            owner_of(one.event)
+            for one in self.requests.values()
+            if isinstance(one.event.body, RequestCapacity)
+            and one.strand not in self.held.values()
+            and one.event.seq not in self.aborted
+        ]
+        return {*ways, *self.gate.places} if self.failure is None and self.down is None else set()
+
     def in_flight(self, model: str) -> int:
         """Return the number of started calls of a model: not of those that wait, or were given up in line."""
         waiting = self.held.values()
