@@ -139,13 +139,6 @@ NEEDS: Final = (
         "        context_tokens=state.context_tokens + prefix.tokens,\n",
         "        context_tokens=state.context_tokens + (0 if before else prefix.tokens),\n",
     ),
-    Mutant(
-        "retry-without-need",
-        "A retry states the need of a request without its last message.",
-        "agent.retry",
-        "need_of(state)",
-        "need_of(replace(state, context_tokens=state.unsent.context_tokens if state.unsent else 0))",
-    ),
 )
 
 LAST_DEPTH: Final = (
