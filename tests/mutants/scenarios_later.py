@@ -12,7 +12,7 @@ from callboard.actors.protocol.profiles import ToolsChange
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.programs import delegate, question
 from callboard.replay.testing.sessions.programs import tool as asks_tool
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import (
     Scenario,
     ask,
@@ -23,10 +23,10 @@ from callboard.replay.testing.sessions.scenario import (
 )
 from tests.mutants.scenarios_background import LAST, SO_FAR, behind
 from tests.mutants.scenarios_programs import Running, cast, everything
-from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, script
+from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, Line, script
 
-SWAP: Final = ("swap", {"text": "x"})
-LATE: Final = ("late", {})
+SWAP: Final[Use] = ("swap", {"text": "x"})
+LATE: Final[Use] = ("late", {})
 
 MORE: Final = (tool_spec("look", "idempotent"), tool_spec("late"), tool_spec("swap", "idempotent"))
 
@@ -42,7 +42,7 @@ def changing(who: str, call: CallTool) -> ToolReturned:
 
 
 def _in_line(*, inline_tools: bool, places: int) -> Scenario:
-    host = [
+    host: list[Line] = [
         calls(LOOK, PUT, LOOK, SAVE, LOOK),
         calls(SWAP, LOOK, LATE, LOOK),
         calls(PUT, PUT, LOOK, LOOK),

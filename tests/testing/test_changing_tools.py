@@ -72,7 +72,7 @@ def makes(request: ModelRequest) -> Any:
 def test_a_tool_that_is_no_agents_own_is_gone_with_its_process_as_live() -> None:
     found = simulate(MAKER, makes)
     assert bytes(found.world.of(ToolReturned)[-1].output) == b'"made in this process"'
-    told = set()
+    told: set[bytes] = set()
 
     def hear(world: SessionWorld) -> bool:
         told.update(bytes(one.output) for one in world.of(ToolReturned))
