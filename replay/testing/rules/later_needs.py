@@ -15,8 +15,7 @@ LATER_RULES: Final = {
 }
 
 
-class _Content(msgspec.Struct):
-    content: msgspec.Raw
+_FRAME: Final = len(b'{"role":"user","content":[]}')
 
 
 class Counted(msgspec.Struct, eq=False):
@@ -61,7 +60,5 @@ def _size(message: Json) -> int:
     """Return the bytes of the blocks in a message."""
     if is_about_tools(message):
         return len(message)
-    content = bytes(msgspec.json.decode(message, type=_Content).content)
-    if not content.startswith(b"["):
-        return len(content)
-    return sum(map(len, msgspec.json.decode(content, type=list[msgspec.Raw])))
+    # Without its frame, and a comma between two blocks: cheaper than to read it, and never too much.
+    return len(message) - _FRAME - bytes(message).count(b"},{")

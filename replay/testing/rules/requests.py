@@ -271,7 +271,7 @@ class _Checker:
             for part in _parts_in(message):
                 if expected and expected[0][1] == part:
                     expected.popleft()
-                elif _is_phrase(part) or part[1] in agent.waited.texts:
+                elif _is_phrase(part) or agent.waited.allows(part[1]):
                     continue
                 elif part not in agent.known:
                     self._broken("provenance", seq, f"message {index} of {who} came in no message to it")

@@ -145,8 +145,10 @@ class Waits(Invariant):
         """Follow the calls of a reply."""
         who, life = event.recipient, self.facts.lives.get(event.recipient)
         self._replies.pop(who, None)
+        if life is None or not life.profile.background:
+            return
         said = read(body.content) if body.status == "ok" else None
-        if said is None or life is None or not life.profile.background:
+        if said is None:
             return
         running = self._running.get(who, {})
         cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]

@@ -47,8 +47,10 @@ class LinesOfTools(Invariant):
         """Follow the calls of a reply."""
         who, life = event.recipient, self.facts.lives.get(event.recipient)
         self._lines.pop(who, None)
+        if life is None or life.profile.is_eager or life.begin.permissions:
+            return
         said = read(body.content) if body.status == "ok" and body.stop_reason == "tool_use" else None
-        if said is None or life is None or life.profile.is_eager or life.begin.permissions:
+        if said is None:
             return
         specs, most = self.facts.tools.of(who), life.most("max_tool_calls", 1)
         used = [specs.get(use.name) for use in said.uses[:most] if use.unread is None]

@@ -8,25 +8,34 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.messages import AnyMessage, Begin, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied
 
+_OPENINGS = (b'"Still running: ', b'"No background task runs')
+
 
 class Waited(msgspec.Struct, eq=False):
-    """The tasks of an agent. texts: the answers that were true at some moment since its last reply."""
+    """The tasks of an agent. moments: those that ran after each message to it since its last reply."""
 
     running: dict[tuple[int, int], str] = {}
-    texts: set[bytes] = set()
+    moments: list[tuple[str, ...]] = []
 
     def hear(self, body: AnyMessage) -> None:
         """Take in a message to the agent."""
         match body:
             case Begin():
-                self.running, self.texts = {}, set()
+                self.running, self.moments = {}, []
             case ModelReplied():
-                self.texts = set()
+                self.moments = []
             case Delegated(turn=turn, call=call, address=address):
                 self.running[turn, call] = address
             case DelegationEnded(turn=turn, call=call):
                 self.running.pop((turn, call), None)
             case _:
                 return
-        told = prompts.waited(sorted(self.running.values(), key=lambda one: place_of(one)[1]))
-        self.texts.add(bytes(encode(told)))
+        self.moments.append(tuple(self.running.values()))
+
+    def allows(self, said: bytes) -> bool:
+        """Return whether a call that waited may be answered so: it was true at some moment."""
+        return said.startswith(_OPENINGS) and any(said == _told(running) for running in self.moments)
+
+
+def _told(running: tuple[str, ...]) -> bytes:
+    return bytes(encode(prompts.waited(sorted(running, key=lambda one: place_of(one)[1]))))

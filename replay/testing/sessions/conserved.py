@@ -53,13 +53,14 @@ class Sums:
         return known[1]
 
 
-def records_of(state: SupervisorState) -> Iterator[list[Record]]:
-    """Yield each record of the tree as the last of its ancestry, from the host down."""
-    rest = [] if state.host is None else [[state.host]]
+def records_of(state: SupervisorState) -> Iterator[Record]:
+    """Yield each record of the tree, each before those below it."""
+    rest = [] if state.host is None else [state.host]
     while rest:
-        ancestry = rest.pop()
-        yield ancestry
-        rest += [[*ancestry, child] for child in ancestry[-1].children.values()]
+        record = rest.pop()
+        yield record
+        if record.children.size:
+            rest += record.children.values()
 
 
 # --- amounts ----------------------------------------------------------------------------
@@ -67,23 +68,29 @@ def records_of(state: SupervisorState) -> Iterator[list[Record]]:
 
 def other_reserve(state: SupervisorState) -> str:
     """Return the first amount of a scope that is not the sum of its parts, or ''."""
-    for ancestry in records_of(state):
-        record = ancestry[-1]
-        parts = [record.grant or NOTHING, record.held or NOTHING]
-        parts += [child.reserved for child in record.children.values()]
-        if (open_calls := reduce(_plus, parts)) != record.reserved:
-            return f"{record.address} has reserved {record.reserved}, and its calls need {open_calls}"
-        if how := _other_rooms(ancestry):
+    rest = [] if state.host is None else [(state.host, False)]
+    while rest:
+        record, is_limited = rest.pop()
+        budget, grant, held = record.budget, record.grant or NOTHING, record.held or NOTHING
+        is_limited = is_limited or budget.tokens is not None or budget.micro_usd is not None
+        tokens, micro_usd = grant.tokens + held.tokens, grant.micro_usd + held.micro_usd
+        if record.children.size:
+            for child in record.children.values():
+                tokens, micro_usd = tokens + child.reserved.tokens, micro_usd + child.reserved.micro_usd
+                rest.append((child, is_limited))
+        if (tokens, micro_usd) != (record.reserved.tokens, record.reserved.micro_usd):
+            return f"{record.address} has reserved {record.reserved}, and its calls need {tokens} tokens"
+        has_rooms = record.background or record.ended.size or budget.tasks is not NOTHING
+        if has_rooms and (how := _other_rooms(record, is_limited)):
             return how
     return ""
 
 
-def _other_rooms(ancestry: list[Record]) -> str:
+def _other_rooms(record: Record, is_limited: bool) -> str:
     """Return how the reserve for background tasks differs from their rooms, or ''."""
-    record = ancestry[-1]
     budget = record.budget
-    rooms = [_room_of(ancestry, one) for one in record.delegations.values() if one.is_background]
-    kept = reduce(_plus, [*rooms, *record.ended.values()], NOTHING)
+    rooms = [_room_of(record, one) for one in record.delegations.values() if one.is_background]
+    kept = reduce(_plus, [*(rooms if is_limited else ()), *record.ended.values()], NOTHING)
     if kept != budget.tasks:
         return f"{record.address} keeps {budget.tasks} for its tasks, and their ends need {kept}"
     if budget.rooms.tokens < kept.tokens or budget.rooms.micro_usd < kept.micro_usd:
@@ -91,14 +98,11 @@ def _other_rooms(ancestry: list[Record]) -> str:
     return ""
 
 
-def _room_of(ancestry: list[Record], task: Delegation) -> Need:
-    """Return the need of the end of a background task in its parent's request."""
-    bounds = [limit for one in ancestry for limit in (one.budget.tokens, one.budget.micro_usd)]
-    if all(limit is None for limit in bounds):
-        return NOTHING
-    address = child_of(ancestry[-1].address, task.racers[0])
+def _room_of(parent: Record, task: Delegation) -> Need:
+    """Return the need of the end of a background task in its parent's request, within a budget."""
+    address = child_of(parent.address, task.racers[0])
     size = task.room + len(text_block(prompts.task_ended_with(address, "")))
-    return Need(size, -(-size * dearest_input_price(ancestry[-1].model) // 1_000_000))
+    return Need(size, -(-size * dearest_input_price(parent.model) // 1_000_000))
 
 
 def _plus(one: Need, other: Need) -> Need:
@@ -111,24 +115,26 @@ def _plus(one: Need, other: Need) -> Need:
 def other_count(state: SupervisorState) -> str:
     """Return the first count that is not the number of its parts, or ''."""
     calls = agents = 0
-    waiting: Counter[tuple[str, int, str]] = Counter()
-    lines = Counter((address, ticket, "") for ticket, address in state.queue.items())
-    for ancestry in records_of(state):
-        record = ancestry[-1]
+    waiting: list[tuple[str, int, str]] = []
+    lines = [(address, ticket, "") for ticket, address in state.queue.items()] if state.queue.size else []
+    for record in records_of(state):
         calls += _has_slot(record)
         agents += not record.is_drained
-        lines.update((address, ticket, record.address) for ticket, address in record.waiting.items())
+        if record.waiting.size:
+            lines += [(address, ticket, record.address) for ticket, address in record.waiting.items()]
         if record.ticket:
             is_queued = state.queue.get(record.ticket) == record.address
-            waiting[record.address, record.ticket, "" if is_queued else record.parked] += 1
-        if how := _other_copies(record):
+            waiting.append((record.address, record.ticket, "" if is_queued else record.parked))
+        has_copies = record.background or record.delegations.size or record.profile.is_eager
+        if has_copies and (how := _other_copies(record)):
             return how
     if calls != state.in_flight:
         return f"{state.in_flight} model calls are in flight, and {calls} agents have one"
     if agents != state.live:
         return f"{state.live} agents live, and {agents} have not drained"
-    if lines != waiting:
-        wrong = sorted((lines - waiting) + (waiting - lines))
+    if sorted(lines) != sorted(waiting):
+        counted, stands = Counter(waiting), Counter(lines)
+        wrong = sorted((stands - counted) + (counted - stands))
         return f"{wrong[0][0]} does not stand in exactly one line with its ticket {wrong[0][1]}"
     return ""
 
@@ -182,4 +188,4 @@ def other_side(world: SessionWorld) -> bool:
 
 
 def _record_at(state: SupervisorState, address: str) -> Record | None:
-    return next((one[-1] for one in records_of(state) if one[-1].address == address), None)
+    return next((one for one in records_of(state) if one.address == address), None)
