@@ -217,14 +217,6 @@ ONE_BY_ONE: Final = (
         "    told = 0 if ends else max(word.number for word in heard)\n",
     ),
     Mutant(
-        "later-words-refused",
-        "An agent that has heard words once takes none any more.",
-        "supervisor.telling",
-        "    if record is not None and record.is_running:\n        return _why_deaf(record)\n",
-        "    if record is not None and record.is_running and not record.told > record.unheard.size:\n"
-        "        return _why_deaf(record)\n",
-    ),
-    Mutant(
         "tells-still-counted",
         "Words that were heard still count as unheard, so a parked agent is woken for none.",
         "agent.turns",
