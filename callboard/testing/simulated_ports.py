@@ -11,7 +11,7 @@ A policy or tool that does not answer at once is refused, since a simulation has
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
@@ -30,13 +30,14 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
+from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
-from callboard.replay.testing.sessions.scenario import Check, Scenario, StatefulTool
+from callboard.replay.testing.sessions.scenario import Check, ProcessTools, Scenario
 from callboard.replay.testing.sessions.scenario import Context as PureContext
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
@@ -52,6 +53,7 @@ from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
 from callboard.runtime.secrets.registry import NO_SECRETS
+from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.input_forms import InputNeeded, checked_values
@@ -98,7 +100,7 @@ def scenario_of(
     return Scenario(
         [agent.profile() for agent in agents.values()],
         policy_of([*models_of(model), *(own for agent in agents.values() for own in agent.all_models)]),
-        stateful=tool_of(agents, tools or {}, watch),
+        process_tools=tools_of(agents, tools or {}, watch),
         state=declared({name: agent.state for name, agent in agents.items()}),
         check=checker(types),
         approve=approve_of(approve),
@@ -226,33 +228,55 @@ def setup_of(setup: Callable[[], object] | None, watch: ReadWatch) -> Callable[[
     return begins
 
 
-def tool_of(agents: Mapping[str, Agent], fakes: Fakes, watch: ReadWatch) -> StatefulTool:
-    """Return a function that answers for the tools of a session. Raises MisuseError for a wrong fake."""
-    tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
-    if unknown := sorted(set(fakes) - set(tools)):
+def tools_of(agents: Mapping[str, Agent], fakes: Fakes, watch: ReadWatch) -> Callable[[], ProcessTools]:
+    """Return a function that makes the tools of a process. Raises MisuseError for a wrong fake."""
+    tools = {name for agent in agents.values() for name in (*agent.later_tools, *agent.tools)}
+    if unknown := sorted(set(fakes) - tools):
         raise MisuseError(f"no agent has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
     for name, fake in fakes.items():
         if not callable(fake):
             raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")
-
-    def answers(address: str, call: CallTool, state: Mapping[str, object]) -> ToolReturned:
-        tool = tools.get(call.tool)
-        if tool is None:
-            return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
-        fake = fakes.get(call.tool)
-        context = _context(address, call, state, watch)
-        outcome = _used(tool, fake, context, call)
-        if watch.reads_twice and fake is None and tool.effect == "read":
-            again = _used(tool, fake, _context(address, call, state, watch), call)
-            watch.compare(tool.name, outcome, again)
-        result = (outcome.status, outcome.output, outcome.trace)
-        returned = ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
-        return with_use(returned, context) if context.is_used else returned
-
-    return answers
+    return lambda: partial(_answered, SessionTools(agents), fakes, watch)
 
 
-def _context(address: str, call: CallTool, state: Mapping[str, object], watch: ReadWatch) -> ToolContext[Any]:
+def _answered(
+    tools: SessionTools,
+    fakes: Fakes,
+    watch: ReadWatch,
+    address: str,
+    profile: str,
+    call: CallTool,
+    state: Mapping[str, object],
+) -> ToolReturned:
+    """Return the answer of a session's tool to the agent of an address and a profile."""
+
+    def change(wanted: Sequence[object], agent: str) -> ToolsChange:
+        # As at the live port: without a profile it is a change for this agent alone.
+        return tools.change(wanted, address="" if agent else address, agent=agent, of=profile)
+
+    try:
+        tool = tools.find(address, profile, call.tool)
+    except Exception as error:  # of the factory of the agent
+        return ToolReturned(call.turn, call.call, "error", text_json(describe(error)))
+    if tool is None:
+        return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
+    fake, context = fakes.get(call.tool), _context(address, call, state, watch, change)
+    outcome = _used(tool, fake, context, call)
+    if watch.reads_twice and fake is None and tool.effect == "read":
+        again = _used(tool, fake, _context(address, call, state, watch, change), call)
+        watch.compare(tool.name, outcome, again)
+    result = (outcome.status, outcome.output, outcome.trace)
+    returned = ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
+    return with_use(returned, context) if context.is_used else returned
+
+
+def _context(
+    address: str,
+    call: CallTool,
+    state: Mapping[str, object],
+    watch: ReadWatch,
+    change: Callable[[Sequence[object], str], ToolsChange],
+) -> ToolContext[Any]:
     made = ToolContext[Any](
         address=address,
         tool=call.tool,
@@ -260,6 +284,7 @@ def _context(address: str, call: CallTool, state: Mapping[str, object], watch: R
         idempotency_key=f"simulated/{address}/{call.turn}/{call.call}",
         given=call.given,
         shared=state,
+        toolbox=change,
     )
     if (files := watch.files_for(call.tool, made.access)) is not None:
         made.files = files

@@ -21,6 +21,8 @@ from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_forks import LOOK_UP, ONCE, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
+from tests.mutants.seeded_late_places import LATE
+from tests.mutants.seeded_later import IN_LINE, LAST_DEPTH, NEEDS, STALE
 from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
 from tests.mutants.seeded_orders import CROSSING
 from tests.mutants.seeded_origins import MAKERS, REPAIRS, TRANSLATION
@@ -33,6 +35,7 @@ from tests.mutants.seeded_rounds import INPUT
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
+from tests.mutants.seeded_waits import DENIED, NAMED, ONE_BY_ONE
 
 
 class Part(NamedTuple):
@@ -88,6 +91,27 @@ BACKGROUND: Final = Part(
     "tests.mutants.scenarios_background:BACKGROUND",
     {"Background tasks": TASKS, "Words for agents": WORDS, "Agents that fail": FAILING},
 )
+WAITED: Final = Part(
+    "waits",
+    "Waits by name, denied tasks, and words one by one",
+    "tests.mutants.scenarios_waits:WAITS",
+    {
+        "Waits by name": NAMED,
+        "Tasks denied before they begin": DENIED,
+        "Words told one by one": ONE_BY_ONE,
+    },
+)
+COMING: Final = Part(
+    "later",
+    "Tools that change in line, later requests, and the last depth",
+    "tests.mutants.scenarios_later:LATER",
+    {
+        "Tools that change in line": IN_LINE,
+        "Needs of later requests": NEEDS,
+        "The last depth": LAST_DEPTH,
+        "Records from before a wake": STALE,
+    },
+)
 PROGRAMS: Final = Part(
     "programs",
     "Programs",
@@ -104,7 +128,7 @@ CAPACITY: Final = Part(
     "capacity",
     "Capacity that sessions share",
     "tests.mutants.scenarios_capacity:SHARED",
-    {"The policy of the capacity": POLICY, "Places of a session": PLACES},
+    {"The policy of the capacity": POLICY, "Places of a session": PLACES, "Places given up late": LATE},
 )
 FALLBACK: Final = Part(
     "fallback",
@@ -173,7 +197,7 @@ ORDERED: Final = Part(
 
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED, PAUSED, ORDERED,
+    ENDED, PAUSED, ORDERED, WAITED, COMING,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from callboard.actors.agent.arguments import read_task_cancel, read_task_wait, wrong_names
-from callboard.actors.agent.content import ToolUse, read
+from callboard.actors.agent.content import read
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
-    CancelTask,
     Delegated,
     DelegationEnded,
     Finished,
@@ -22,9 +20,8 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
-from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, of_kind
+from callboard.replay.testing.rules.facts import Call
 
 
 class OneTellEnd(Invariant):
@@ -203,89 +200,3 @@ class TasksEnd(Invariant):
         for who in ended:
             for _, turn, call in sorted(self._open.pop(who, ())):
                 self.broken(event.seq, f"{who} has ended, and its background task {turn}.{call} has not")
-
-
-class _Wait(msgspec.Struct, eq=False):
-    """A reply whose only call is a `task_wait` for every task. due: the event that answers it, or 0."""
-
-    is_any: bool
-    running: set[Call]
-    due: int = 0
-
-    def ends(self, seq: int) -> None:
-        """Note the first event that answers it."""
-        self.due = self.due or seq
-
-
-class Waits(Invariant):
-    """Calls that wait for tasks, and calls that cancel one."""
-
-    name = "task-waits"
-    rule = "A task_wait returns at the first event that answers it, and a task_cancel names its own task."
-    _running: dict[str, set[Call]] = {}
-    _addresses: dict[Call, str] = {}
-    _waits: dict[str, _Wait] = {}
-    _cancels: dict[str, set[str]] = {}
-
-    def on_Delegated(self, event: Event, body: Delegated) -> None:
-        """Record a task that runs."""
-        call = (event.recipient, body.turn, body.call)
-        self._running.setdefault(event.recipient, set()).add(call)
-        self._addresses[call] = body.address
-
-    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
-        """Record the calls of a reply that wait for tasks or cancel them."""
-        who = event.recipient
-        said = read(body.content) if body.status == "ok" else None
-        self._waits.pop(who, None)
-        if said is None or who not in self._running:
-            return
-        cancels = [read_task_cancel(use.input) for use in said.uses if use.name == TASK_CANCEL]
-        self._cancels[who] = {name for name in cancels if name}
-        if len(said.uses) == 1 and said.uses[0].name == TASK_WAIT and self._running[who]:
-            self._note(who, said.uses[0])
-
-    def _note(self, who: str, use: ToolUse) -> None:
-        """Record a wait for every task. Since rules 2 an unknown argument is an error at once."""
-        life, arguments = self.facts.lives.get(who), read_task_wait(use.input)
-        if life is not None and wrong_names(life.begin.rules, TASK_WAIT, use.input, ("tasks", "any")):
-            return
-        if arguments is not None and not arguments.tasks:
-            self._waits[who] = _Wait(bool(arguments.any), set(self._running[who]))
-
-    def on_CancelTask(self, event: Event, body: CancelTask) -> None:
-        """Compare the delegation with the names in the reply."""
-        address = self._addresses.get((event.sender, body.turn, body.call), "")
-        life = self.facts.lives.get(event.sender)
-        if life is not None and life.profile.is_eager:  # `given-up-calls` has the rule of programs
-            return
-        if address not in self._cancels.get(event.sender, ()):
-            self.broken(event.seq, f"{event.sender} cancels {address or 'no task'}, which it did not name")
-
-    def handled_CancelTask(self, event: Event, body: CancelTask, outputs: Sequence[Event]) -> None:
-        """Check that a cancel ends no other delegation of its agent. One that has ended stays as it is."""
-        for end, ended in of_kind(outputs, DelegationEnded):
-            if end.recipient == event.sender and (ended.turn, ended.call) != (body.turn, body.call):
-                self.broken(event.seq, f"{event.sender} cancels {body.turn}.{body.call}, and another ends")
-
-    def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
-        """Record the end of a task, which may answer a call."""
-        who, call = event.recipient, (event.recipient, body.turn, body.call)
-        self._running.get(who, set()).discard(call)
-        wait = self._waits.get(who)
-        if wait is not None and call in wait.running:
-            wait.running.discard(call)
-            if wait.is_any or not wait.running:
-                wait.ends(event.seq)
-
-    def on_Told(self, event: Event, body: Told) -> None:
-        """Record words, which answer every wait."""
-        wait = self._waits.get(event.recipient)
-        if wait is not None:
-            wait.ends(event.seq)
-
-    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
-        """Compare the return of a wait with the event that answers it."""
-        wait = self._waits.pop(event.sender, None)
-        if wait is not None and event.cause != wait.due:
-            self.broken(event.seq, f"{event.sender} goes on at event {event.cause}, not at {wait.due}")

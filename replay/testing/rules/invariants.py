@@ -37,8 +37,10 @@ from callboard.replay.testing.rules import (
     reserves,
     shared_state,
     stops,
+    task_waits,
     times,
     tool_changes,
+    tool_lines,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
@@ -60,6 +62,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     caps.Children,
     caps.ParallelCalls,
     caps.ToolLimits,
+    tool_lines.LinesOfTools,
     budgets.Budgets,
     budgets.NothingRefusedThatFits,
     budgets.RoomToDelegate,
@@ -107,7 +110,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     background.OneTellEnd,
     background.TasksHeard,
     background.TasksEnd,
-    background.Waits,
+    task_waits.Waits,
     fallbacks.Fallbacks,
     fallbacks.Needs,
     empty_answers.EmptyAnswers,

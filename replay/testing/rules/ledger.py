@@ -209,11 +209,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _price(self, who: str) -> int:
         """Return the highest price of an agent's input, in micro-dollars for a million tokens."""
-        model = self.scopes[who].model if who in self.scopes else NO_MODEL
-        known = [one.prices for one in model.all_specs if one.prices is not None]
-        rates = [one for prices in known for one in (prices, *prices.tiers)]
-        kinds = [(one.input_usd, one.cache_read_usd, one.cache_write_usd) for one in rates]
-        return max((micro_usd(price) for three in kinds for price in three), default=0)
+        return dearest_input_price(self.scopes[who].model if who in self.scopes else NO_MODEL)
 
     def _heard(self, who: str, end: DelegationEnded) -> None:
         """Count a result as it is, once it is known to exceed its room, while others of its parent run."""
@@ -347,6 +343,14 @@ def _dearest(known: int, model: ModelSpec) -> Need:
             flat += [Prices(*astuple(tier)[:4]) for tier in one.prices.tiers]
             costs += [bound(known, one.max_tokens, prices).micro_usd for prices in flat]
     return Need(max(tokens), max(costs))
+
+
+def dearest_input_price(model: ModelSpec) -> int:
+    """Return the highest price of input of any of these models, in micro-dollars for a million tokens."""
+    known = [one.prices for one in model.all_specs if one.prices is not None]
+    rates = [one for prices in known for one in (prices, *prices.tiers)]
+    kinds = [(one.input_usd, one.cache_read_usd, one.cache_write_usd) for one in rates]
+    return max((micro_usd(price) for three in kinds for price in three), default=0)
 
 
 def _least(*bounds: int | None) -> int | None:

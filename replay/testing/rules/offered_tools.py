@@ -14,7 +14,7 @@ from callboard.actors.protocol.request import ModelRequest
 
 def offered(request: ModelRequest) -> dict[str, Any]:
     """Return the definition of each tool that a model knows at the end of a request, by name."""
-    changes = tuple(bytes(message) for message in request.messages if _is_about_tools(message))
+    changes = tuple(bytes(message) for message in request.messages if is_about_tools(message))
     return _offered(tuple(map(bytes, request.tools)), changes)
 
 
@@ -54,10 +54,11 @@ def why_other_tools(request: ModelRequest, profile: Profile | None) -> str:
 
 def not_about_tools(request: ModelRequest) -> tuple[Json, ...]:
     """Return the messages of a request without those that change its tools."""
-    return tuple(message for message in request.messages if not _is_about_tools(message))
+    return tuple(message for message in request.messages if not is_about_tools(message))
 
 
-def _is_about_tools(message: Json) -> bool:
+def is_about_tools(message: Json) -> bool:
+    """Return whether a message changes the tools."""
     return bytes(message).startswith(b'{"role":"system"')
 
 

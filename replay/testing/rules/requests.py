@@ -35,6 +35,7 @@ from callboard.actors.protocol.spoken_calls import has_calls
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.facts import profile_of
+from callboard.replay.testing.rules.later_needs import LATER_RULES, Counted
 from callboard.replay.testing.rules.offered_tools import (
     not_about_tools,
     offered,
@@ -50,6 +51,7 @@ from callboard.replay.testing.rules.system_prompts import (
     why_small_need,
 )
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
+from callboard.replay.testing.rules.waited import Waited
 
 REQUEST_RULES: Final = {
     "append-only": "A request begins with its agent's last one, byte for byte, or says that it does not.",
@@ -60,6 +62,7 @@ REQUEST_RULES: Final = {
     "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
     **SYSTEM_RULES,
     **ORIGIN_RULES,
+    **LATER_RULES,
 }
 
 Part: TypeAlias = tuple[str, bytes]
@@ -74,8 +77,7 @@ _OPENINGS: Final = (
     prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
     "Not run: one reply may make ",
-    "Still running: ",
-    "No background task ",
+    "No background task '",
     NOT_CALLED,
     prompts.UNUSABLE_TASK_WAIT,
     prompts.UNUSABLE_TASK_CANCEL,
@@ -132,6 +134,7 @@ class _Agent(msgspec.Struct, eq=False):
     known: set[Part] = set()
     is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last: ModelRequest | None = None
+    counted: Counted = msgspec.field(default_factory=Counted)
     sent: SentByOrigin = msgspec.field(default_factory=SentByOrigin)
     is_anew: bool = False  # a wish since its last request says that it does not begin with that
     read: int = 0
@@ -139,6 +142,7 @@ class _Agent(msgspec.Struct, eq=False):
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
     declined: dict[tuple[int, int], str] = {}  # the words for the input that a person did not give it
     tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
+    waited: Waited = msgspec.field(default_factory=Waited)
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
         """Return the parts of a message, after the changed arguments of its call, or as words."""
@@ -201,6 +205,9 @@ class _Checker:
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
             agent.has_failed |= event.seq in self._failures
+            agent.waited.hear(body)
+            if isinstance(body, ModelReplied):
+                agent.counted.replied(body, agent.begin)
             if isinstance(body, Begin):
                 agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
@@ -227,6 +234,8 @@ class _Checker:
             self._broken("system", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.last is None and wish.attempt == 1 and (why := why_small_need(request, wish)):
             self._broken("bound", seq, f"{who}, turn {wish.turn}: {why}")
+        if (why := agent.counted.why_small(agent.last, request, wish)) and who not in self._forgetful:
+            self._broken("later-needs", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.last is None and agent.begin is not None and (why := why_other_makers(request, agent.begin)):
             self._broken("makers", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_sources(seq, agent, request)
@@ -262,7 +271,7 @@ class _Checker:
             for part in _parts_in(message):
                 if expected and expected[0][1] == part:
                     expected.popleft()
-                elif _is_phrase(part):
+                elif _is_phrase(part) or agent.waited.allows(part[1]):
                     continue
                 elif part not in agent.known:
                     self._broken("provenance", seq, f"message {index} of {who} came in no message to it")

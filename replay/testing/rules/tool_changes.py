@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import ToolsGiven
+from callboard.actors.protocol.messages import Begin, ToolsGiven, TurnRequested
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life, of_kind
 
@@ -14,7 +15,32 @@ class ToolsPassedOn(Invariant):
     """The changes of tools."""
 
     name = "tools-passed-on"
-    rule = "A change of tools goes to each running agent that it is for, unless its maker has ended."
+    rule = (
+        "A change of tools that a tool makes is told to the supervisor, and goes to each running agent that "
+        "it is for, unless its maker has ended."
+    )
+    _made: dict[str, list[int]] = {}  # by agent: the results of tools that change tools and are not told
+
+    def on_Begin(self, event: Event, body: Begin) -> None:
+        """Forget the results of an earlier life."""
+        self._made.pop(event.recipient, None)
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Record a result that changes tools."""
+        life = self.facts.lives.get(event.recipient)
+        # The answer to a call that a program has given up changes nothing.
+        if body.tools is not None and body.status == "ok" and life is not None and not life.profile.is_eager:
+            self._made.setdefault(event.recipient, []).append(event.seq)
+
+    def on_ToolsChanged(self, event: Event, body: ToolsChanged) -> None:
+        """Record that a change is told."""
+        if event.cause in (made := self._made.get(event.sender, [])):
+            made.remove(event.cause)
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Check that an agent which goes on has told the changes that it has read."""
+        if left := [seq for seq in self._made.get(event.sender, ()) if seq <= event.cause]:
+            self.broken(event.seq, f"{event.sender} does not tell the change of event {left[0]}")
 
     def handled_ToolsChanged(self, event: Event, body: ToolsChanged, outputs: Sequence[Event]) -> None:
         """Compare the agents that were told with those that run."""

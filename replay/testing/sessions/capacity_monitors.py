@@ -25,6 +25,7 @@ FAIR: Final = "While a session waits, others are given at most two places for ea
 IDLE: Final = "The head of the line is given its place as soon as it fits."
 ONCE: Final = "A place is given back once: with the answer of its call, or with the Stop of its agent."
 USAGE: Final = "A place that is given back states the tokens that its call used."
+SUM: Final = "The places given are those held and those given back; the port's own counts say the same."
 LEFT: Final = "At rest no request waits for a place, and no place is held."
 
 
@@ -142,7 +143,7 @@ class CapacityBooks:
             entry = world.history[self._read]
             self._read += 1
             rule = self._book(world, entry)
-        rule = rule or self._in_flight(world) or self._idle(world)
+        rule = rule or self._in_flight(world) or self._idle(world) or self._sums(world)
         return Violation(rule, at) if rule else None
 
     def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
@@ -246,6 +247,19 @@ class CapacityBooks:
             if head is not None and line.has_call() and line.has_tokens(head.tokens):
                 return IDLE
         return ""
+
+    def _sums(self, world: CapacityWorld) -> str:
+        """Compare the port's own counts, and the places that sessions know of, with those held."""
+        for own in world.policy.states(world.now):
+            line = self._lines.get(own.model)
+            held, waiting = (len(line.held), len(line.waiting)) if line else (0, 0)
+            if (own.in_flight, own.waiting) != (held, waiting):
+                return SUM
+            if line is not None and own.tokens_left not in (None, line.level // MINUTE_MS):
+                return SUM
+        held_by = {who for line in self._lines.values() for who in line.held}
+        known = {(name, who) for name, one in world.sessions.items() for who in one.known_places()}
+        return "" if known == held_by else SUM
 
 
 class CapacityTurns:

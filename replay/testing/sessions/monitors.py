@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.usage import NOTHING
@@ -21,6 +22,7 @@ from callboard.replay.testing.sessions.call_rules import (
     is_badly_resumed,
     wrong_effect,
 )
+from callboard.replay.testing.sessions.conserved import Sums, other_side
 from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.memory import BreachCache
@@ -141,6 +143,26 @@ def _first_divergence(world: SessionWorld) -> str:
 
 HARMLESS: Final = frozenset({"crash", "detach"})
 """Faults that change no outcome of an uncontended scenario. But what they cut off costs tokens."""
+
+
+class Conserved(SessionMonitor):
+    """Amounts and counts of the supervisor, after each of its decisions.
+
+    other: returns how a state of the supervisor breaks the rule, or ''.
+    """
+
+    def __init__(self, name: str, rule: str, other: Callable[[SupervisorState], str]) -> None:
+        super().__init__(name, rule, lambda world: other(world.supervisor))
+        self._other = other
+        self._last: SupervisorState | None = None
+
+    def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
+        """Look at the state that the last step has left, if it is another one."""
+        state = world.states[SUPERVISOR]
+        if state is self._last or not isinstance(state, SupervisorState):
+            return None
+        self._last = state
+        return Violation(self.rule, at) if self._other(state) else None
 
 
 class SameOutcomes(SessionMonitor):
@@ -268,6 +290,22 @@ DETACHES: Final = StepMonitor(
     is_broken=is_badly_detached,
 )
 
+RESERVED: Final = (
+    "A scope has reserved what its open calls need, and keeps a room for each open background task and for "
+    "each end of one that no request holds."
+)
+HELD: Final = (
+    "Every slot, living agent and copy is counted where it is, once, and a request for a turn stands in one "
+    "line."
+)
+
+BOTH_SIDES: Final = StepMonitor(
+    "both-sides",
+    "An agent and the supervisor count the same tasks, unheard ends and unheard words, once no message "
+    "between them is under way.",
+    is_broken=other_side,
+)
+
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
@@ -283,7 +321,17 @@ def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
         Requests(),
         SameOutcomes(),
     ]
-    return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
+    return [*at_rest, *_conserved(), GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
+
+
+def _conserved() -> Sequence[SessionMonitor]:
+    """Return the rules of sums, which share what they have looked at."""
+    sums = Sums()
+    return [
+        Conserved("reserved-is-open", RESERVED, sums.reserved),
+        Conserved("places-are-held", HELD, sums.places),
+        BOTH_SIDES,
+    ]
 
 
 def breaches_of(world: SessionWorld) -> list[Breach]:

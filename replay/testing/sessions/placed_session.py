@@ -88,6 +88,17 @@ class PlacedSession(SessionWorld):
         """Return whether a request waits for a place, or was given up in line."""
         return request.strand in self.held.values() or request.event.seq in self.late
 
+    def known_places(self) -> set[str]:
+        """Return the agents with a place: those of calls, and those whose place is on its way."""
+        ways = [
+            owner_of(one.event)
+            for one in self.requests.values()
+            if isinstance(one.event.body, RequestCapacity)
+            and one.strand not in self.held.values()
+            and one.event.seq not in self.aborted
+        ]
+        return {*ways, *self.gate.places} if self.failure is None and self.down is None else set()
+
     def in_flight(self, model: str) -> int:
         """Return the number of started calls of a model: not of those that wait, or were given up in line."""
         started = [one.event.body for one in self.requests.values() if not self.is_in_line(one)]

@@ -110,16 +110,19 @@ def returned(
     call: CallTool,
     shared: SharedState = NO_STATE,
     reach: Reach = _NO_REACH,
+    run: Callable[[], ToolReturned] | None = None,
 ) -> Post:
     """Make a tool's answer; a tool that raises makes an error that the model reads.
 
     shared: the shared state as of the call. An update that does not fit is an error, as at the live port.
     reach: of the agent. A use that its rights withhold is an error, and the uses after it do not happen.
+    run: the tool, where it belongs to the process; None for that of the scenario.
     """
     stateful, who = scenario.stateful, request.sender
-    run = partial(scenario.tool, who, call)
-    if stateful is not None:
-        run = partial(stateful, who, call, shared.values())
+    if run is None:
+        run = partial(scenario.tool, who, call)
+        if stateful is not None:
+            run = partial(stateful, who, call, shared.values())
     answer = _attempt(run, lambda why: _tool_error(call, why[:2_000]))
     if answer.status == "ok" and (why := shared.why_refused(answer.state_update)):
         answer = _tool_error(call, f"InvalidState: {why}")

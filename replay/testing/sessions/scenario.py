@@ -65,6 +65,12 @@ Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
 StatefulTool: TypeAlias = Callable[[str, CallTool, Mapping[str, object]], ToolReturned]
 """Returns a tool's answer to the agent of an address, with the shared state as of its call."""
 
+ProcessTools: TypeAlias = Callable[[str, str, CallTool, Mapping[str, object]], ToolReturned]
+"""Returns a tool's answer to the agent of an address and a profile, with the shared state as of its call.
+
+It may keep what the tools of one process set, as tools that change tools do.
+"""
+
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Returns the answer of the schema port."""
 
@@ -234,6 +240,7 @@ class Scenario:
     changes: Sequence[ToolsChange] = ()  # tools that the client sets, at any time
     state: Sequence[StateKey] = ()  # the keys of the shared state
     stateful: StatefulTool | None = None  # instead of `tool`
+    process_tools: Callable[[], ProcessTools] | None = None  # instead of both: makes those of each process
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
     tells: Sequence[Tell] = ()  # the client's words for agents, each at any time

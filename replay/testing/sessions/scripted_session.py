@@ -4,10 +4,12 @@
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.state import prefix_of
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, SessionClosed, ToolsChanged
 from callboard.actors.protocol.events import Event, Post, is_closed_after
@@ -63,6 +65,7 @@ class ScriptedSession(Board):
         self.durable = 0  # up to which seq the log is on disk for sure
         self.effects: list[Effect] = []  # tools that ran
         self.states_given: list[tuple[int, dict[str, object]]] = []  # to tools, by the seq of the call
+        self._tools = scenario.process_tools() if scenario.process_tools else None
         # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
         self.is_detaching = False  # it ends politely
@@ -134,8 +137,13 @@ class ScriptedSession(Board):
         shared = self.gate.state_for(event)
         if self.scenario.state:
             self.states_given.append((event.seq, shared.values()))
-        reach = ports.Reach(self.agent(event.sender).permissions, self.gate.files)
-        return ports.returned(self.scenario, event, call, shared, reach)
+        agent = self.agent(event.sender)
+        reach = ports.Reach(agent.permissions, self.gate.files)
+        run = None
+        if self._tools is not None:
+            profile = prefix_of(agent).profile.name
+            run = partial(self._tools, event.sender, profile, call, shared.values())
+        return ports.returned(self.scenario, event, call, shared, reach, run)
 
     # --- the client -----------------------------------------------------------------
 
@@ -219,6 +227,8 @@ class ScriptedSession(Board):
         self.now += self.scenario.resumed.left_out_ms if log else 0
         first = replace(self.scenario.resumed, reopens=reopens) if log else self.scenario.first
         self._forget_after(len(log))
+        if self.scenario.process_tools is not None:
+            self._tools = self.scenario.process_tools()
         self.restore(list(log), recover(log, first, self.now))
         ask = self.supervisor.ask
         self.catch_up("" if ask is None else ask.request_id)

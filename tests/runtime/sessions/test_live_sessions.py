@@ -10,7 +10,7 @@ from callboard.actors.protocol.errors import Diverged, SessionBusy, UnknownName
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.sessions import live_sessions as module
-from callboard.runtime.sessions.live_sessions import LiveSessions, live_sessions_of, running_session
+from callboard.runtime.sessions.live_sessions import LiveSessions, live_sessions_of
 
 
 class Fake:
@@ -171,8 +171,12 @@ def test_one_log_has_one_set_of_live_sessions() -> None:
     assert live_sessions_of(other) is not live
 
 
-def test_a_session_that_runs_elsewhere_is_named() -> None:
+def test_a_session_that_runs_here_is_found_and_one_that_waits_says_why(live: LiveSessions) -> None:
     one = session("a")
-    assert running_session({"a": one}, "a") is one
+    live.add(one)
+    assert live.running("a") is one
     with pytest.raises(UnknownName, match="session 'b' does not run in the process that owns the log"):
-        running_session({"a": one}, "b")
+        live.running("b")
+    asyncio.run(live.wait_for_code("b", Agent("host"), Diverged("other code")))
+    with pytest.raises(Diverged, match="other code"):
+        live.running("b")

@@ -105,6 +105,11 @@ def lost_request(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Line, "_want", lambda line: "calls")
 
 
+def without_waiting_or_sums(patch: pytest.MonkeyPatch) -> None:
+    without_waiting(patch)
+    patch.setattr(CapacityBooks, "_sums", lambda books, world: "")  # which sees it a step earlier
+
+
 BROKEN: dict[str, tuple[str, Patch, SharedScenario]] = {
     "calls": (rules.CALLS, greedy, pair()),
     "bucket": (rules.BUCKET, greedy, above_the_bucket()),
@@ -114,7 +119,8 @@ BROKEN: dict[str, tuple[str, Patch, SharedScenario]] = {
     "usage": (rules.USAGE, free_of_charge, pair()),
     "usage at a detach": (rules.USAGE, unknown_at_a_detach, detach_twice()),
     "usage before the answer": (rules.USAGE, before_its_answer, pair()),
-    "placed": (rules.PLACED, without_waiting, pair()),
+    "sum": (rules.SUM, without_waiting, pair()),
+    "placed": (rules.PLACED, without_waiting_or_sums, pair()),
 }
 
 

@@ -1,0 +1,68 @@
+"""The rule of calls that wait for tasks: of good sessions it holds, and of logs that answer too early or late
+it does not.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import DelegationEnded, Told, TurnRequested
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.rules.task_waits import Waits
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from tests.mutants import scenarios_waits as scenarios
+from tests.mutants.campaign import without_faults
+
+
+def broken(log: Sequence[Event]) -> bool:
+    return bool(check_log(log, kinds=[Waits]))
+
+
+def wishes(log: Sequence[Event]) -> list[Event]:
+    return [one for one in log if isinstance(one.body, TurnRequested) and one.sender == "host"]
+
+
+def with_cause(log: Sequence[Event], wish: Event, cause: int) -> list[Event]:
+    return [replace(one, cause=cause) if one.seq == wish.seq else one for one in log]
+
+
+def ends(log: Sequence[Event]) -> list[Event]:
+    return [one for one in log if isinstance(one.body, DelegationEnded) and one.recipient == "host"]
+
+
+@pytest.mark.parametrize("name", scenarios.WAITS)
+def test_sessions_with_waits_keep_the_rule_in_any_order(name: str) -> None:
+    for seed in range(5):
+        assert not broken(SessionWorld(scenarios.WAITS[name]).run(in_random_order(seed)).log)
+
+
+def test_a_named_wait_that_returns_at_the_end_of_another_task_is_found() -> None:
+    log = SessionWorld(scenarios.first_of_named()).run().log
+    wish = wishes(log)[2]  # after the wait for the first of host.2 and host.3
+    named = [one for one in ends(log) if one.seq == wish.cause]
+    assert [one.body.address for one in named if isinstance(one.body, DelegationEnded)] == ["host.2"]
+    other = next(one for one in ends(log) if one.seq != wish.cause)
+    assert broken(with_cause(log, wish, other.seq))
+
+
+def test_a_wait_that_returns_with_its_reply_although_its_tasks_run_is_found() -> None:
+    log = SessionWorld(scenarios.first_of_named()).run().log
+    wish = wishes(log)[2]
+    reply = max(one.seq for one in log if one.kind == "ModelReplied" and one.seq < wish.cause)
+    assert broken(with_cause(log, wish, reply))
+
+
+def test_a_wait_that_goes_on_after_the_words_that_answer_it_is_found() -> None:
+    world = SessionWorld(without_faults(scenarios.words_at_named_waits()))
+    while "host" not in world.states or not world.agent().background.waits.size:
+        world.make(next(one for one in world.moves() if not one.strand.startswith("client tells")))
+    world.make(next(one for one in world.moves() if one.strand == "client tells t0"))
+    while not world.of(Told):
+        world.make(next(one for one in world.moves() if one.strand == "inbox supervisor"))
+    log = world.run().log
+    assert not broken(log)
+    told = next(one.seq for one in log if isinstance(one.body, Told))
+    wish = next(one for one in wishes(log) if one.cause == told)
+    assert broken(with_cause(log, wish, told + 1))
