@@ -117,6 +117,14 @@ class ModelRequest:
             raise IndexError(f"the conversation has no message {place}")
         return found
 
+    @property
+    def plain(self) -> "ModelRequest":
+        """Return the request as an adapter gets it, to encode its parts or to send them.
+
+        It is the request itself, but for the view that a policy is given, whose parts print as text.
+        """
+        return self
+
     def body(self) -> Json:
         """Return the request as one JSON object, without cache marks. `callboard request` shows it.
 

@@ -8,6 +8,7 @@ Rules
   - A part is the bytes of its JSON, and its text is that JSON. `text in part` and `text in str(part)` find
     what the JSON holds, and what stands in any of its texts: quotes and line ends of a text are escaped in
     JSON, and those of JSON in a text twice.
+  - The parts are for reading: `request.plain` has those that msgspec encodes.
   - No part prints as an object at an address, in which no text is ever found.
 """
 
@@ -104,6 +105,11 @@ class ReadableRequest(ModelRequest):
             self.tools = PrintedList(map(_printed, self._plain.tools))
             return self.tools
         raise AttributeError(f"a request has no {name!r}")
+
+    @property
+    def plain(self) -> ModelRequest:
+        """Return the request as an adapter gets it."""
+        return self._plain
 
     @cached_property
     def messages(self) -> Messages:

@@ -196,7 +196,7 @@ def test_claude_is_told_of_changes_in_messages_and_what_was_sent_stays_a_prefix(
     turns = hold(path, host, asked, lambda session: session.ask("go"))
     assert not any(one.breaks_cache for one in turns)
     bodies = [
-        json.loads(body_of(one, one.messages, stream=False, cache=False, force_tools=None))
+        json.loads(body_of(one.plain, one.plain.messages, stream=False, cache=False, force_tools=None))
         for one in asked.requests
     ]
     for before, after in itertools.pairwise(bodies):
