@@ -1,6 +1,6 @@
 """The difference of two sessions, or of a session and its fork.
 
-Events are paired by what they are for: by (agent, kind, turn, attempt, call), and by their order where
+Events are paired by their purpose: by (agent, kind, turn, attempt, call), and by their order where
 those are equal; never by seq or by arrival, since both depend on the order of answers. What the supervisor
 asks a port or the clock is for the event that caused the question, and the answer is for the question; the
 first check of a schema is for that schema, whoever was the first to use it. Sub-agents are paired by

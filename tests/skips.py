@@ -63,6 +63,6 @@ class Skips:
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell what was not run."""
+        """Tell which tests were not run."""
         for line in lines(terminalreporter.stats.get("skipped", ())):
             terminalreporter.write_line(line, yellow=True)

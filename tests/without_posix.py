@@ -66,8 +66,8 @@ def take_away() -> None:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, Hidden())
     lock = types.ModuleType("msvcrt")
-    lock.LK_NBLCK = 2  # type: ignore[attr-defined]
-    lock.locking = lambda file, mode, size: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[attr-defined]
+    lock.LK_NBLCK = 2  # type: ignore[attr-defined]  # a module made here
+    lock.locking = lambda file, mode, size: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[attr-defined]  # a module made here
     sys.modules["msvcrt"] = lock
     load = ctypes.CDLL
 
@@ -76,7 +76,7 @@ def take_away() -> None:
             raise TypeError("bad argument type for built-in operation")
         return load(name, *arguments, **options)
 
-    ctypes.CDLL = only_named  # type: ignore[assignment, misc]
+    ctypes.CDLL = only_named  # type: ignore[assignment, misc]  # in the place of a class
     sys.platform = "win32"
 
 

@@ -79,7 +79,7 @@ def _checked_base(session_id: str, length: int, at: int | None, made: Sequence[F
 def base_for_profiles(
     session_id: str, events: Sequence[Event], at: int | None, profiles: Sequence[str]
 ) -> int | None:
-    """Return the last event to share so that agents of these profiles begin anew behind it.
+    """Return the last event to share so that agents of these profiles begin again behind it.
 
     at: the event that is wished; None for the last one before the first of them begins. Without profiles it
     is returned as it is. Raises MisuseError if no agent of a profile begins behind it, or at all.

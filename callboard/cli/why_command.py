@@ -46,7 +46,7 @@ def why(
     First the way: one path from a client's input to the event. Then its parts: the events whose content it
     was made of; for a request or a reply of a model, those that were new in the request. With --value, the
     events that hold the value, from this one back to the one where it was first; others that could be its
-    source stand under "also in"; of a value that a model made itself, what it was made of. With --label, the
+    source stand under "also in"; of a value that a model made itself, its inputs. With --label, the
     events through which the label came to the event's agent, from the newest to its source.
 
     Only the events that are needed are read, so digests are checked with --check only.

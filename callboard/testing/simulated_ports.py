@@ -215,7 +215,7 @@ def context_of(agents: Mapping[str, Agent]) -> PureContext:
 
 
 def setup_of(setup: Callable[[], object] | None, watch: ReadWatch) -> Callable[[], object] | None:
-    """Return what is called before each run. Raises MisuseError, also then, for what is no function."""
+    """Return the function to call before each run. Raises MisuseError for another object."""
     if setup is not None and not callable(setup):
         raise MisuseError(f"setup={setup!r:.80}: give a function without arguments")
     if setup is None:

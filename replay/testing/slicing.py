@@ -31,9 +31,9 @@ def unneeded_steps(
     kept: Collection[int] = (),
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[int, ...]:
-    """Return the steps that can be lost, by their place from 1. kept: those that are to be shown anyway.
+    """Return the steps that can be lost, by their place from 1. kept: those to show in any case.
 
-    is_over: asked before each try; True ends the search with what it has found.
+    is_over: asked before each try; True ends the search with the steps found so far.
     """
     broken, length = run.violation, len(run.made)
     if broken is None or broken.at != length or run.is_at_rest or not isinstance(make_world(), Skips):

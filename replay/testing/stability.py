@@ -50,7 +50,7 @@ class KeptRun(NamedTuple):
     def difference(
         self, make_world: MakeWorld[W], monitors: Sequence[Monitor[W]], *, of_rules_only: bool = False
     ) -> str:
-        """Make the run again, and return the first difference in words; empty if there is none.
+        """Make the run again, and return the first difference in words; empty without one.
 
         of_rules_only: only whether the rule is broken again, at the same step.
         """

@@ -14,12 +14,15 @@ Rules
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, SupportsIndex, cast, overload
+from typing import Any, Final, SupportsIndex, cast, overload
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.request import Messages, ModelRequest
+
+_OF_THE_SESSION: Final = ("deps", "session_id", "seq", "at", "left_out_ms", "state_of")
+"""Fields with a value in the class, which would stand before those of the request."""
 
 
 class PrintedText(str):
@@ -90,21 +93,22 @@ class ReadableRequest(ModelRequest):
     def of(cls, request: ModelRequest) -> "ReadableRequest":
         """Return the view of a request."""
         view = object.__new__(cls)
-        own = vars(view)
-        own.update(vars(request))
-        own["_plain"] = request
-        for made_later in ("messages", "conversation", "system", "tools"):
-            own.pop(made_later, None)
+        view._plain = request
+        given = vars(request)
+        vars(view).update((name, given[name]) for name in _OF_THE_SESSION if name in given)
         return view
 
     def __getattr__(self, name: str) -> Any:
+        """Return a field of the request. Those that print are made at their first use."""
         if name == "system":
             self.system = _printed(self._plain.system)
             return self.system
         if name == "tools":
             self.tools = PrintedList(map(_printed, self._plain.tools))
             return self.tools
-        raise AttributeError(f"a request has no {name!r}")
+        if name == "_plain":
+            raise AttributeError(name)
+        return getattr(self._plain, name)
 
     @property
     def plain(self) -> ModelRequest:

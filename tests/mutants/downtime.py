@@ -1,6 +1,6 @@
 """The rule of programs that wait: the time without a process is left out of sleeps and timeouts.
 
-Each program goes through `PHASES`; what it waits for is known as literals. The rule recomputes, from the
+Each program goes through `PHASES`; the waits are known as literals. The rule recomputes, from the
 times of the recorded steps and from what each resume left out, when each wait is over and which deadline is
 the next one. It shares no code with the event loop of programs.
 """
@@ -90,7 +90,7 @@ def breach_of(world: SessionWorld) -> str:
 
 
 def _steps(log: Sequence[Event], address: str) -> Iterator[_Step]:
-    """Yield the steps of an agent, with what was left out before each, up to a reply that is no step."""
+    """Yield the steps of an agent, with the time left out before each, up to a reply that is no step."""
     left_out = 0
     for event in log:
         body = event.body

@@ -59,9 +59,9 @@ class Draft:
     main: the name of the main agent. top: of the program above it. turns: the calls of the main agent, turn
     by turn. last: its replies after those. profiles, lines: of further agents. results: by tool, of those
     that have one of their own. more: adds to the result of every tool. own, model, bundle: limits, fields of
-    the model and rights of the main agent. failing: return a reply instead of the one of the script, or None.
-    prompts: the number of asks. fields: of the scenario. shapes: add what stands above the main agent.
-    fork: the way in which the session is forked.
+    the model and rights of the main agent. failing: return a reply instead of that of the
+    script, None for that one. prompts: the number of asks. fields: of the scenario. shapes: add agents above
+    the main one. fork: the way in which the session is forked.
     """
 
     main: str = "host"

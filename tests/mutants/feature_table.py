@@ -17,7 +17,7 @@ from callboard.replay.testing.rules.requests import REQUEST_RULES
 from callboard.replay.testing.sessions import capacity_monitors
 from callboard.replay.testing.sessions.fork_rules import FORK_RULES
 from callboard.replay.testing.sessions.monitors import session_monitors
-from tests.mutants import orchestrated
+from tests.mutants import downtime, orchestrated
 from tests.mutants.mutant import ROOT
 from tests.mutants.parts import PARTS
 
@@ -46,7 +46,7 @@ def rules() -> dict[str, str]:
     found |= {one.name: one.rule for one in session_monitors() if one.rule}
     found |= {f"fork-{one.name}": one.rule for one in FORK_RULES}
     found |= {f"capacity-{name.lower()}": getattr(capacity_monitors, name) for name in CAPACITY_RULES}
-    return found | {"routes": orchestrated.RULE}
+    return found | {"routes": orchestrated.RULE, "downtime": downtime.RULE}
 
 
 FEATURES: Final[Mapping[str, Feature]] = {
@@ -89,7 +89,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "lines": Feature(
         ["core: one_budget", "later: changing_in_line", "later: tight_boss", "programs: gather"],
         ["first-come", "parallel-calls", "line-of-tools", "tool-line", "places-are-held"],
-        ["The line for model calls", "Records from before a wake"],
+        ["The line for model calls", "Records from before a wake", "Lines with contexts"],
         ["line-from-its-end", "line-of-copies-passed", "line-jumped"],
     ),
     "budgets": Feature(
@@ -114,8 +114,8 @@ FEATURES: Final[Mapping[str, Feature]] = {
             "forks: cut short, live",
             "forks: approved at 8",
         ],
-        ["fork-no-effect", "fork-effects-once", "fork-fresh-reads", "fork-needs-effect"],
-        [],
+        ["fork-no-effect", "fork-effects-once", "fork-fresh-reads", "fork-needs-effect", "fork-results-once"],
+        ["Results given once"],
         ["effects-run-silently", "people-not-asked", "idempotent-is-read", "old-reads-after-an-effect"],
     ),
     "fork_clock": Feature(
@@ -231,6 +231,16 @@ FEATURES: Final[Mapping[str, Feature]] = {
         [],
         ["grace-never-ends", "grace-not-cancelled", "every-timer-extended", "one-deadline-extended"],
     ),
+    "downtime": Feature(
+        ["downtime: short stops", "downtime: long stops", "downtime: stops above and below"],
+        ["downtime"],
+        ["Time left out"],
+    ),
+    "crossing_messages": Feature(
+        ["orders: questions_and_stops", "orders: changes_and_stops", "orders: races", "orders: closed"],
+        ["transitive-stop", "nothing-after-stop", "timers", "no-rescue", "tools-passed-on"],
+        ["Late and early messages"],
+    ),
     "retries": Feature(
         ["core: retries", "core: one_crash_after_the_other", "waits: words_at_retries"],
         ["deserved", "turns", "usage-is-the-sum"],
@@ -246,7 +256,7 @@ INTRO: Final = """\
 Each feature has sessions in which its mutants are hunted (`tests/mutants/parts.py`: part and name), rules of
 the kit that look at it ([rules](../../docs/rules.md)), and mutants ([results](RESULTS.md)).
 Names that begin with `capacity-` and `fork-` are rules of sessions that share a runtime, and of forks.
-`routes` is the rule of an orchestrator.
+`routes` is the rule of an orchestrator, `downtime` that of programs whose process was away.
 
 `python -m tests.mutants.feature_table --write` writes this page.
 

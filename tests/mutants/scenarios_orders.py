@@ -1,4 +1,4 @@
-"""Sessions in which a message crosses the end of its sender, or of what it is about."""
+"""Sessions in which a message crosses the end of its sender, or of its subject."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,6 @@
 """Mutants of orders: a message that comes late, too early or first, and what is done about it.
 
-They were written down from the core alone, by somebody who had not seen the tests. Of the thirty-two written
+They were written down from the core alone, before the tests were read. Of the thirty-two written
 down, the others are mutants of other files already, or are found by unit tests only, since simulated ports
 never answer in that order.
 """

@@ -39,7 +39,7 @@ QUICK = {
         "write-runs-again",
         "stop-skips-the-checking",
     ),
-    "background": ("refused-words-stay", "ended-copies-still-counted"),
+    "background": ("refused-words-stay", "words-for-the-dead"),
     "rounds": ("later-round-claims-it-never-started",),
     "orders": ("change-of-the-stopped",),
 }

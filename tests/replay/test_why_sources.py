@@ -53,7 +53,7 @@ class Planted(NamedTuple):
 def planted(seed: int) -> Planted:
     """Record a host that reads results one by one or at once, and tells one number of them.
 
-    Decoys stand before the true result and beside it, never alone in what is read last.
+    Decoys stand before the true result and beside it, never alone in the last result.
     """
     dice = Random(seed)
     value = dice.choice([dice.randrange(21), dice.randrange(100, 1_000), dice.randrange(1_000, 99_999)])

@@ -21,12 +21,14 @@ _FRAME: Final = len(b'{"role":"user","content":[]}')
 class Counted(msgspec.Struct, eq=False):
     """The bound on the input of an agent's next request.
 
-    granted: on the input of its last one. known: on the conversation with the reply to it; None if there is
-        no reply, or one whose count is not taken for certain.
+    granted: on the input of its last one. known: on the conversation without the reply to it; None if there
+        is no reply, or one whose count is not taken for certain. of_reply: on that reply, which is not
+        always kept.
     """
 
     granted: int = 0
     known: int | None = None
+    of_reply: int = 0
 
     def replied(self, body: ModelReplied, begin: Begin | None) -> None:
         """Take the count of a call, or the bytes of its reply."""
@@ -35,8 +37,12 @@ class Counted(msgspec.Struct, eq=False):
         # With several models, or with one that counts strangely, bytes count beside the counts.
         if body.status != "ok" or model is None or model.fallback or model.checks_usage:
             return
-        usage = body.usage.tokens if body.usage is not None else 0
-        self.known = usage or self.granted + len(body.content)
+        usage = body.usage
+        if usage is not None and usage.tokens:
+            self.of_reply = usage.output_tokens
+            self.known = usage.tokens - self.of_reply
+        else:
+            self.known, self.of_reply = self.granted, len(body.content)
 
     def why_small(self, before: ModelRequest | None, request: ModelRequest, wish: TurnRequested) -> str:
         """Grant a request. Return the tokens that its need does not count; empty if it counts all."""
@@ -44,7 +50,10 @@ class Counted(msgspec.Struct, eq=False):
         self.granted = wish.need.tokens - request.model.max_tokens
         if before is None or known is None or wish.attempt > 1 or request.model.is_program:
             return ""
-        new = [one for one in request.messages[before.length :] if not _is_reply(one)]
+        all_new = request.messages[before.length :]
+        new = [one for one in all_new if not _is_reply(one)]
+        if len(new) < len(all_new):  # a refused reply is left out
+            known += self.of_reply
         if wish.is_unbounded or any(b'"source"' in bytes(message) for message in new):
             return ""  # images take fewer tokens than bytes
         tools = [tool for tool in request.tools if tool not in before.tools] if wish.breaks_cache else []

@@ -325,7 +325,7 @@ def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
 
 
 def _conserved() -> Sequence[SessionMonitor]:
-    """Return the rules of sums, which share what they have looked at."""
+    """Return the rules of sums, which share their work."""
     sums = Sums()
     return [
         Conserved("reserved-is-open", RESERVED, sums.reserved),

@@ -43,7 +43,7 @@ def content(descriptor: int, size: int) -> bytes:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write an open file anew, as one that a reader may have open: it never sees it shorter than the data."""
+    """Replace the content of an open file. A reader never sees it shorter than the data."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.write(descriptor, data)
     os.ftruncate(descriptor, len(data))

@@ -1,4 +1,4 @@
-"""Plans of forks: where a fork begins, which answers may change, and what is said of any other wish."""
+"""Plans of forks: where a fork begins, which answers may change, and the words for any other wish."""
 
 import re
 from collections.abc import Mapping

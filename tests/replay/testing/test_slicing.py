@@ -1,4 +1,4 @@
-"""Steps that a rule does not need: what is left out can be lost, and nothing that is shown can."""
+"""Steps that a rule does not need: those left out can be lost, and nothing that is shown can."""
 
 from collections.abc import Collection
 

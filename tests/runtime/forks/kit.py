@@ -1,4 +1,4 @@
-"""A survey that is recorded and forked: its agents, its recording, its forks, and what they post."""
+"""A survey that is recorded and forked: its agents, its recording, its forks, and their posts."""
 
 import asyncio
 import re

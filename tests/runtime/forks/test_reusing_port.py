@@ -15,7 +15,7 @@ REQUEST = Event(7, 0, "host", "tools", 0, CallTool(1, 0, "look", "read", NULL))
 
 
 class Told:
-    """A port, or a playback, that notes what it is told."""
+    """A port, or a playback, that notes its orders."""
 
     def __init__(self, name: str, heard: list[str], *, has_started: bool = True) -> None:
         self._name, self._heard, self._has_started = name, heard, has_started

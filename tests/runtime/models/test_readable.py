@@ -1,4 +1,4 @@
-"""Requests as policies read them: each part prints as its text, and what it holds is found in that."""
+"""Requests as policies read them: each part prints as its text, and its content is found in that."""
 
 from collections.abc import Callable
 from typing import Any

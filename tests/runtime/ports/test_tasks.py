@@ -103,7 +103,7 @@ Work = Coroutine[object, None, None]
 
 
 class Bench:
-    """Pieces of work, what they note, and who got lost."""
+    """Pieces of work, their notes, and those that got lost."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

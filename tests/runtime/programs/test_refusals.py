@@ -80,7 +80,7 @@ class World:
 
 
 def stubborn(world: World, item: str = "a") -> Program[Any]:
-    """Return a program that swallows each refusal, asks on, and returns an answer all the same."""
+    """Return a program that swallows each refusal, asks on, and returns an answer."""
 
     @program(tools=[world.look, world.save], limits=POOR)
     async def stubborn(ctx: ProgramContext, prompt: str) -> str:

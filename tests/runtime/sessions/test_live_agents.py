@@ -9,8 +9,11 @@ import tracemalloc
 import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.runtime.models.scripted import Reply
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.scripted import Step
 from tests.pages import ROOT
 
 FEW, MANY = 50, 250
@@ -22,27 +25,43 @@ Measured on CPython 3.11 in a process of its own: 6,800 to 6,900. A further fiel
 """
 
 
+class Crowd:
+    """A model that answers once so many agents ask it. held: the bytes that Python holds then."""
+
+    spec = ModelSpec("crowd", 1_024)
+
+    def __init__(self, width: int) -> None:
+        self._missing = width
+        self._everybody = asyncio.Event()
+        self.held = 0
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        """Wait for the others."""
+        self._missing -= 1
+        if not self._missing:
+            gc.collect()
+            self.held = tracemalloc.get_traced_memory()[0]
+            self._everybody.set()
+        await self._everybody.wait()
+        return ModelAnswer(Json(b'[{"type":"text","text":"here"}]'), "end_turn")
+
+    async def aclose(self) -> None:
+        """Have nothing to close."""
+
+
 async def bytes_held(width: int) -> int:
     """Return the bytes that Python holds while this many sub-agents wait in their first model call."""
-    held, here, everybody = 0, 0, asyncio.Event()
+    crowd = Crowd(width)
 
-    async def policy(request: ModelRequest) -> Reply:
-        nonlocal held, here
-        if request.profile == "leaf":
-            here += 1
-            if here == width:
-                gc.collect()
-                held = tracemalloc.get_traced_memory()[0]
-                everybody.set()
-            await everybody.wait()
-        if request.profile == "host" and request.length == 1:
-            return calls(*(call("task", agent="leaf", prompt="come") for _ in range(width)))
-        return say("here")
+    def policy(request: ModelRequest) -> Step:
+        tasks = (call("task", agent="leaf", prompt="come") for _ in range(width))
+        return calls(*tasks) if request.length == 1 else say("here")
 
+    host = Agent("host", agents=[Agent("leaf", model=crowd)], model=ScriptedModel(policy))
     limits = Limits(max_children=width, max_tool_calls=width, max_parallel_calls=width + 1)
-    async with Runtime(":memory:", model=ScriptedModel(policy), limits=limits) as runtime:
-        (await runtime.run(Agent("host", agents=[Agent("leaf")]), "go")).unwrap()
-    return held
+    async with Runtime(":memory:", limits=limits) as runtime:
+        (await runtime.run(host, "go")).unwrap()
+    return crowd.held
 
 
 def bytes_of_one() -> float:

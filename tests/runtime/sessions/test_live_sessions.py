@@ -177,6 +177,12 @@ def test_a_session_that_runs_here_is_found_and_one_that_waits_says_why(live: Liv
     assert live.running("a") is one
     with pytest.raises(UnknownName, match="session 'b' does not run in the process that owns the log"):
         live.running("b")
-    asyncio.run(live.wait_for_code("b", Agent("host"), Diverged("other code")))
+
+    async def wait() -> None:
+        await live._log.open()
+        await live._log.create("b", 0, "")
+        await live.wait_for_code("b", Agent("host"), Diverged("other code"))
+
+    asyncio.run(wait())
     with pytest.raises(Diverged, match="other code"):
         live.running("b")

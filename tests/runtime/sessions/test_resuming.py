@@ -89,7 +89,8 @@ def test_a_session_that_died_anywhere_ends_as_if_it_had_not(name: str) -> None:
     for seq in [*range(asked, len(events), step), len(events) - 1]:
         outcome, found = asyncio.run(goes_on(events[:seq], make(), ScriptedModel(policy)))
         returned = [e.body.status for e in found.events if isinstance(e.body, ToolReturned)]
-        if name != "flaky" and "interrupted" not in returned:
+        # A lost call is charged in full, and the budget of `refused` has no room for that.
+        if name not in ("flaky", "refused") and "interrupted" not in returned:
             assert (outcome.kind, outcome.text) == (end.kind, end.text), f"cut after {seq}"
         assert isinstance(found.events[-1].body, SessionClosed)
 

@@ -1,4 +1,4 @@
-"""The agents and models of a session, found from its host, and what is refused before it begins."""
+"""The agents and models of a session, found from its host, and the refusals before it begins."""
 
 from typing import Any
 

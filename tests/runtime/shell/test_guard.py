@@ -6,6 +6,7 @@ What commands do under it, also those that resist, is tried in `test_process.py`
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,16 +84,28 @@ def guarded(
     """
     folder = os.open(tmp_path, os.O_RDONLY)
     report, told = os.pipe()
-    with (tmp_path / "plan").open("w+b") as file:
+    ours, life = socket.socketpair()
+    with ours, life, (tmp_path / "plan").open("w+b") as file:
         about = {"command": command, "env": {"PATH": os.environ["PATH"], "MARK": "sing"}, "folder": folder}
-        limits = {"report": told, "timeout_s": 30.0, "processes_max": 20, "grace_s": 0.2, **plan}
+        limits = {
+            "report": told,
+            "life": life.fileno(),
+            "timeout_s": 30.0,
+            "processes_max": 20,
+            "grace_s": 0.2,
+            **plan,
+        }
         file.write(json.dumps(about | limits).encode())
         file.seek(0)
         arguments = [sys.executable, "-I", "-S", guard.__file__, str(file.fileno())]
         with subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(file.fileno(), folder, told)
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(file.fileno(), folder, told, life.fileno()),
         ) as made:
             os.close(told)
+            life.close()
             assert made.stdin is not None
             assert made.stdout is not None
             if ends:
