@@ -52,9 +52,6 @@ _NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded 
 _UNRUN: Final = frozenset({"cancelled", "needs_effect"})
 
 
-# --- a request before its port acts -----------------------------------------------------
-
-
 class Reuse(NamedTuple):
     """A recorded answer for a request. It is given in its turn; of a program's step only its place counts."""
 
@@ -80,9 +77,6 @@ class Work(NamedTuple):
 
 
 Admission: TypeAlias = Reuse | Refused | Asked | Work
-
-
-# --- the next thing -----------------------------------------------------------------------
 
 
 class Give(NamedTuple):

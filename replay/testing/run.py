@@ -1,14 +1,11 @@
 """One run: ask for moves, let a scheduler pick, make the move, look at the rules; until it is at rest.
 
 Rules
-  - A run has two parts. The first belongs to the scheduler, faults and all, and ends at rest or after N
-    steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
-    is at rest or 10 N steps were made (both figures from Coyote).
-  - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
-    beginning of a run look at it (`JudgesUnfinished`).
+  - A run has two parts. The first belongs to the scheduler, and ends at rest or after N steps. Then the world
+    heals: moves but no faults are chosen, fairly, until rest or 10 N steps (both figures from Coyote).
+  - A run that a bound ends is unfinished: only monitors that judge beginnings see it (`JudgesUnfinished`).
   - An exception of a decider or of the world is a violation of its own at that step.
-  - A campaign ends a run at its first violation. A replay makes all moves of its schedule and notes every
-    rule that is broken, so that a schedule shows the same run with other monitors, more or fewer.
+  - A campaign ends a run at its first violation. A replay makes all moves and notes every broken rule.
 """
 
 import traceback
@@ -40,8 +37,8 @@ Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
 class Scheduler(Protocol):
     """Picks the moves of all runs of a campaign, one run after the other, and learns from them.
 
-    It sees moves, and of the world what its moves touched: neither states nor messages. Its chance comes
-    from the `random.Random` it is given; two schedulers with equal seeds make equal runs.
+    It sees moves and the parts of the world that they touched: neither states nor messages. Its chance comes
+    from a `random.Random`; two schedulers with equal seeds make equal runs.
     """
 
     @property
@@ -60,10 +57,7 @@ class Scheduler(Protocol):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The bounds of a run. steps: N, the most of its first part. steps_in_all: the most of both parts.
-
-    Raises MisuseError for less than one step.
-    """
+    """The bounds of a run. steps: N, of its first part. steps_in_all: of both. Raises MisuseError below 1."""
 
     steps: int = STEPS_MAX
     steps_in_all: int = 0
