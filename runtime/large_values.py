@@ -59,30 +59,32 @@ def _length(value: Any) -> int:
         return 0
 
 
-def weighed(value: object, depth: int, budget: int) -> int:
+def weighed(value: object, depth: int, budget: int) -> int | None:
     """Return the rest of a budget of bytes after plain lists, dicts, texts, numbers, flags and None.
 
-    Negative for a value that has other parts, numbers that are not finite, or keys that are not text, that
-    is deeper than `depth` or has about as many bytes as the budget, or more.
+    Negative for a value that has about as many bytes as the budget, or more. None for one that has other
+    parts, numbers that are not finite, or keys that are not text, or is deeper than `depth`.
     """
     level: list[Any] = [value]
     while level:
         kinds = set(map(type, level))
         if not kinds <= _PLAIN:
-            return -1
+            return None
         budget -= _bytes_of(level, kinds)
         if float in kinds and not all(map(math.isfinite, _only(level, kinds, float))):
-            return -1
+            return None
         dicts = _only(level, kinds, dict)
         lists = [*_only(level, kinds, list), *_only(level, kinds, tuple)]
         depth -= bool(lists or dicts)
         # Before they are listed: parts that a value has a thousand times each multiply at every level.
         budget -= sum(map(len, lists)) + sum(map(len, dicts))
-        if budget < 0 or depth < 0:
+        if depth < 0:
+            return None
+        if budget < 0:
             return -1
         keys = list(chain.from_iterable(dicts))
         if keys and set(map(type, keys)) != {str}:
-            return -1
+            return None
         budget -= sum(map(len, keys))
         level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, dicts))]
     return max(budget, -1)

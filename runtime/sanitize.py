@@ -144,8 +144,12 @@ def to_json(
             value = value.replace("\0", "\u2400")  # before the encoder makes six bytes of each
             if len(value) > max_bytes:
                 raise _Refused(_LARGE)
-        elif type(value) in _PLAIN_PARTS and is_large(value) and weighed(value, max_depth, max_bytes) >= 0:
-            pass  # all of it was looked at
+        elif type(value) in _PLAIN_PARTS and is_large(value):
+            left = weighed(value, max_depth, max_bytes)
+            if left is None:  # which part it is, only a look at each can tell
+                _weigh(value, max_depth, max_bytes)
+            else:
+                _left(left)
         elif type(value) is dict:  # as nearly all arguments
             _weigh_dict(value, max_depth, max_bytes)
         else:
