@@ -22,6 +22,8 @@ _CODE: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 def is_large(value: object, parts_max: int = LARGE) -> bool:
     """Return True for a value of more parts, for one whose number is not known, and for iterators."""
+    if type(value) in _SCALARS:
+        return False
     level: list[Any] = [value]
     while level:
         below: list[Any] = []

@@ -14,15 +14,12 @@ Rules
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Final, SupportsIndex, cast, overload
+from typing import Any, SupportsIndex, cast, overload
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.request import Messages, ModelRequest
-
-_OF_THE_SESSION: Final = ("deps", "session_id", "seq", "at", "left_out_ms", "state_of")
-"""Fields with a value in the class, which would stand before those of the request."""
 
 
 class PrintedText(str):
@@ -93,22 +90,22 @@ class ReadableRequest(ModelRequest):
     def of(cls, request: ModelRequest) -> "ReadableRequest":
         """Return the view of a request."""
         view = object.__new__(cls)
-        view._plain = request
-        given = vars(request)
-        vars(view).update((name, given[name]) for name in _OF_THE_SESSION if name in given)
+        own = view.__dict__ = request.__dict__.copy()
+        own["_plain"] = request
+        own.pop("messages", None)
+        own.pop("conversation", None)
         return view
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a field of the request. Those that print are made at their first use."""
-        if name == "system":
-            self.system = _printed(self._plain.system)
-            return self.system
-        if name == "tools":
-            self.tools = PrintedList(map(_printed, self._plain.tools))
-            return self.tools
-        if name == "_plain":
-            raise AttributeError(name)
-        return getattr(self._plain, name)
+    # In the class, so that they stand before the fields of the request.
+    @property
+    def system(self) -> Json:  # type: ignore[override]  # a field there, which no policy sets
+        """Return the system prompt, which prints."""
+        return _printed(self._plain.system)
+
+    @property
+    def tools(self) -> tuple[Json, ...]:  # type: ignore[override]  # as above
+        """Return the tools, which print."""
+        return PrintedList(map(_printed, self._plain.tools))
 
     @property
     def plain(self) -> ModelRequest:

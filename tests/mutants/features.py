@@ -338,8 +338,8 @@ FEATURES: Final[Mapping[str, Callable[[Draft], None]]] = {
 PAIRS: Final[Sequence[tuple[str, str]]] = tuple(combinations(FEATURES, 2))
 """All pairs of features."""
 
-FAULT_RUNS: Final = 40
-PAIR_RUNS: Final = 100
+FAULT_RUNS: Final = 4
+PAIR_RUNS: Final = 12
 """The runs that the campaign makes of a scenario with one kind of fault, and of a pair of features."""
 
 
