@@ -261,6 +261,8 @@ def _weigh_items(items: Iterable[tuple[int | str, object]], depth: int, budget: 
     try:
         for step, item in items:  # noqa: B007  # it is the place that a refusal names
             budget = _weigh(item, depth, budget - 1)
+            if budget < 0:
+                raise _Refused(_LARGE)
     except _Refused as refused:
         refused.path.append(step)
         raise

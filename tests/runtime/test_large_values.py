@@ -4,7 +4,7 @@ import gc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import InvalidPrompt
@@ -32,6 +32,8 @@ VALUES = st.recursive(
 )
 
 
+@example([[]], 2, 0)
+@example([[], [[], {}]], 5, 1)
 @given(VALUES, st.integers(0, 5), st.integers(0, 200))
 def test_the_fast_look_accepts_and_refuses_as_the_slow_one(value: object, depth: int, budget: int) -> None:
     left = weighed(value, depth, budget)
