@@ -16,11 +16,12 @@ def encodings_of(value: str) -> tuple[str, ...]:
     """Return the forms of a value to search for in any text, longest first: itself, and parts of its base64.
 
     >>> encodings_of("a b&c-d")
-    ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
+    ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d', 'a+b&c-d')
     """
     found = {value, clean_text(value), value.strip()}
     found.update(value.replace(sign, 2 * sign) for sign in _DOUBLED)
     found.update(value.replace("'", closed) for closed in ("'\\''", "'\"'\"'"))  # inside quotes of a shell
+    found.add(value.replace(" ", "+"))  # of a form, without any other escape
     lines = value.replace("\r\n", "\n")
     found |= {lines, lines.replace("\n", "\r\n")}
     found.update(_base64_cores(value.strip().encode("utf-8", "replace")))

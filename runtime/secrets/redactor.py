@@ -24,6 +24,7 @@ import msgspec
 import re2
 
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.large_values import uncollected
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.forms import encodings_of, plain_forms_of
 from callboard.runtime.secrets.refs import (
@@ -37,7 +38,12 @@ from callboard.runtime.secrets.unescaping import GROWTH_MAX, Lines, Plain, has_e
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 FOUND_MAX: Final = 2_000
-"""Secrets in one text that are replaced one by one. The text from the next one on is replaced as a whole."""
+"""Secrets in one text, and texts with secrets in one JSON value, that are replaced one by one.
+
+Of a text, all from the next secret on is replaced; of JSON, each new text from the next one on.
+"""
+
+_MANY: Final = b'"[secret:one of more than 2,000 in a value]"'
 
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
 _STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
@@ -45,8 +51,10 @@ _PIECE: Final = 16  # of these
 _RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
+# What stands before it, a string or a number, and the colon of a key. Without groups for objects: `findall`
+# takes a third of the time of `finditer`.
 _TOKEN: Final = re.compile(
-    rb'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<key>[ \t\r\n]*+:)?|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL
+    rb'([^"0-9-]*+)("(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+)([ \t\r\n]*+:)?', re.DOTALL
 )
 _RUN: Final = re.compile(rb"[A-Za-z0-9]{4,}")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -261,24 +269,27 @@ class Redactor:
         data = bytes(value)
         if not self.may_be_in(data):
             return value
-        parts: list[bytes] = []
-        known: dict[bytes, bytes] = {}
-        at, changed_keys = 0, False
-        tokens = list(_TOKEN.finditer(data))
+        with uncollected():
+            return self._json(value, data)
+
+    def _json(self, value: Json, data: bytes) -> Json:
         # Equal texts are searched once, and one search can rule out half of them all.
-        texts = list({token["string"] or token["number"]: _text_of(token) for token in tokens}.items())
-        only = [text for _, text in texts]
-        for place in self._places_with(only, 0, len(only)):
-            known[texts[place][0]] = _encode(self.text(only[place].decode()))
-        for token in tokens if known else ():
-            written = known.get(token["string"] or token["number"])
-            if written is not None:
-                parts += [data[at : token.start()], written, token["key"] or b""]
-                at, changed_keys = token.end(), changed_keys or token["key"] is not None
-        if not parts:
+        tokens: list[tuple[bytes, bytes, bytes]] = _TOKEN.findall(data)
+        texts = list(dict.fromkeys(written for _, written, _ in tokens))
+        only = [one[1:-1] if one[:1] == b'"' and b"\\" not in one else _text_of(one) for one in texts]
+        known: dict[bytes, bytes] = {}
+        for count, place in enumerate(self._places_with(only, 0, len(only))):
+            if count == FOUND_MAX:
+                known.update(dict.fromkeys(texts[place:], _MANY))
+                break
+            known[texts[place]] = _encode(self.text(only[place].decode()))
+        if not known:
             return value
-        redacted = b"".join([*parts, data[at:]])
-        return Json(_with_unique_keys(redacted) if changed_keys else redacted)
+        parts = [part for before, one, colon in tokens for part in (before, known.get(one, one), colon)]
+        end = len(b"".join(chain.from_iterable(tokens)))
+        redacted = b"".join([*parts, data[end:]])
+        has_new_keys = any(colon and one in known for _, one, colon in tokens)
+        return Json(_with_unique_keys(redacted) if has_new_keys else redacted)
 
     def may_be_in(self, data: bytes) -> bool:
         """Return whether JSON can hold a secret."""
@@ -308,11 +319,9 @@ def placeholder(name: str) -> str:
     return f"[secret:{name}]"
 
 
-def _text_of(token: "re.Match[bytes]") -> bytes:
-    text = token["string"]
-    if text is None:
-        return token["number"]
-    return text[1:-1] if b"\\" not in text else _bytes(_decode(text))
+def _text_of(written: bytes) -> bytes:
+    """Return the text of a string or number of JSON."""
+    return _bytes(_decode(written)) if written.startswith(b'"') else written
 
 
 def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:

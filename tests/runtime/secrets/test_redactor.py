@@ -169,6 +169,21 @@ def test_of_a_text_of_thousands_of_secrets_none_is_left(unit: str) -> None:
     assert few.endswith("end")
 
 
+def test_of_json_with_thousands_of_texts_with_secrets_none_is_left_and_its_shape_stays() -> None:
+    redactor = Secrets(["open-sesame"]).redactor
+    rows = [{"id": at, "key": f"open-sesame {at}", f"open-sesame {at}": True} for at in range(FOUND_MAX)]
+    value = Json(msgspec.json.encode({"rows": rows, "end": ["open-sesame", 7]}))
+    found = redactor.json(value)
+    assert b"sesame" not in bytes(found)
+    assert not redactor.finds(bytes(found).decode())
+    read = msgspec.json.decode(found)
+    assert [len(row) for row in read["rows"]] == [3] * FOUND_MAX
+    assert read["rows"][0]["key"] == "[secret:1] 0"
+    assert read["rows"][-1]["key"].startswith("[secret:")
+    assert all("id" in row for row in read["rows"])
+    assert len(read["end"]) == 2
+
+
 @given(
     st.integers(0, 70_000), st.integers(0, 70_000), st.sampled_from(["%2d", "\\u002d", "&#45;", "\\\\u002D"])
 )
