@@ -332,12 +332,12 @@ def test_s12_as_many_alternatives_as_allowed_are_answered() -> None:
 
 
 def test_s13_an_expression_that_cannot_be_compiled_is_refused_with_its_place() -> None:
-    patterns = ["[", "(", "*a", "a{5,1}", "\\p{Nope}", "\\p{L}{1,1000}"]
+    patterns = ["[", "(", "*a", "a{5,1}", "\\p{Nope}"]
     items: list[dict[str, object]] = [{"items": {"pattern": pattern}} for pattern in patterns]
     named: list[dict[str, object]] = [{"patternProperties": {pattern: {}}} for pattern in patterns]
     # Together: each `ask` would start a worker.
     answers = ask(*map(accept_request, [*items, *named]), *(report_request(schema, {}) for schema in items))
-    accepts, names, reports = answers[:6], answers[6:12], answers[12:]
+    accepts, names, reports = answers[:5], answers[5:10], answers[10:]
     for pattern, accept, name, report in zip(patterns, accepts, names, reports, strict=True):
         assert (accept.status, report.status) == ("invalid", "failed"), pattern
         assert accept.problems[0].path == "/items/pattern"

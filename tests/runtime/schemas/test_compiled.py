@@ -20,7 +20,7 @@ from tests.runtime.schemas.kit import accepted, text
 from tests.runtime.schemas.strategies import all_schemas, odd_schemas, values
 
 LOOKS_BACK = ["(?=a)", "(?<=a)b", "(a)\\1"]
-TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}$", "(.{100}){10}"]
+TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}a$", "(.{100}){10}"]
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_expressions_match_anywhere_as_ecma_262_says(
     assert compile_schema({"pattern": pattern}, is_linear=is_linear).is_valid(text) is is_there
 
 
-@pytest.mark.parametrize("pattern", ["[", "(", "*", "a{5,1}", "\\p{Nope}", "\\p{L}{1,1000}", "\ud800"])
+@pytest.mark.parametrize("pattern", ["[", "(", "*", "a{5,1}", "\\p{Nope}", "\ud800"])
 def test_an_expression_that_cannot_be_used_is_unfit(pattern: str) -> None:
     with pytest.raises(Unfit):
         compile_keyword("pattern", pattern)
