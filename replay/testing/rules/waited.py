@@ -20,8 +20,8 @@ class Waited(msgspec.Struct, eq=False):
     def hear(self, body: AnyMessage) -> None:
         """Take in a message to the agent."""
         match body:
-            case Begin():
-                self.running, self.moments = {}, []
+            case Begin():  # the answer to a call of the ask before may be sent only now
+                self.running = {}
             case ModelReplied():
                 self.moments = []
             case Delegated(turn=turn, call=call, address=address):
