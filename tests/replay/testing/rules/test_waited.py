@@ -13,7 +13,7 @@ BEGIN = Begin(Json(b'{"name":"host"}'), NULL, ModelSpec("m", 10), Limits())
 
 
 def told(*running: str) -> bytes:
-    return bytes(encode(prompts.waited(running)))
+    return bytes(encode(prompts.waited([*running])))
 
 
 def waited() -> Waited:
