@@ -1,4 +1,4 @@
-"""Where a message holds a value as people mean it: whole words, and equal numbers in any spelling.
+"""Find a value in a message: as whole words, or as an equal number in any spelling.
 
     Held("7").places(body)              not in 17, in "k7" or in the number of a turn
     Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"

@@ -33,7 +33,7 @@ from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, TEXT_LIKE, check_js
 _ANY: Final[Any] = object
 PART_BYTES: Final = 16  # charged for each part of a value, so that the time is bounded as its bytes are
 DIGITS_MAX: Final = 4_000  # of a whole number: Python itself writes 4,300, and takes quadratic time for more
-_NOTICE_ROOM: Final = 200  # bytes, for the words in place of what is left out
+_NOTICE_ROOM: Final = 200  # bytes of the words that stand for the parts left out
 _PLACES_TOLD: Final = 3
 _PLACE_CHARS: Final = 80
 _KEY_CHARS: Final = 40

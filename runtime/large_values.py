@@ -1,4 +1,4 @@
-"""Large values: which are large, and what is done with all their parts in one pass of C.
+"""Large values: tell them from small ones, and weigh all their parts in one pass of C.
 
 A call of Python for each of a million parts would hold the event loop for a second.
 """

@@ -6,7 +6,7 @@ conversation grow with it, and equal long messages of several agents are stored 
 """
 
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import AnyStr, Final, NamedTuple
 
 import msgspec
 
@@ -36,7 +36,7 @@ class KeptBody(NamedTuple):
 def shortened(before: bytes, body: bytes) -> KeptBody:
     """Return a body as its difference to the one before it. Raises UnicodeDecodeError if it is not UTF-8."""
     places = _messages(body)
-    shared = _shared_head(before, body)
+    shared = shared_head(before, body)
     head = max((end for place in places for end in place if end <= shared), default=0)
     tail = _shared_tail(before, body, head)
     end = len(body) - tail
@@ -73,8 +73,8 @@ def _messages(body: bytes) -> list[tuple[int, int]]:
     return places
 
 
-def _shared_head(one: bytes, other: bytes) -> int:
-    """Return the number of bytes with which both begin."""
+def shared_head(one: AnyStr, other: AnyStr) -> int:
+    """Return the number of bytes or characters with which both begin."""
     # Halves are compared as wholes: a loop over the bytes of a megabyte would hold the event loop.
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -89,7 +89,7 @@ def _shared_head(one: bytes, other: bytes) -> int:
 def _shared_tail(before: bytes, body: bytes, head: int) -> int:
     """Return the number of bytes with which both end, behind a shared head. A character is never cut."""
     most = min(len(before), len(body)) - head
-    tail = _shared_head(before[::-1][:most], body[::-1][:most])
+    tail = shared_head(before[::-1][:most], body[::-1][:most])
     while tail and body[-tail] & 0xC0 == 0x80:
         tail -= 1
     return tail

@@ -20,7 +20,7 @@ PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """The bytes of `sun_path` without its NUL: unix(7) of Linux, and that of macOS and the BSDs."""
 
 HAS_SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
-"""Whether this system has sockets that stand in a folder and belong to a user. Windows has none in Python."""
+"""True where Python has sockets that stand in a folder and belong to a user: not on Windows."""
 
 
 def places_of(log: Path) -> list[Path]:

@@ -20,7 +20,7 @@ Opener: TypeAlias = Callable[[int, str, int], int]
 
 PATH_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY)  # macOS has no O_PATH
 CAN_OPEN_BELOW: Final = os.open in os.supports_dir_fd
-"""Whether this system opens a path below an open folder. Windows does not, and has none of these flags."""
+"""True where a path can be opened below an open folder: not on Windows, which lacks these flags, too."""
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 FOLDER: Final = PATH_ONLY | _DIRECTORY
 LISTED: Final = os.O_RDONLY | _DIRECTORY

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.kept_bodies import shared_head
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.programs.asks import Ask, Head, Step
 from callboard.runtime.programs.history import RecordedRun, RecordedStep
@@ -151,22 +152,10 @@ def _asks(recorded: list[str], now: list[str]) -> tuple[str, str]:
 
 def excerpts(one: str, other: str) -> tuple[str, str]:
     """Return 60 characters of each of two texts, from shortly before the first place that differs."""
-    start = 0 if not (one and other) else max(0, _equal_chars(one, other) - _BEFORE_CHARS)
+    start = 0 if not (one and other) else max(0, shared_head(one, other) - _BEFORE_CHARS)
     if max(len(one), len(other)) <= _SHOWN_CHARS:
         start = 0
     return _cut(one, start), _cut(other, start)
-
-
-def _equal_chars(one: str, other: str) -> int:
-    """Return the length of the beginning that two texts share: by halves, since they may be long."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _cut(text: str, start: int) -> str:

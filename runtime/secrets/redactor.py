@@ -162,7 +162,7 @@ class Redactor:
 
     def _near(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield the parts of data, with their places, in which a value may have escapes."""
-        # The runs of a value's letters stand as they are: what is far from them need not be unescaped. One
+        # No encoder changes the runs of a value's letters, so only text near them loses its escapes. One
         # search for the longest ones rules out most blocks. A stranger may know a word of a value, not all.
         step = max(_STEP, GROWTH_MAX * max(map(len, self._plain)))
         lines = Lines(data)

@@ -24,7 +24,7 @@ DETACH_GRACE_S: Final = 1.0  # seconds for answers under way, unless the caller 
 
 
 OnDiverged: TypeAlias = Literal["wait", "crash", "hold"]
-"""What becomes of a session whose programs may do otherwise than recorded.
+"""The ways to go on with a session whose programs may differ from their recording.
 
 `wait`: it waits for its code. `crash`: it goes on, and what differs ends as `crashed`. `hold`: nothing starts
 in it until its ask has ended, so that it can be cancelled or closed without its code.

@@ -16,8 +16,8 @@ from callboard.runtime.programs.program import Program
 from callboard.runtime.tools.tool import Tool
 
 FAULTS: Final = ("argument", "less", "more", "raise", "exit", "end", "block", "chance")
-"""What a wrong version does in one part: another argument, one ask less or more, an error, an exit, an early
-end, no end at all, and an ask that depends on chance."""
+"""The faults of a wrong version in one part: another argument, one ask less or more, an error, an exit, an
+early end, no end at all, and an ask that depends on chance."""
 
 Kind: TypeAlias = Literal["call", "gather", "timeout", "late", "sleep", "delegate"]
 

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -33,11 +34,9 @@ async def _over(ctx: ProgramContext, wait: Wait, began: datetime.datetime) -> in
         case "until":
             await ctx.sleep_until(began + wait.ms * _MS)
         case "timeout":
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(wait.ms / 1_000):
                     await asyncio.Event().wait()
-            except TimeoutError:
-                pass
     return (ctx.now() - began) // _MS
 
 

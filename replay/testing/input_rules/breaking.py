@@ -1,4 +1,4 @@
-"""How a validator says which rule a request breaks: it stops at the first one."""
+"""The end of a validator at the first rule that a request breaks."""
 
 from collections.abc import Callable
 

@@ -313,7 +313,7 @@ def _reconciled(found: Sequence[JoinedCall], closing: Sequence[JoinedCall]) -> l
         if last is None or (has_strays and not _same(call, last)):
             settled_calls.append(call.refused(CONTRADICTED))
         else:
-            # Else what is missing in a call may have gone to another one, and the two must agree.
+            # Otherwise the missing part of a call may have gone to another call, and the two must agree.
             may_fill = call.is_alone or not has_text
             settled_calls.append(_settled_pair(call, last, may_fill=may_fill))
     return settled_calls

@@ -99,7 +99,7 @@ def test_a_program_is_no_model_that_could_be_denied() -> None:
     bundle = Bundle(do=Allowed(models=("scripted",)), delegate=Allowed(models=("scripted",)))
     made = session(with_bundle(profile("host", ["kid"]), bundle), program_profile("kid"))
     made.asks()
-    begin_in(made.hears("host", delegate("kid")), "host.1")
+    assert begin_in(made.hears("host", delegate("kid")), "host.1").model.kind == "program"
     alone = session(with_bundle(program_profile("host"), bundle))
     begin_in(alone.asks(), "host")
 

@@ -291,10 +291,8 @@ def test_a_loop_of_asks_after_the_news_of_an_end_comes_to_rest() -> None:
     async def insists(ctx: ProgramContext, prompt: str) -> object:
         while True:
             tries.append(1)
-            try:
+            with contextlib.suppress(DelegationFailed):
                 return await ctx.ask_model("q")
-            except DelegationFailed:
-                pass
 
     run = started(insists)
     first = run.step((), T0)

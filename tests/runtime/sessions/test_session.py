@@ -457,5 +457,6 @@ def test_a_session_that_is_opened_and_never_used_falls_asleep() -> None:
     async def body(runtime: Runtime) -> None:
         session = await runtime.open(Agent("host"))
         await until(lambda: session.activity == "asleep")
+        assert (await session.ask("Wake up.")).text == "here"
 
-    run(body, ScriptedModel([]), idle_s=0.01)
+    run(body, ScriptedModel([say("here")]), idle_s=0.01)

@@ -162,4 +162,6 @@ def test_other_tools_need_nobody() -> None:
         """Pay."""
         return ""
 
-    refuse_unasked(Agent("host", tools=[pay, look]))
+    host = Agent("host", tools=[pay, look])
+    refuse_unasked(host)
+    assert [*host.tools] == ["pay", "look"], "both were looked at"

@@ -52,8 +52,11 @@ def test_nothing_is_below_a_process_that_is_not_there() -> None:
 def test_a_signal_to_a_process_that_has_ended_is_no_error(child: subprocess.Popen[bytes]) -> None:
     child.kill()
     child.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, signal.SIGTERM)
     guard._signal(child.pid, signal.SIGTERM)
     guard._signal_group(child.pid, signal.SIGTERM)
+    assert child.returncode == -signal.SIGKILL
 
 
 def test_the_end_of_an_input_is_told_from_more_of_it() -> None:

@@ -169,6 +169,7 @@ def test_a_command_that_stops_its_guard_does_not_outlive_a_process_that_is_kille
         owner.kill()
         owner.wait()
     block_until(lambda: not is_running(mark))
+    assert owner.returncode == -signal.SIGKILL
 
 
 def is_stopped(pid: int) -> bool:

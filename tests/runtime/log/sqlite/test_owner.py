@@ -71,9 +71,12 @@ def test_a_lock_file_that_says_nothing_still_locks(path: Path) -> None:
 
 
 def test_a_lock_file_left_by_a_dead_owner_locks_no_process_out(path: Path) -> None:
-    path.with_name("log.db.lock").write_text("999999\n")
+    lock = path.with_name("log.db.lock")
+    lock.write_text("999999\n")
     owner = Owner(path)
     owner.acquire()
+    assert owner.is_here
+    assert lock.read_text().startswith(f"{os.getpid()}\n")
     owner.release()
 
 
