@@ -229,8 +229,7 @@ def _new_page(made: Model) -> list[str]:
 
 
 def _heading(made: Model, number: str, title: str, level: int) -> list[str]:
-    mark = f"{'#' * level} " if made.words is ENGLISH else ""
-    return [f"{mark}{number} {title}", ""]
+    return [f"{'#' * level} {number} {title}", ""]
 
 
 def _write(made: Model, clause: Clause) -> None:
@@ -250,14 +249,14 @@ def _write_sheet(made: Model, sheet: Sheet) -> None:
     sheet.page = len(made.pages)
     name = f"Table {sheet.number} {sheet.caption}" if is_english else f"表{sheet.number} {sheet.caption}"
     cells = [_marked(sheet, at) for at in range(len(sheet.rows))]
-    made.pages[-1] += [name, "", *_table(sheet.columns, cells[: sheet.split], is_english), ""]
+    made.pages[-1] += [name, "", *_table(sheet.columns, cells[: sheet.split]), ""]
     if sheet.split < len(cells):
         page = _new_page(made)
         page += [f"Table {sheet.number} (continued)" if is_english else f"续表{sheet.number}", ""]
-        page += [*_table(sheet.columns, cells[sheet.split :], is_english), ""]
+        page += [*_table(sheet.columns, cells[sheet.split :]), ""]
     sheet.page_end = len(made.pages)
     for label, text in sheet.notes:
-        sign = "\\*" if is_english else "*"
+        sign = "\\*"
         lead = f"{sign} " if label == "*" else (f"Note {label}: " if is_english else f"注{label}：")
         made.pages[-1] += [lead + text, ""]
 
@@ -273,38 +272,18 @@ def _marked(sheet: Sheet, at: int) -> list[str]:
     return row
 
 
-def _table(columns: list[str], rows: list[list[str]], is_english: bool) -> list[str]:
-    if is_english:
-        return ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *rows]]
-    rows = [["〃" if cell == "^^" else cell for cell in row] for row in rows]
-    widths = [max(_width(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    lines = [rule]
-    for row in [columns, *rows]:
-        lines += [
-            "| "
-            + " | ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
-            + " |",
-            rule,
-        ]
-    return lines
-
-
-def _width(text: str) -> int:
-    return sum(1 if ord(char) < 0x2E80 else 2 for char in text)
+def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *rows]]
 
 
 def text_of(made: Model) -> str:
-    """Return the file: Markdown with footers, or text with form feeds and running heads."""
-    last = len(made.pages)
+    """Return the file: Markdown whose page marks are comments, or form feeds."""
+    title = f"# {made.words.title}\n\n"
     if made.words is ENGLISH:
-        pages = [
-            "\n".join([*lines, f"— Page {at} of {last} —", ""]) for at, lines in enumerate(made.pages, 1)
-        ]
-        return f"# {made.words.title}\n\n" + "\n".join(pages)
-    return "\f".join(
-        "\n".join([f"{made.words.title}　　　第{at}页", "", *lines]) for at, lines in enumerate(made.pages, 1)
-    )
+        return title + "\n".join(
+            "\n".join([f"<!-- page {at} -->", "", *lines]) for at, lines in enumerate(made.pages, 1)
+        )
+    return title + "\f".join("\n".join(lines) for lines in made.pages)
 
 
 # --- truth ------------------------------------------------------------------------------
@@ -474,8 +453,7 @@ def write(folder: Path) -> None:
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     made = models()
     for one in made:
-        suffix = "md" if one.words is ENGLISH else "txt"
-        (folder / "corpus" / f"{one.reg_id}.{suffix}").write_text(text_of(one), encoding="utf-8")
+        (folder / "corpus" / f"{one.reg_id}.md").write_text(text_of(one), encoding="utf-8")
     for name, lines in (("calls", calls_of), ("questions", questions_of)):
         found = [json.dumps(line, ensure_ascii=False) for one in made for line in lines(one)]
         (folder / f"{name}.jsonl").write_text("\n".join(found) + "\n", encoding="utf-8")

@@ -21,10 +21,10 @@ from typing import Any
 from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader
-from regreader.settings import Settings
+from regreader.reader import Settings
 from regreader.tools import ToolFailure, Tools
 
-from tests.examples.regreader import corpus, layouts
+from tests.examples.regreader import corpus
 
 
 @dataclass
