@@ -121,7 +121,7 @@ def chat(index: str, /, **asking: Any) -> None:
 
 
 @main.command()
-@click.argument("name", type=click.Choice(TOOL_NAMES))
+@click.argument("name", metavar=f"[{'|'.join(TOOL_NAMES)}]")
 @click.argument("arguments", nargs=-1)
 @_AS_JSON
 @click.pass_obj
@@ -130,8 +130,14 @@ def tool(index: str, name: str, arguments: Sequence[str], as_json: bool) -> None
     if wrong := next((one for one in arguments if "=" not in one), ""):
         raise click.UsageError(f"{wrong!r}: write arguments as key=value")
     with closing(Index(index)) as opened:
-        found = Tools(opened).call(name, dict(one.split("=", 1) for one in arguments))
+        try:
+            found, code = Tools(opened).call(name, dict(one.split("=", 1) for one in arguments)), 0
+        except ToolFailure as error:
+            if not as_json:
+                raise
+            found, code = {"error": {"code": error.code, "message": str(error)}}, _EXITS[error.code]
     click.echo(json.dumps(found, ensure_ascii=False, indent=None if as_json else 2))
+    sys.exit(code)
 
 
 @contextmanager

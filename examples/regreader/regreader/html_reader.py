@@ -162,11 +162,11 @@ def _grid(rows: list[list[LexborNode]], header: int, caption: str) -> Grid:
 
 
 def _words(cell: LexborNode) -> str:
-    """Return the text of a cell, with its marks of notes."""
+    """Return the text of a cell, with its marks of notes; of a table in it each text once."""
     blocks = _Reader().read(_children(cell))
     texts = [one.text for one in blocks if isinstance(one, Para)]
     inner = (text for one in blocks if isinstance(one, Grid) for row in one.rows for text in row)
-    return " ".join([*texts, *inner]).strip()
+    return " ".join([*texts, *dict.fromkeys(inner)]).strip()
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:

@@ -32,6 +32,7 @@ _DOTTED = re.compile(rf"(?<![\w.-])(?:[A-Z](?:\.\d+)+|\d+(?:\.\d+)+)(?:{_LETTER}
 _FURTHER = re.compile(
     rf"\s*(?:,\s*(?:and|or)?|and|or|to|和|、|及|与|至)\s*({_NUMBER})(?![\w%])", re.IGNORECASE
 )
+_UNIT = re.compile(r"\s*(?:[%°€$]|(?:[kMGcmµ]?(?:m|g|l|s|V|A|W|Hz|Pa|N|J|B)|bar|dB|h|min|t)\b(?!\.\w))")
 _TABLE = r"(?:tables?|表)\s*(?P<table>(?:[A-Z][-.]?)?\d+(?:[-.]\d+)*(?:[a-z](?![a-z]))?)"
 _LABEL = r"(?:(?:foot)?note|注)\s*(?P<note>\d{1,3}|[a-z](?![a-z])|[*†‡§¶#]+)"
 _TABLED = (
@@ -105,8 +106,8 @@ def _titled(kind: str, number: str, words: str, is_named: bool = False) -> Headi
         return Heading(
             kind, number, run_in.group().strip(" .。（）【】〔〕"), words[run_in.end() :].strip(), is_named
         )
-    is_text = words.endswith(_END) or len(words) > _TITLE_MAX
-    if is_text and not (words.endswith(".") and len(words) <= 60 and " " in words and words.istitle()):
+    is_title = words.endswith(".") and words.istitle() and not re.search(r"\d", words)
+    if (words.endswith(_END) or len(words) > _TITLE_MAX) and not is_title:
         return Heading(kind, number, "", words, is_named)
     return Heading(kind, number, words.rstrip(".。:"), "", is_named)
 
@@ -163,7 +164,7 @@ def references_in(text: str) -> list[tuple[str, Target]]:
                 is_added, end = add(more, Target(kind, _canonical(more[1]))), more.end()
                 found[-1] = (more.start(1), more[1], found[-1][2])
     for match in _DOTTED.finditer(text):
-        if not re.match(r"\s*(?:%|°|[a-zA-Z]{1,3}\b(?<!\bof)(?<!\bis)(?<!\bon))", text[match.end() :]):
+        if not _UNIT.match(text, match.end()):
             add(match, Target("section", match.group()))
     return [(words, target) for _, words, target in sorted(found, key=lambda one: one[0])]
 

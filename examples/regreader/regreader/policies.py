@@ -119,16 +119,14 @@ class Policy(PolicyRun):
         wrong = [_why_not(one) for one in found if not one["target"]]
         found = [one for one in found if one["target"]]
         held = {(one["reg_id"], one["target"]["section"]) for one in found}
-        inner = [
-            one for one in found if (one["reg_id"], one["target"]["id"]) not in held
-        ]  # not the chapter of an article
+        # Not the chapter of an article that is named with it.
+        inner = [one for one in found if (one["reg_id"], one["target"]["id"]) not in held]
         part_of = self._followed if _FOLLOW.search(self.query) else self._shown
         parts = [part for one in inner if (part := await part_of(one))[0]]
-        if not parts or len(inner) < len(named) - len(found) + len(inner):
-            return self.refuse(
-                "; ".join(wrong) or ("it says nothing" if named else "the question names no place")
-            )
-        return self.join(parts, 0.9, {"open": wrong} if wrong else None)
+        if parts:
+            return self.join(parts, 0.9, {"open": wrong} if wrong else None)
+        wrong += [f"{one['reference']} only points to what does not exist" for one in inner]
+        return self.refuse("; ".join(wrong) or "the question names no place")
 
     async def _shown(self, found: Found) -> Part:
         """Return the text of a place, or its parts if it has none or the question asks for a list."""
@@ -142,6 +140,8 @@ class Policy(PolicyRun):
             return f"{target['number']} {target['title']}: {'; '.join(inner)}", [target]
         text = target["text"] if len(target["text"]) <= _LONG else self._best_of(target["text"])
         said, further = await self._beyond(target, text)
+        if not further and is_pointer(text, self.asked):
+            return "", []
         return f"{_told({**target, 'text': text})}{said}", [target, *further]
 
     def _best_of(self, text: str) -> str:

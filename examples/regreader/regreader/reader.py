@@ -18,8 +18,8 @@ from regreader.words import half_width
 
 _REPORT = (
     "Answer only from tool results. The prompt is JSON: query, scope (regulation ids; empty means all), "
-    "hints, found (earlier findings), earlier (questions and answers). Report success=false if the tools do "
-    "not answer the query. Sources are 'REG p.PAGE NUMBER', without the page if there is none."
+    "hints, found and earlier (answers). Report success=false if the tools do not answer the query. "
+    "Sources are 'REG p.PAGE NUMBER'."
 )
 _WORK = {
     "table": ("search_tables get_table_by_id lookup_annotation",
@@ -119,9 +119,11 @@ class Reader(AsyncExitStack):
         of the last answer.
         """
         found = re.fullmatch(r"(\S+) (?:p\.\d+ )?(.*)", self._last)
-        if found and not references_in(half_width(question)) and _BACK.search(question):
-            place = found[2].partition(" note ")[0] if re.search(r"(?i)\bnote|注", question) else found[2]
-            place = place if place[0].isalpha() else f"section {place}"
+        is_note, of_table = re.search(r"(?i)\bnote|注", question), found and found[2].startswith("table ")
+        is_open = _BACK.search(question) and not references_in(half_width(question))
+        if found and is_open and (of_table or not is_note):
+            place = found[2] if found[2][0].isalpha() else f"section {found[2]}"
+            place = place.partition(" note ")[0] if is_note else place
             question, regulations = f"{question.rstrip('?？ ')} of {place}?", regulations or [found[1]]
         if self._session is None:
             self._session = await self._runtime.open(self.host)

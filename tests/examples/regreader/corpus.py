@@ -314,24 +314,16 @@ def calls_of(made: Model) -> Iterator[dict[str, Any]]:
     yield _call(
         "resolve_reference", {"status": "dangling", "target": None}, reg_id=reg, reference_text="§ 99.9.9"
     )
-    for page in (1, len(made.pages) // 2, last):
-        yield _call("read_page_range", {"pages[page]": [[page]]}, reg_id=reg, start_page=page)
 
 
 def _clause_calls(made: Model, part: Part) -> Iterator[dict[str, Any]]:
     reg = made.reg_id
     for clause in part.clauses:
         text = clause_text(made, clause)
-        status = "circular" if clause.number in ("2.2.5", "2.3.5") else "resolved"
         words = f"section {clause.number}" if made.words is ENGLISH else f"第{clause.number}条"
-        yield _resolved(reg, words, "section", clause.number, clause.page, {"target.text": text}, status)
+        yield _resolved(reg, words, "section", clause.number, clause.page, {"target.text": text})
         first = {"results.0.id": clause.number, "results.0.page": clause.page}
         yield _call("smart_search", first, reg_id=reg, query=f"{clause.subject} {clause.quality}")
-        page = {"pages.0.text~": text}
-        yield _call("read_page_range", page, reg_id=reg, start_page=clause.page, end_page=clause.page)
-    a, b = part.clauses[0], part.clauses[1]
-    sides = {"a.page": a.page, "b.page": b.page, "a.text": clause_text(made, a), "is_equal": False}
-    yield _call("compare_sections", sides, reg_id=reg, section_a=a.number, section_b=b.number)
 
 
 def _sheet_calls(made: Model, sheet: Sheet) -> Iterator[dict[str, Any]]:
@@ -362,9 +354,9 @@ def _call(tool: str, expect: dict[str, Any], **arguments: Any) -> dict[str, Any]
 
 
 def _resolved(
-    reg: str, words: str, kind: str, number: str, page: int, more: dict[str, Any], status: str = "resolved"
+    reg: str, words: str, kind: str, number: str, page: int, more: dict[str, Any]
 ) -> dict[str, Any]:
-    expect = {"status": status, "target.kind": kind, "target.number": number, "target.page": page, **more}
+    expect = {"status": "resolved", "target.kind": kind, "target.number": number, "target.page": page, **more}
     return _call("resolve_reference", expect, reg_id=reg, reference_text=words)
 
 
