@@ -32,6 +32,7 @@ export class DetailView {
   }
 
   show(tab) {
+    this.app.leaveSummary();
     this.tab = tab;
     this.refresh();
   }
