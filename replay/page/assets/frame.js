@@ -60,7 +60,7 @@ export function fillCompared(beside) {
 function pin(beside, [kind, agent, left, right, path, before, after]) {
   const href = right ? beside.right.href(right) : beside.left.href(left);
   const where = [left && `#${left}`, right && `#${right}`].filter(Boolean).join(" and ");
-  const said = left && right ? `${path}: ${short(before)} → ${short(after)}` : `only in the ${left ? "left" : "right"} session`;
+  const said = left && right ? [`${path}: `, make("del", {}, short(before)), " → ", make("ins", {}, short(after))] : `only in the ${left ? "left" : "right"} session`;
   return make("a", { class: "pin", href, title: `${where}\n${path}\n− ${long(before)}\n+ ${long(after)}` },
     make("b", {}, "First difference "), `${where} ${agent || "client"} ${kind} `, make("span", {}, said));
 }

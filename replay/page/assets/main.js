@@ -16,7 +16,7 @@ import { States } from "./states.js";
 import { SummaryView } from "./summary.js";
 import { TreeView } from "./tree.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
-import { isFailure, summaryOf } from "./words.js";
+import { forkOf, isFailure, summaryOf } from "./words.js";
 
 const AXES = [["order", "Order", "By the order of the log"], ["time", "Time", "By the clock"], ["cause", "Cause", "By the number of causes before"]];
 const TALK_MODE = ["talk", "Conversation", "What the chosen agent read and said (v)"];
@@ -369,7 +369,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

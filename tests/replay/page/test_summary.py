@@ -1,6 +1,7 @@
 """The summary that a page opens on, in a browser."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +101,20 @@ def test_a_long_answer_is_there_in_full_with_few_elements(tab: Browser, tmp_path
     assert "item 0 x" in shown
     assert "item 499 **x**" in shown
     assert tab.run("document.querySelectorAll('*').length") <= ELEMENTS_MAX
+
+
+def test_the_value_of_a_report_stands_before_the_bookkeeping(tab: Browser, tmp_path: Path) -> None:
+    recording = poisoned_sum()
+    seq = next(event.seq for event in recording.events if event.kind == "DelegationEnded")
+    tab.open(write_page(recording, tmp_path), f"#{seq}")
+    shown = tab.run("document.querySelector('#detail .body').textContent")
+    assert 0 <= shown.index("refund_cents") < shown.index("more") < shown.index("room")
+
+
+def test_the_command_that_forks_at_an_event_is_one_word_for_a_shell(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    make = "callboard.forkOf({ summary: { session: %s } }, 3)"
+    assert tab.run(make % json.dumps("one")) == "callboard fork one#3"
+    for name in ("a b; rm x", "it's $(date)", "-x", "a\nb"):
+        words = shlex.split(tab.run(make % json.dumps(name)))
+        assert words == ["callboard", "fork", "--", f"{name}#3"]
