@@ -34,7 +34,7 @@ export function fillFindings(session) {
   const { findings } = session;
   const name = session.summary.session;
   const chips = findings.slice(0, STRIP_MAX).map((one) =>
-    make("a", { href: session.href(one.seq), role: "listitem", class: `finding${one.isMaybe ? " maybe" : ""}`,
+    make("a", { href: session.href(one.seq), class: `finding${one.isMaybe ? " maybe" : ""}`,
       title: `${one.says}\nnext: ${commandOf(session, one)}` },
       make("b", {}, one.isMaybe ? "maybe " : "", one.kind.replaceAll("_", " ")), ` ${one.says}`));
   const more = findings.length - chips.length;
