@@ -8,7 +8,7 @@ import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
-import { ListView } from "./list.js";
+import { ListView, usedBy } from "./list.js";
 import { Notes } from "./notes.js";
 import { PairsView } from "./pairs.js";
 import { search } from "./search.js";
@@ -369,7 +369,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

@@ -29,10 +29,9 @@ def tab() -> Iterator[Browser]:
 
 def violations(tab: Browser) -> list[str]:
     """Return the rules that the page breaks now, each with the elements that break it."""
-    found = tab.run(
-        "axe.run({ resultTypes: ['violations'] }).then(({ violations }) =>"
-        " violations.flatMap(({ id, nodes }) => nodes.map(({ html, any }) => `${id}: ${html.slice(0, 120)} ${any[0]?.message ?? ''}`)))"
-    )
+    line = "`${id}: ${html.slice(0, 120)} ${any[0]?.message ?? ''}`"
+    lines = f"({{ id, nodes }}) => nodes.map(({{ html, any }}) => {line})"
+    found = tab.run(f"axe.run().then(({{ violations }}) => violations.flatMap({lines}))")
     return [str(one) for one in found]
 
 
