@@ -65,6 +65,7 @@ _DEEP = "is nested too deeply, or contains itself"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_SHORT = 2**14  # bytes of a value that is weighed part by part
 _LONG = 2**16  # bytes of a list that is read by parts
 _PART = 4_096  # items
 _LISTS = (list, tuple)
@@ -144,14 +145,8 @@ def to_json(
             value = value.replace("\0", "\u2400")  # before the encoder makes six bytes of each
             if len(value) > max_bytes:
                 raise _Refused(_LARGE)
-        elif type(value) in _PLAIN_PARTS and is_large(value):
-            left = weighed(value, max_depth, max_bytes)
-            if left is None:  # which part it is, only a look at each can tell
-                _weigh(value, max_depth, max_bytes)
-            else:
-                _left(left)
-        elif type(value) is dict:  # as nearly all arguments
-            _weigh_dict(value, max_depth, max_bytes)
+        elif type(value) in _PLAIN_PARTS:
+            _weigh_parts(value, max_depth, max_bytes)
         else:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
@@ -213,6 +208,23 @@ def _weigh(value: object, depth: int, budget: int) -> int:
     elif value is not None:
         return _weigh_other(value, depth, budget)
     return _left(budget)
+
+
+def _weigh_parts(value: object, depth: int, budget: int) -> None:
+    """Weigh a list or dict: a short one part by part, one of many parts in passes of C."""
+    # Nearly all are short, and to count the parts of one first would take as long as to weigh it.
+    short = min(budget, _SHORT)
+    try:
+        _weigh_dict(value, depth, short) if type(value) is dict else _weigh(value, depth, short)
+        return
+    except _Refused as refused:
+        if refused.why is not _LARGE or short == budget:
+            raise
+    left = weighed(value, depth, budget) if is_large(value) else None
+    if left is None:  # which part it is, only a look at each can tell
+        _weigh(value, depth, budget)
+    else:
+        _left(left)
 
 
 def _left(budget: int) -> int:

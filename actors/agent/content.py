@@ -102,8 +102,9 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
                 texts.append(block.text)
             continue
         is_text_only = False
-        if block.type not in _THOUGHTS:
-            is_thought_only = False
+        if block.type in _THOUGHTS:
+            continue
+        is_thought_only = False
         if block.type == "tool_use":
             if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None

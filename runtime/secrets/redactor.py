@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -26,7 +26,8 @@ import re2
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.large_values import uncollected
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.forms import encodings_of, plain_forms_of
+from callboard.runtime.secrets.forms import base64_forms_of, encodings_of, plain_forms_of, written_forms_of
+from callboard.runtime.secrets.likeness import Likeness
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
     SecretPattern,
@@ -34,7 +35,7 @@ from callboard.runtime.secrets.refs import (
     checked_value,
     may_hold_key,
 )
-from callboard.runtime.secrets.unescaping import GROWTH_MAX, Lines, Plain, has_escapes, has_wrapped_lines
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, steps_of
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 FOUND_MAX: Final = 2_000
@@ -43,12 +44,16 @@ FOUND_MAX: Final = 2_000
 Of a text, all from the next secret on is replaced; of JSON, each new text from the next one on.
 """
 
+STEPS_MAX: Final = 16_384
+"""Escapes and line ends that are read, of the parts of a text that look like a secret.
+
+From the next such part on, all of the text is replaced.
+"""
+
+_LIKE_MANY: Final = "among thousands of escapes"
 _MANY: Final = b'"[secret:one of more than 2,000 in a value]"'
 
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
-_PIECE: Final = 16  # of these
-_RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
 # What stands before it, a string or a number, and the colon of a key. Without groups for objects: `findall`
@@ -56,7 +61,6 @@ _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one searc
 _TOKEN: Final = re.compile(
     rb'([^"0-9-]*+)("(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+)([ \t\r\n]*+:)?', re.DOTALL
 )
-_RUN: Final = re.compile(rb"[A-Za-z0-9]{4,}")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -83,7 +87,9 @@ class Redactor:
         self._encodings: dict[str, str] = {}
         self._plain: dict[bytes, str] = {}
         self._in_plain: re2._Regexp | None = None
-        self._runs: re2._Regexp | None = None
+        self._likenesses: tuple[Likeness, ...] = ()
+        self._written: set[str] = set()
+        self._base64: set[str] = set()
         self._searches: tuple[tuple[str, re2._Regexp], ...] = ()
         self._any: re2._Regexp | None = None
         self._which: re2.Set | None = None
@@ -108,6 +114,8 @@ class Redactor:
             new = {form: name for form in encodings_of(value) if form not in self._encodings}
             for form in plain_forms_of(value):
                 self._plain.setdefault(form, name)
+            self._written |= written_forms_of(value) | {form.decode() for form in plain_forms_of(value)}
+            self._base64 |= base64_forms_of(value)
             if new:
                 known = {**self._encodings, **new}
                 self._encodings = dict(sorted(known.items(), key=lambda item: -len(item[0])))
@@ -127,7 +135,7 @@ class Redactor:
         self._are_keys = all(each.regexp.pattern in _KEYS for each in self._patterns) and all(
             may_hold_key(_bytes(form)) for form in self._encodings
         )
-        self._runs = _runs_of(self._plain)
+        self._likenesses = (Likeness.of_texts(self._written), Likeness.of_base64(self._base64))
         self._in_plain = _compiled(b"|".join(map(re2.escape, self._plain)).decode()) if self._plain else None
         self._any = _compiled("|".join(every)) if every else None
 
@@ -146,10 +154,15 @@ class Redactor:
 
     def _found_in_plain(self, data: bytes) -> Iterator[_Found]:
         """Yield the secrets in the text without its escapes, by their places in the text as it is."""
-        if self._in_plain is None or not self.may_be_escaped(data):
+        if self._in_plain is None:
             return
-        left = FOUND_MAX
-        for first, part in self._near(data):
+        left, steps = FOUND_MAX, STEPS_MAX
+        for first, last in chain.from_iterable(each.regions(data) for each in self._likenesses):
+            part = data[first:last]
+            steps -= steps_of(part)
+            if steps < 0:
+                yield _Found(first, len(data), _LIKE_MANY)
+                return
             plain = Plain(part)
             for level, text in enumerate(plain.levels):
                 values = ((*match.span(), self._plain[match[0]]) for match in self._in_plain.finditer(text))
@@ -160,42 +173,10 @@ class Redactor:
                         return
                     left -= 1
 
-    def _near(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the parts of data, with their places, in which a value may have escapes."""
-        # No encoder changes the runs of a value's letters, so only text near them loses its escapes. One
-        # search for the longest ones rules out most blocks. A stranger may know a word of a value, not all.
-        step = max(_STEP, GROWTH_MAX * max(map(len, self._plain)))
-        lines = Lines(data)
-        values = {tuple(_RUN.findall(value)) for value in self._plain}
-        near = [
-            self._runs is None
-            or self._runs.search(data[at : at + step + _RUN_CHARS_MAX]) is not None
-            or lines.are_in(at, at + step)
-            for at in range(0, len(data), step)
-        ]
-        near = [any(near[max(0, place - 1) : place + 2]) for place in range(len(near))]
-        at = 0
-        for is_near, blocks in groupby(near):
-            end = at + step * sum(1 for _ in blocks)
-            # In pieces that overlap by a value: the search stops at FOUND_MAX.
-            for piece in range(at, end, _PIECE * step) if is_near else ():
-                first, last = max(at, piece - step), min(end, piece + (_PIECE + 1) * step)
-                part = data[first:last]
-                if lines.are_in(first, last) or any(all(run in part for run in runs) for runs in values):
-                    yield first, part
-            at = end
-
     @property
     def plain_values(self) -> tuple[bytes, ...]:
         """Every value as it stands in a text without escapes."""
         return tuple(self._plain)
-
-    def may_be_escaped(self, data: bytes) -> bool:
-        """Return whether data may hold a value in the form of an encoder."""
-        if self._in_plain is None:
-            return False
-        is_near = has_escapes(data) and (self._runs is None or self._runs.search(data) is not None)
-        return is_near or has_wrapped_lines(data)
 
     def text(self, text: str) -> str:
         """Return the text with a placeholder for every secret."""
@@ -328,13 +309,6 @@ def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:
     """Return the secret's place in a match: its group, or the whole match if the group took no part."""
     start, end = match.span(group)
     return (start, end) if start >= 0 and end > start else (match.start(), match.end())
-
-
-def _runs_of(values: Iterable[bytes]) -> "re2._Regexp | None":
-    """Return a search for the longest run of letters and digits of each value; None if one has none."""
-    # No encoder escapes these characters. A text without any of the runs needs no second look.
-    runs = [max(_RUN.findall(value), key=len, default=b"")[:_RUN_CHARS_MAX] for value in values]
-    return _compiled(b"|".join(runs).decode()) if runs and all(runs) else None
 
 
 def _set_of(patterns: list[str]) -> "re2.Set | None":

@@ -37,6 +37,7 @@ _NOTICE_ROOM = 130
 _PLAIN_BITS: Final = 64  # of a whole number that is written at once
 UNUSABLE: Final = "The tool ran, but what it returned cannot be used: "
 _LESS: Final = "return less, or the path of a file"
+_WRITTEN: Final = frozenset((str, int, float, bool, list, dict))  # of most results, and no work that waits
 _STRING: Final = msgspec.json.Decoder(str)
 _NOTHING: Final = NO_SECRETS.redactor
 _BLOCK_KEYS: Final = {
@@ -160,6 +161,8 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
 
 def unfinished(value: object) -> str:
     """Return the reason why a result is work that has not begun; empty for any other."""
+    if type(value) in _WRITTEN:
+        return ""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that it was never awaited
         return "it is a coroutine; declare the function with async def"
