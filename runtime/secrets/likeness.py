@@ -16,7 +16,7 @@ import re2
 
 from callboard.runtime.secrets.unescaping import GROWTH_MAX, MARKS, NAMES
 
-_PLACES_MAX: Final = 2_000  # in one text: behind them, all of it is one part
+_PLACES_MAX: Final = 1_000  # in one text: behind them, all of it is one part
 _CHARS_MAX: Final = 64  # of a value that are looked for: a private key has thousands
 _LINE: Final = 512  # bytes before a place in base64, which show that it is in lines
 _PIECE: Final = 65_536  # bytes of places that are looked at together

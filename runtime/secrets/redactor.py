@@ -37,13 +37,13 @@ from callboard.runtime.secrets.refs import (
 from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, steps_of
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
-FOUND_MAX: Final = 2_000
+FOUND_MAX: Final = 1_000
 """Secrets in one text, and texts with secrets in one JSON value, that are replaced one by one.
 
 Of a text, all from the next secret on is replaced; of JSON, each new text from the next one on.
 """
 
-STEPS_MAX: Final = 16_384
+STEPS_MAX: Final = 10_000
 """Escapes and line ends that are read, of the parts of a text that look like a secret.
 
 From the next such part on, all of the text is replaced.

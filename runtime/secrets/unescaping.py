@@ -9,6 +9,7 @@ Base64 in lines loses its line breaks.
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import Final
 
 from callboard.runtime.sanitize import clean_text
@@ -52,7 +53,7 @@ class Plain:
     def _without(self, data: bytes, pattern: "re.Pattern[bytes]") -> bytes:
         """Return data without what a pattern finds; a level of its own if that is something."""
         done = _Round(data, pattern)
-        if done.starts:
+        if done.data != data:
             self._rounds.append(done)
             self.levels.append(done.data)
         return done.data
@@ -65,29 +66,44 @@ class Plain:
 
 
 class _Round:
-    """One replacement. starts: of the replaced escapes in the new data."""
+    """One replacement."""
 
     def __init__(self, old: bytes, pattern: "re.Pattern[bytes]") -> None:
-        self.starts: list[int] = []
-        self._olds: list[tuple[int, int, int]] = []  # of an escape: start and end in the old data, new bytes
-        parts: list[bytes] = []
-        at = size = 0
-        for found in pattern.finditer(old):
-            new = _meant(found) if pattern is _ESCAPE else b""
-            parts += (old[at : found.start()], new)
-            size += found.start() - at
-            self.starts.append(size)
-            self._olds.append((found.start(), found.end(), len(new)))
-            size, at = size + len(new), found.end()
-        self.data = b"".join((*parts, old[at:])) if parts else old
+        self._old = old
+        self._pattern = pattern
+        self._known: dict[bytes, bytes] = {}
+        self.data = pattern.sub(self._new if pattern is _ESCAPE else b"", old)
+
+    def _new(self, found: "re.Match[bytes]") -> bytes:
+        """Return the bytes in place of an escape, or of a break."""
+        written = found[0]
+        new = self._known.get(written)
+        if new is None:
+            new = self._known[written] = _meant(found) if self._pattern is _ESCAPE else b""
+        return new
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[tuple[int, int, int]]]:
+        """Return the starts of the escapes in the new data; their starts and ends in the old, and sizes."""
+        # Few texts need them: those with a secret.
+        starts, olds = [], []
+        saved = 0
+        for found in self._pattern.finditer(self._old):
+            start, end = found.span()
+            size = len(self._new(found))
+            starts.append(start - saved)
+            olds.append((start, end, size))
+            saved += end - start - size
+        return starts, olds
 
     def came_from(self, place: int) -> tuple[int, int]:
         """Return start and end of the byte, or of the escape, at a place."""
-        number = bisect_right(self.starts, place) - 1
+        starts, olds = self._places
+        number = bisect_right(starts, place) - 1
         if number < 0:
             return place, place + 1
-        start, end, size = self._olds[number]
-        inside = place - self.starts[number]
+        start, end, size = olds[number]
+        inside = place - starts[number]
         return (start, end) if inside < size else (end + inside - size, end + inside - size + 1)
 
 
