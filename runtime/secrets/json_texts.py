@@ -30,8 +30,11 @@ _SEPARATOR: Final = b"\0"  # which no JSON has, and no form of a secret goes acr
 
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _NUMBER: Final = rb"-?[0-9][0-9.eE+-]*+"
+_COLON_IF_KEY: Final = rb"(?:[ \t\r\n]*+:)?"
 # Up to 16 texts, each with the parts before it; of a long stretch without texts, 256 bytes to a number's end.
-_CHUNK: Final = re.compile(rb'(?:[^"]{0,256}+' + _STRING + rb'){1,16}+|[^"]{1,256}+[0-9.eE+-]*+', re.DOTALL)
+_CHUNK: Final = re.compile(
+    rb'(?:[^"]{0,256}+' + _STRING + _COLON_IF_KEY + rb'){1,16}+|[^"]{1,256}+[0-9.eE+-]*+', re.DOTALL
+)
 _SPACES: Final = bytes.maketrans(b"\t\n\r", b"   ")
 _decode = msgspec.json.Decoder().decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode

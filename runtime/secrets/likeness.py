@@ -19,6 +19,7 @@ from callboard.runtime.secrets.unescaping import GROWTH_MAX, MARKS, NAMES
 _PLACES_MAX: Final = 1_000  # in one text: behind them, all of it is one part
 _CHARS_MAX: Final = 64  # of a value that are looked for: a private key has thousands
 _LINE: Final = 512  # bytes before a place in base64, which show that it is in lines
+_SLACK: Final = 2_048  # bytes behind a place that are read: another one can begin inside of it
 _PIECE: Final = 65_536  # bytes of places that are looked at together
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
@@ -40,7 +41,7 @@ class Likeness:
         self._forms = sorted(forms)
         self._pattern_of = pattern_of
         longest = max((len(form.encode()) for form in self._forms), default=0)
-        self._behind = GROWTH_MAX * longest
+        self._behind = GROWTH_MAX * longest + _SLACK
         self._before = before + GROWTH_MAX * max(0, longest - _CHARS_MAX)
 
     @classmethod

@@ -94,8 +94,7 @@ class Redactor:
         checked_value(checked_secret_name(name), value)
         with self._lock:
             new = {form: name for form in encodings_of(value) if form not in self._encodings}
-            for form in plain_forms_of(value):
-                self._plain.setdefault(form, name)
+            self._plain = {**dict.fromkeys(plain_forms_of(value), name), **self._plain}
             self._written |= written_forms_of(value) | {form.decode() for form in plain_forms_of(value)}
             self._base64 |= base64_forms_of(value)
             if new:
@@ -146,14 +145,25 @@ class Redactor:
                 return
             plain = Plain(part)
             for level, text in enumerate(plain.levels):
-                values = (Found(*one.span(), self._plain[one[0]]) for one in self._in_plain.finditer(text))
-                for found in chain(values, self._found_in(text)):
+                for found in chain(self._values_in(text), self._found_in(text)):
                     start, end = plain.came_from(level, found.start, found.end)
                     if not left:
                         yield Found(first + start, len(data), found.name, is_rest=True)
                         return
                     yield Found(first + start, first + end, found.name)
                     left -= 1
+
+    def _values_in(self, plain: bytes) -> Iterator[Found]:
+        """Yield the values in a text without escapes."""
+        assert self._in_plain is not None
+        if self._in_plain.search(plain) is None:
+            return
+        # Each alone: one can begin inside of another.
+        for value, name in self._plain.items():
+            at = plain.find(value)
+            while at >= 0:
+                yield Found(at, at + len(value), name)
+                at = plain.find(value, at + len(value))
 
     @property
     def plain_values(self) -> tuple[bytes, ...]:
