@@ -3,10 +3,11 @@
 Rules
   - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none.
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
-  - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), where a text has
-    some, and a run of letters and digits of a value.
-  - A text of thousands of secrets is cut at one of them: it takes no longer than any other.
-  - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
+  - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), at the places
+    that look like one (`likeness.py`).
+  - A text of thousands of secrets, or of places that look like one, is cut at one of them: it takes no longer
+    than any other.
+  - JSON is searched as what its texts say (`json_texts.py`).
   - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
@@ -38,7 +39,7 @@ from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, steps_of
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 FOUND_MAX: Final = 1_000
-"""Secrets in one text, and texts with secrets in one JSON value, that are replaced one by one.
+"""Secrets in one text or JSON value that are replaced one by one.
 
 Of a text, all from the next secret on is replaced; of JSON, each new text from the next one on.
 """

@@ -56,7 +56,8 @@ def alone(redactor: Redactor, value: object) -> object:
             return [alone(redactor, one) for one in value]
         case dict():
             return [(redactor.text(key), alone(redactor, one)) for key, one in value.items()]
-    raise AssertionError(value)
+        case _:
+            raise AssertionError(value)
 
 
 def paired(pairs: list[tuple[str, object]]) -> object:
