@@ -145,8 +145,13 @@ def to_json(
             value = value.replace("\0", "\u2400")  # before the encoder makes six bytes of each
             if len(value) > max_bytes:
                 raise _Refused(_LARGE)
-        elif type(value) in _PLAIN_PARTS:
-            _weigh_parts(value, max_depth, max_bytes)
+        elif type(value) is dict and max_bytes > _SHORT:
+            try:  # nearly all are short, and to count their parts first would take as long as to weigh them
+                _weigh_dict(value, max_depth, _SHORT)
+            except _Refused as refused:
+                _weigh_long(value, refused, max_depth, max_bytes)
+        elif type(value) in _PLAIN_PARTS and is_large(value):
+            _weigh_large(value, max_depth, max_bytes)
         else:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
@@ -210,17 +215,16 @@ def _weigh(value: object, depth: int, budget: int) -> int:
     return _left(budget)
 
 
-def _weigh_parts(value: object, depth: int, budget: int) -> None:
-    """Weigh a list or dict: a short one part by part, one of many parts in passes of C."""
-    # Nearly all are short, and to count the parts of one first would take as long as to weigh it.
-    short = min(budget, _SHORT)
-    try:
-        _weigh_dict(value, depth, short) if type(value) is dict else _weigh(value, depth, short)
-        return
-    except _Refused as refused:
-        if refused.why is not _LARGE or short == budget:
-            raise
-    left = weighed(value, depth, budget) if is_large(value) else None
+def _weigh_long(value: object, refused: _Refused, depth: int, budget: int) -> None:
+    """Weigh a dict that was refused as a short one."""
+    if refused.why is not _LARGE:
+        raise refused
+    (_weigh_large if is_large(value) else _weigh)(value, depth, budget)
+
+
+def _weigh_large(value: object, depth: int, budget: int) -> None:
+    """Weigh a value of many parts in passes of C."""
+    left = weighed(value, depth, budget)
     if left is None:  # which part it is, only a look at each can tell
         _weigh(value, depth, budget)
     else:

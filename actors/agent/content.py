@@ -97,15 +97,16 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
     texts: list[str] = []
     is_text_only = is_thought_only = True
     for block in blocks:
-        if block.type == "text":
+        kind = block.type
+        if kind == "text":
             if block.text:
                 texts.append(block.text)
             continue
         is_text_only = False
-        if block.type in _THOUGHTS:
+        if kind in _THOUGHTS:
             continue
         is_thought_only = False
-        if block.type == "tool_use":
+        if kind == "tool_use":
             if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None
             spec = specs.get(block.name)

@@ -106,6 +106,8 @@ def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) ->
     if not may_cut:
         _refuse_long(len(text), max_chars)
         return to_json(text)
+    if not notes:
+        return to_json(cut(text, max_chars, redactor))
     return to_json(cut(text, max(0, max_chars - len(notes)), redactor) + notes)
 
 
