@@ -350,7 +350,8 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     if len(text) > max_bytes or len(data) > max_bytes:
         raise _Refused(_LARGE)
     data = data.strip(b" \t\r\n")
-    data = _without_escapes(data)
+    if data.find(b"\\u") >= 0:
+        data = _without_escapes(data)
     objects = data.count(b"{")
     if objects + data.count(b"[") > max_depth and is_deeper(data, max_depth):
         raise _Refused(f"is nested deeper than {max_depth}, or its brackets do not match")

@@ -88,7 +88,7 @@ def returned(
     """
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
-    if reason := unfinished(value):
+    if type(value) not in _WRITTEN and (reason := unfinished(value)):
         return failed(f"{UNUSABLE}{reason}", max_chars)
     try:
         return ToolOutcome("ok", _output(value, max_chars, redactor, may_cut))
@@ -98,11 +98,18 @@ def returned(
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
     """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
+    if type(value) is str or (type(value) is int and value.bit_length() < _PLAIN_BITS):
+        return _text_output(str(value), max_chars, redactor, may_cut)
     if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
         return _blocks(blocks, max_chars, redactor)
     text, notes = (value, "") if isinstance(value, str) else _text(value, may_cut)
+    return _text_output(text, max_chars, redactor, may_cut, notes)
+
+
+def _text_output(text: str, max_chars: int, redactor: Redactor, may_cut: bool, notes: str = "") -> Json:
+    """Encode a text, cut with room for the notes. Raises InvalidPrompt for one that must not be cut."""
     if not may_cut:
         _refuse_long(len(text), max_chars)
         return to_json(text)
@@ -113,8 +120,6 @@ def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) ->
 
 def _text(value: object, may_cut: bool) -> tuple[str, str]:
     """Return a result as text, and the line of notes on it. A program gets JSON, and no notes."""
-    if type(value) is int and value.bit_length() < _PLAIN_BITS:
-        return str(value), ""
     found = taken(value.blocks if isinstance(value, Blocks) else value, bytes_as_text=may_cut)
     text = bytes(found.json).decode()
     if may_cut:
@@ -163,8 +168,6 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
 
 def unfinished(value: object) -> str:
     """Return the reason why a result is work that has not begun; empty for any other."""
-    if type(value) in _WRITTEN:
-        return ""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that it was never awaited
         return "it is a coroutine; declare the function with async def"
