@@ -148,10 +148,10 @@ def to_json(
         elif type(value) is dict and max_bytes > _SHORT:
             try:  # nearly all are short, and to count their parts first would take as long as to weigh them
                 _weigh_dict(value, max_depth, _SHORT)
-            except _Refused as refused:
-                _weigh_long(value, refused, max_depth, max_bytes)
-        elif type(value) in _PLAIN_PARTS and is_large(value):
-            _weigh_large(value, max_depth, max_bytes)
+            except _Refused:  # which the long way says again, if it is not for its size
+                _weigh_long(value, max_depth, max_bytes)
+        elif type(value) in _PLAIN_PARTS:
+            _weigh_long(value, max_depth, max_bytes)
         else:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
@@ -215,20 +215,11 @@ def _weigh(value: object, depth: int, budget: int) -> int:
     return _left(budget)
 
 
-def _weigh_long(value: object, refused: _Refused, depth: int, budget: int) -> None:
-    """Weigh a dict that was refused as a short one."""
-    if refused.why is not _LARGE:
-        raise refused
-    (_weigh_large if is_large(value) else _weigh)(value, depth, budget)
-
-
-def _weigh_large(value: object, depth: int, budget: int) -> None:
-    """Weigh a value of many parts in passes of C."""
-    left = weighed(value, depth, budget)
-    if left is None:  # which part it is, only a look at each can tell
-        _weigh(value, depth, budget)
-    else:
-        _left(left)
+def _weigh_long(value: object, depth: int, budget: int) -> None:
+    """Weigh a list or dict; one of many parts in passes of C."""
+    left = weighed(value, depth, budget) if is_large(value) else None
+    # Which part has a fault, only a look at each can tell.
+    _weigh(value, depth, budget) if left is None else _left(left)
 
 
 def _left(budget: int) -> int:

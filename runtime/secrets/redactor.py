@@ -131,7 +131,7 @@ class Redactor:
             return False
         if not (self._are_keys and not may_hold_key(data)) and self._any.search(data) is not None:
             return True
-        return any(True for _ in self._found_in_plain(data))
+        return self._in_plain is not None and any(True for _ in self._found_in_plain(data))
 
     def _found_in_plain(self, data: bytes) -> Iterator[Found]:
         """Yield the secrets in the text without its escapes, by their places in the text as it is."""

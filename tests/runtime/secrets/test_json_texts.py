@@ -120,9 +120,9 @@ def test_only_the_parts_near_a_secret_are_taken_apart(unit: str) -> None:
     data = b"[" + (unit + ",").encode() * 20_000 + b'"open-sesame"]'
 
     class Counting(Redactor):
-        def spans(self, data: bytes) -> list[object]:  # type: ignore[override]
+        def spans(self, data: bytes) -> list[object]:  # type: ignore[override]  # it only counts
             searched.append(len(data))
-            return redactor.spans(data)  # type: ignore[return-value]
+            return redactor.spans(data)  # type: ignore[return-value]  # as above
 
     counting = Counting()
     counting.learn("1", "open-sesame")
