@@ -9,7 +9,7 @@ Rules
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import accumulate, chain, compress
 from typing import Final, TypeAlias
@@ -130,7 +130,7 @@ def _text_of(written: bytes) -> bytes:
 def _new_keys(
     opened: Mapping[int, list[bytes]],
     end: int,
-    texts: Container[bytes],
+    texts: Iterable[bytes],
     changed: Mapping[bytes, bytes],
     said: list[bytes],
 ) -> dict[bytes, bytes]:
@@ -144,7 +144,7 @@ def _new_keys(
     lines = whole.split(b"\n") if whole.find(_MARK) >= 0 else ()
     taken = {text for text in lines if text.find(_MARK) >= 0}
     numbers: dict[bytes, int] = {}
-    keys = {one: one for one in names if one in texts}
+    keys = {one: one for one in texts if one in names}
     for one in keys:
         if one in changed:
             key = free = changed[one]

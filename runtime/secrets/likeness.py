@@ -20,7 +20,7 @@ _PLACES_MAX: Final = 1_000  # in one text: behind them, all of it is one part
 _CHARS_MAX: Final = 64  # of a value that are looked for: a private key has thousands
 _LINE: Final = 512  # bytes before a place in base64, which show that it is in lines
 _SLACK: Final = 2_048  # bytes behind a place that are read: another one can begin inside of it
-_PIECE: Final = 65_536  # bytes of places that are looked at together
+_PIECE: Final = 16_384  # bytes of places that are looked at together
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
 _INSIDE: Final = r"[\\%&#;{}0-9A-Za-z]*?"
