@@ -126,6 +126,7 @@ class Reader:
         self._sent: list[Json] = []
         self._origin = origin
         self._can_send = can_send
+        self._sendable_forms: set[tuple[str, str]] = set()
         self._is_lossy = is_lossy
         self._handed = handed
         self._replies = 0
@@ -260,7 +261,14 @@ class Reader:
         if can_send is None:
             return True
         forms = forms_in(said)
-        return forms is not None and all(can_send(kind, source) for kind, source in forms)
+        if forms is None:
+            return False
+        new = {*forms} - self._sendable_forms
+        if new:
+            if not all(can_send(kind, source) for kind, source in new):
+                return False
+            self._sendable_forms |= new
+        return True
 
     def _block(self, at: int, block: Json) -> Json:
         """Return a user's block as it is sent: a result under the id of its call."""
