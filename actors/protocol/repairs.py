@@ -13,6 +13,7 @@ Rules
     with the results of our own tools beside it. Once a user says anything else, it is left out.
 """
 
+import base64
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -329,9 +330,13 @@ def _part_of(block: _Block) -> _Part:
     return _NO_PART if block.part == NULL else _PART.decode(block.part)
 
 
-def our_id(reply: int, number: int, theirs: str) -> str:
-    """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
-    return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
+def our_id(reply: int, number: int, theirs: str, *, is_short: bool = False) -> str:
+    """Return an id for a call. reply: its number. number: of the call in it.
+
+    is_short: as Mistral's models ask for: "must be a-z, A-Z, 0-9, with a length of 9".
+    """
+    digest = rolled(f"{reply}.{number}", Json(theirs.encode()))
+    return base64.b32encode(bytes.fromhex(digest))[:9].decode() if is_short else ID_START + digest
 
 
 def _without(part: Json, key: str) -> Json:

@@ -145,11 +145,16 @@ def _by_id(pieces: Sequence[Piece]) -> list[Key]:
 
 
 def _by_opening(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
-    """Return the index of each piece, and the number of its call there."""
+    """Return the index of each piece, and the number of its call there; none where an id comes back."""
     begun: dict[Key, tuple[int, str]] = {}
     keys: list[Key] = []
+    left: set[tuple[Key, str]] = set()  # ids of calls before the last one of an index
     for piece, index in zip(pieces, indexes, strict=True):
         number, last_id = begun.get(index, (-1, ""))
+        if piece.id and last_id not in ("", piece.id):
+            left.add((index, last_id))
+        if (index, piece.id) in left:
+            return []  # the piece is of that call, not of the one that began last
         is_alike = number >= 0 and piece.id and piece.id == last_id
         number += bool(piece.name and not is_alike)
         begun[index] = (number, piece.id or last_id)
