@@ -105,7 +105,7 @@ def joined(
         others = (indexes, _by_id(pieces), _by_opening(pieces, indexes), _by_order(pieces, tools))
         ways = (_calls(pieces, keys, tools) for keys in others if keys)
         found = next((calls for calls in ways if _fit(calls, tools)), []) or _certain(usual)
-    found = _in_order(_without_doubles(found, has_ids=not _ids_change(pieces, indexes)))
+    found = _in_order(_without_doubles(found, has_ids=not _ids_are_doubtful(pieces, indexes)))
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
 
 
@@ -266,14 +266,21 @@ def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     return found
 
 
-def _ids_change(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
-    """Return True if a piece without a name has another id than those with one: ids tell nothing then."""
+def _ids_are_doubtful(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
+    """Return True if ids do not tell equal calls apart.
+
+    They change where a piece without a name has another id than those with one. A piece with a name and
+    without an id, in an index of several ids, may begin the call whose id comes later.
+    """
     named: dict[Key, set[str]] = {}
     for piece, index in zip(pieces, indexes, strict=True):
         if piece.name and piece.id:
             named.setdefault(index, set()).add(piece.id)
-    places = zip(pieces, indexes, strict=True)
-    return any(piece.id and piece.id not in named.get(index, {piece.id}) for piece, index in places)
+    for piece, index in zip(pieces, indexes, strict=True):
+        known = named.get(index, set())
+        if piece.id not in known if piece.id and known else bool(piece.name) and len(known) > 1:
+            return True
+    return False
 
 
 def _without_doubles(calls: Sequence[JoinedCall], *, has_ids: bool = True) -> list[JoinedCall]:

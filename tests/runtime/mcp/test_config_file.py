@@ -291,7 +291,12 @@ def test_a_key_with_a_value_of_any_type_is_read_or_refused_by_its_name(
 @pytest.mark.parametrize(
     "key",
     [
-        *"toolFilter tool_filter allow_list allowed_tools denied deniedTools blockedTools".split(),
+        "toolFilter",
+        "tool_filter",
+        "allow_list",
+        "allowed_tools",
+        "denied",
+        "blockedTools",
         "permissions",
         "readOnly",
         "excluded",
