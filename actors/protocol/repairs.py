@@ -13,7 +13,6 @@ Rules
     with the results of our own tools beside it. Once a user says anything else, it is left out.
 """
 
-import base64
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -38,6 +37,7 @@ from callboard.actors.protocol.spoken_calls import NO_WORDS
 ID_START: Final = "cb_"
 ITEM_ID_CHARS_MAX: Final = 64  # "Invalid 'input[3].id': string too long", Responses
 
+_SIGNS: Final = "abcdefghijklmnopqrstuvwxyz234567"  # of a short id
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _SIGNED: Final = b'"provider_details"'
@@ -336,7 +336,10 @@ def our_id(reply: int, number: int, theirs: str, *, is_short: bool = False) -> s
     is_short: as Mistral's models ask for: "must be a-z, A-Z, 0-9, with a length of 9".
     """
     digest = rolled(f"{reply}.{number}", Json(theirs.encode()))
-    return base64.b32encode(bytes.fromhex(digest))[:9].decode() if is_short else ID_START + digest
+    if not is_short:
+        return ID_START + digest
+    bits = int(digest, 16)
+    return "".join(_SIGNS[bits >> 5 * at & 31] for at in range(9))
 
 
 def _without(part: Json, key: str) -> Json:
