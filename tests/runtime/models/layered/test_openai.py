@@ -1,8 +1,6 @@
 """The models that users make: their names, their addresses, and what each service is sent."""
 
 import asyncio
-import functools
-import operator
 import socket
 from itertools import pairwise
 from pathlib import Path
@@ -286,7 +284,9 @@ def test_a_whole_answer_is_read_without_the_keys_that_say_nothing(
     def without(*paths: tuple[Any, ...]) -> Canned:
         body = chat_body(Reply(("Hi.",))) if dialect == "chat" else responses_body(Reply(("Hi.",)))
         for path in paths:
-            place = functools.reduce(operator.getitem, path[:-1], body)
+            place: Any = body
+            for key in path[:-1]:
+                place = place[key]
             place.pop(path[-1], None)
             place |= {path[-1]: None} if is_null else {}
         return json_answer(body)
