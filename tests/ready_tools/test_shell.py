@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -45,7 +46,8 @@ def test_a_model_reads_why_a_command_with_a_long_output_was_ended(tmp_path: Path
     def policy(request: ModelRequest) -> Reply | Call:
         if request.turn == 1:
             return call("shell", command="seq 2000; sleep 30", seconds=0.3)
-        read.append(request.conversation[-1]["content"][0]["content"])
+        content: Any = request.conversation[-1]["content"]
+        read.append(content[0]["content"])
         return say("Done.")
 
     host = Agent("host", tools=[shell], model=ScriptedModel(policy))

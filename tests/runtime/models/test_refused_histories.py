@@ -81,8 +81,8 @@ def test_a_service_that_takes_only_ids_of_nine_letters_and_digits_goes_on_in_the
         said = cast(list[Any], seen.body["messages"])
         calls = [call for one in said for call in one.get("tool_calls") or ()]
         if wrong := [call["id"] for call in calls if not re.fullmatch("[a-zA-Z0-9]{9}", call["id"])]:
-            said = f"Tool call id was {wrong[0]} but must be a-z, A-Z, 0-9, with a length of 9."
-            return failed(400, said, kind="invalid_function_call", code="3280")
+            why = f"Tool call id was {wrong[0]} but must be a-z, A-Z, 0-9, with a length of 9."
+            return failed(400, why, kind="invalid_function_call", code="3280")
         turns = len(calls)
         return Reply(("Done.",)) if turns > 1 else Reply((Call("look", "{}", f"call_49c89af{turns}"),))
 
