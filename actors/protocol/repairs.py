@@ -37,6 +37,7 @@ from callboard.actors.protocol.spoken_calls import NO_WORDS
 ID_START: Final = "cb_"
 ITEM_ID_CHARS_MAX: Final = 64  # "Invalid 'input[3].id': string too long", Responses
 
+_SIGNS: Final = "abcdefghijklmnopqrstuvwxyz234567"  # of a short id
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _SIGNED: Final = b'"provider_details"'
@@ -339,9 +340,16 @@ def _part_of(block: _Block) -> _Part:
     return _NO_PART if block.part == NULL else _PART.decode(block.part)
 
 
-def our_id(reply: int, number: int, theirs: str) -> str:
-    """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
-    return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
+def our_id(reply: int, number: int, theirs: str, *, is_short: bool = False) -> str:
+    """Return an id for a call. reply: its number. number: of the call in it.
+
+    is_short: as Mistral's models ask for: "must be a-z, A-Z, 0-9, with a length of 9".
+    """
+    digest = rolled(f"{reply}.{number}", Json(theirs.encode()))
+    if not is_short:
+        return ID_START + digest
+    bits = int(digest, 16)
+    return "".join(_SIGNS[bits >> 5 * at & 31] for at in range(9))
 
 
 def _without(part: Json, key: str) -> Json:

@@ -14,10 +14,9 @@
 Rules
   - The translation of a message depends on it and on earlier messages only. So what one origin is sent grows
     at its end, as the conversation does, and a service finds its prompt cache.
-  - An id of ours is legal for every service, and differs for calls of different messages although their
-    makers gave them the same id.
-  - From repair level 1 on each message of a model is read as another's; at level 2 calls and results are
-    words.
+  - An id of ours differs for calls of different messages although their makers gave them the same id.
+  - From repair level 1 on each message of a model is read as another's, and ids of ours are short, since
+    Mistral's models take no others; at level 2 calls and results are words.
   - Two messages of models in a row, one of them by another, get `GO_ON` between them, and so does a
     conversation that ends with another's message, even one that is left out: services continue their own
     last words only.
@@ -231,7 +230,7 @@ class Reader:
     def _call(self, block: Json, ids: dict[str, deque[str]]) -> Json:
         theirs = id_of(block)
         number = sum(map(len, ids.values()))
-        ours = our_id(self._replies, number, theirs)
+        ours = our_id(self._replies, number, theirs, is_short=self._level > 0)
         ids.setdefault(theirs, deque()).append(ours)
         return call_of(block, ours, self._rules.name)
 
