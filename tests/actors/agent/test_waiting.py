@@ -15,8 +15,11 @@ from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import CancelTask, Delegate
-from tests.actors.harness import raw
+from callboard.actors.protocol.messages import CancelTask, Delegate, Delegated
+from callboard.actors.protocol.usage import Need
+from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.scenario import profile
+from tests.actors.harness import AgentHarness, raw
 
 ONE, TWO = Task(1, 0), Task(1, 4)
 TASKS: IntMap[Task] = IntMap[Task]().put(1, ONE).put(2, TWO)
@@ -138,3 +141,17 @@ def test_the_size_of_waits_is_that_of_their_answers_with_every_task_running() ->
     after = answer_waits(state, [0, 2])
     assert waits_size(state) == sum(len(answer.block) for answer in after.answers.values())
     assert waits_size(after) == 0
+
+
+def test_children_leave_room_for_the_answers_to_the_calls_that_wait() -> None:
+    agent = AgentHarness("host")
+    agent.begins(who=profile("host", ["helper"], background=True))
+    agent.reads(calls(("task", {"prompt": "work", "background": True})))
+    agent.hears(Delegated(1, 0, "host.1"))
+    both = calls(("task_wait", {"tasks": ["host.1"]}), ("task", {"agent": "helper", "prompt": "help"}))
+    (delegate, *_) = agent.reads(both)
+    assert isinstance(delegate, Delegate)
+    state = agent.state
+    answers = [(state.uses[0].id, "Still running: host.1.", False), (state.uses[1].id, "", True)]
+    read = sum(len(tool_result(use_id, text_json(text), is_error)) for use_id, text, is_error in answers)
+    assert delegate.closing == Need(state.context_tokens + read + state.model.max_tokens)

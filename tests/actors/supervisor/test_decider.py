@@ -19,6 +19,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CancelTimer, TimerFired, ToolReturned
 from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.step import step
 from callboard.actors.supervisor.decider import decide_supervisor, decide_together, initial_supervisor
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.scenario import Scenario
@@ -55,7 +56,9 @@ def one_by_one(
 ) -> tuple[SupervisorState, list[tuple[Post, ...]]]:
     found = []
     for event in batch:
-        state, posts = decide_supervisor(state, event.seq, event.sender, event.body)
+        next_state, posts = step(state, event)
+        assert isinstance(next_state, SupervisorState)
+        state = next_state
         found.append(posts)
     return state, found
 

@@ -88,6 +88,12 @@ def test_a_refusal_is_an_exception_while_one_of_its_agents_has_a_smaller_model()
     assert run(scenario(swallow(QUESTION, delegate("k", "kid")), kid))[0] == "answered"
 
 
+@pytest.mark.parametrize(("depth", "kind"), [(0, "budget"), (1, "answered")])
+def test_agents_that_a_program_may_not_begin_offer_no_smaller_model(depth: int, kind: str) -> None:
+    asked = scenario(swallow(QUESTION), profile("kid", max_tokens=20))
+    assert run(replace(asked, limits=Limits(tokens=400, max_depth=depth)))[0] == kind
+
+
 def test_a_child_at_its_own_limits_is_an_exception() -> None:
     kid = profile("kid", max_tokens=20, limits=Limits(tokens=5))
     assert run(scenario(swallow(delegate("k", "kid")), kid))[0] == "answered"
