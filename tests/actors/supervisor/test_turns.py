@@ -393,6 +393,31 @@ def test_a_released_request_makes_room_for_those_that_wait() -> None:
     assert said(head.wants("host.2", 100)) == []
     head.hears("clock", TimerFired(1))
     assert given(head, "host.1", "cancelled") == WAITS
+    assert lines(head) == []
+
+
+def lines(head: SessionHarness) -> list[str]:
+    """Return the requests that stand in line: for a slot, at the host, and at its first child."""
+    scopes = [record for who in ("host", "host.1") if (record := head.record(who)) is not None]
+    waiting = [f"{who} at {record.address}" for record in scopes for who in record.waiting.values()]
+    return [*head.state.queue.values(), *waiting]
+
+
+def test_an_agent_whose_place_is_lost_goes_behind_its_own_tasks_that_wait_for_its_budget() -> None:
+    profiles = [
+        profile("host", ["kid"]),
+        profile("kid", ["kid"], limits=Limits(tokens=1_300), background=True),
+    ]
+    head = SessionHarness(*profiles, capacity=("scripted",)).opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+    head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT, mode="background", room=10))
+    assert said(head.wants("host.1", 500, turn=2)) == WAITS
+    assert said(head.wants("host.1.1", 400)) == []
+    assert lines(head) == ["host.1.1 at host.1"]
+    posts = head.hears("capacity", CapacityGiven("host.1", 1, 1, "cancelled"))
+    asked_for = [post.body.agent for post in posts if isinstance(post.body, RequestCapacity)]
+    assert (asked_for, lines(head)) == (["host.1.1", "host.1"], [])
 
 
 def test_a_place_refused_to_a_running_agent_is_requested_again() -> None:
