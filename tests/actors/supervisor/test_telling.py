@@ -124,12 +124,3 @@ def test_a_last_turn_for_words_that_the_budget_refuses_ends_as_the_answer_before
     assert head.state.ask is not None
     assert head.state.ask.outcome is not None
     assert (head.state.ask.outcome.kind, head.state.ask.outcome.text) == ("answered", "42")
-
-
-def test_only_words_that_are_unheard_count_against_the_most_that_an_agent_takes() -> None:
-    head = session()
-    for number in range(1, UNHEARD_MAX + 2):
-        assert [one.body for one in tells(head, f"t{number}")] == [Told(number, "hurry")]
-        wants(head, number, number)
-    (refused, *_) = [post.body for _ in range(UNHEARD_MAX + 1) for post in tells(head)][UNHEARD_MAX:]
-    assert refused == TellEnded("t1", "refused", detail=f"host has not heard {UNHEARD_MAX} earlier ones yet")
