@@ -1,6 +1,7 @@
 """The events of a session as spans: one for each ask, turn, tool call, approval, delegation and report.
 
 A turn's span begins with its first request and ends with the reply that counts, retries between included.
+A call that its agent refused by itself has a span too, at the reply that holds it: no event is its own.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,8 +25,9 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
+from callboard.replay.refused_calls import RefusedCall
 
-SpanKind: TypeAlias = Literal["ask", "turn", "tool", "approval", "delegation", "report"]
+SpanKind: TypeAlias = Literal["ask", "turn", "tool", "approval", "delegation", "report", "refused"]
 _Key: TypeAlias = tuple[str, SpanKind, int, int]
 
 
@@ -43,18 +45,23 @@ class Span:
     """One thing that an agent did.
 
     first, last: its first and last event. body: the message that tells most, the reply of a turn and the
-    beginning of all others. agent: that did it. name: of the tool or of the profiles. attempts: of a turn.
-    outcome: in a word, empty while it is open.
+    beginning of all others; of a refused call, the call. agent: that did it. name: of the tool or of the
+    profiles. attempts: of a turn. outcome: in a word, empty while it is open.
     """
 
     kind: SpanKind
     first: Moment
     last: Moment
-    body: AnyMessage
+    body: AnyMessage | RefusedCall
     agent: str
     name: str = ""
     attempts: int = 1
     outcome: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Return the text that the model was told of a refused call; empty for anything else."""
+        return self.body.reason if isinstance(self.body, RefusedCall) else ""
 
     @property
     def duration_ms(self) -> int:
@@ -103,6 +110,16 @@ def spans(events: Iterable[Event]) -> list[Span]:
     for event in events:
         found.take(event)
     return found.found
+
+
+def with_refusals(found: Iterable[Span], refused: Iterable[RefusedCall]) -> list[Span]:
+    """Return spans with those of refused calls, in the order of their first events."""
+    return sorted([*found, *map(_refusal, refused)], key=lambda span: span.first.seq)
+
+
+def _refusal(call: RefusedCall) -> Span:
+    at = Moment(call.reply, call.replied_at, "model", "ModelReplied")
+    return Span("refused", at, at, call, call.agent, call.tool, outcome="refused")
 
 
 def _moment(event: Event) -> Moment:

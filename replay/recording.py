@@ -19,7 +19,8 @@ from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at
-from callboard.replay.search import Match, Query, search
+from callboard.replay.refused_calls import RefusedCall, Suspects
+from callboard.replay.search import Match, Query, search, search_refused
 from callboard.replay.verification import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from callboard.runtime.log.tree import Tree
 
 # Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
-_FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12
 
 
@@ -135,14 +135,37 @@ class Recording(AbstractContextManager["Recording"]):
             yield [(event(row), row.body) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
-        """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""
-        return search(self.rows.upto(self.head.seq), query)
+        """Yield the events that hold a text, or a value at a path, in order. Every digest is checked.
+
+        Behind them come the replies with a call that its agent refused in such words, see `refused_calls`.
+        """
+        suspects = Suspects()
+        yield from search(suspects.through(self.rows.upto(self.head.seq)), query)
+        if query.may_match_refusal:
+            yield from search_refused(self._refused(suspects), lambda seq: self.rows[seq - 1], query)
+
+    def refused_calls(self) -> list[RefusedCall]:
+        """Return the calls that agents refused by themselves, of which no event tells. Digests are checked.
+
+        Where the code diverges from the log, those of an agent end before that event.
+        """
+        suspects = Suspects()
+        for row in self.rows:
+            suspects.take(row)
+        return self._refused(suspects)
+
+    def _refused(self, suspects: Suspects) -> list[RefusedCall]:
+        if not suspects.agents:  # nearly always: no decider is imported
+            return []
+        from callboard.replay.refusal_watch import refused_by
+
+        return refused_by(suspects.agents, self._history, self.head.seq)
 
     def diagnose(self) -> "list[Finding]":
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
         from callboard.replay.diagnosis.diagnose import diagnose
 
-        return diagnose(self.rows.upto(self.head.seq), self._source.event)
+        return diagnose(self.rows.upto(self.head.seq), self._source.event, self._history)
 
     def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""
@@ -220,10 +243,10 @@ class Recording(AbstractContextManager["Recording"]):
         return Steps(self.events, self._states)
 
     def spans(self) -> "list[Span]":
-        """Return the session as spans: asks, turns, tool calls, approvals, delegations, reports."""
-        from callboard.replay.grouping import spans
+        """Return the session as spans: asks, turns, calls, also refused ones, approvals, delegations, reports."""
+        from callboard.replay.grouping import spans, with_refusals
 
-        return spans(self.events)
+        return with_refusals(spans(self.events), self.refused_calls())
 
     def budget(self, at: int | None = None) -> "BudgetReport":
         """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
@@ -371,17 +394,9 @@ class Recording(AbstractContextManager["Recording"]):
         return at
 
     def _history(self, actor: str, first: int, last: int) -> "Iterator[Event | Output]":
-        from callboard.actors.session.core import recorded_failure
-        from callboard.replay.states import Output
+        from callboard.replay.states import history_in
 
-        for row in self._source.of_actor(actor, first, last):
-            if row.sender == actor:
-                # Only a failure is decoded: an agent's outputs are as many as the events it received.
-                is_failure = row.body.startswith(_FAILED)
-                failure = recorded_failure((self._source.event(row),)) if is_failure else ""
-                yield Output(row.cause, failure)
-            if row.recipient == actor:
-                yield self._source.event(row)
+        return history_in(self._source, actor, first, last)
 
 
 def sessions(log: "str | Path") -> list[SessionRow]:

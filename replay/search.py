@@ -4,7 +4,8 @@
     search(rows, Query(path="body.output.cents", tests=(("gt", 1000),)))
 
 A text is looked for in every string and number of a message but its own ids and digests, and in the names of
-fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
+fields inside foreign JSON. The text that a model was told about a call that its agent refused by itself stands
+in no message; `search_refused` looks there. A path leads to ids and digests, too. Letters match in either case as long as the
 text has no capital letter.
 """
 
@@ -23,6 +24,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import at_path, leaves, names, parts_of
+from callboard.replay.refused_calls import RefusedCall
 from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -34,6 +36,7 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "lt": lt,
     "le": le,
 }
+_REPLY: Final = "ModelReplied"
 _CALLS: Final = frozenset({"CallTool", "RequestApproval"})
 _ESCAPES: Final = re.compile(rb"\\[u/]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that JSON writes in another way
@@ -144,6 +147,15 @@ class Query:
                 return path, one
         return None
 
+    @property
+    def may_match_refusal(self) -> bool:
+        """Return False if no refused call can match: the search names a path, or other messages."""
+        return bool(self.text) and not self.path and (not self.kinds or _REPLY in self.kinds)
+
+    def holds_text(self, said: str) -> bool:
+        """Return whether a text holds the one that is looked for."""
+        return self._folded(self.text) in self._folded(said)
+
     def _text(self, value: object) -> tuple[str, object] | None:
         wanted = self._folded(self.text)
         texts = chain((one for one in leaves(value, "body") if not _is_id(one[0])), _foreign_names(value))
@@ -167,6 +179,19 @@ def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
         found = query.found(_decode(row.body)) if query.may_hold(row.body) else None
         if found is not None:
             yield Match(row, kind, *found)
+
+
+def search_refused(
+    refused: Iterable[RefusedCall], row_at: Callable[[int], Stored], query: Query
+) -> Iterator[Match]:
+    """Yield the refused calls whose reason holds the text of a search, as matches of their replies.
+
+    row_at: returns the row of a seq.
+    """
+    for call in refused:
+        is_of_tool = query.tool in ("", call.tool)
+        if is_of_tool and query.holds_text(call.reason) and query.agent in ("", call.agent):
+            yield Match(row_at(call.reply), _REPLY, f"refused.{call.call}", call.reason)
 
 
 def _chosen(rows: Iterable[Stored], query: Query) -> Iterator[tuple[Stored, str]]:

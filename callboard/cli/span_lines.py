@@ -10,8 +10,9 @@ from callboard.cli.output import emit_json, emit_lines
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.grouping import Span
+from callboard.replay.refused_calls import RefusedCall
 
-_FAILED = frozenset({"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed"})
+_FAILED = frozenset({"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"})
 
 
 def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_json: bool) -> None:
@@ -34,8 +35,14 @@ def _line(span: Span) -> Text:
     line.append(f"{safe_line(span.agent, 24):<10}  {what:<22}  ", style="not bold")
     line.append(f"{span.outcome or 'open':<10}", style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>6}  ", style="not bold dim")
-    line.append(summary_of(span.body), style="not bold")
+    line.append(_summary(span), style="not bold")
     return line
+
+
+def _summary(span: Span) -> str:
+    if isinstance(span.body, RefusedCall):
+        return safe_line(f"{bytes(span.body.arguments).decode()} → {span.body.reason}", 200)
+    return summary_of(span.body)
 
 
 def _json(session_id: str, span: Span) -> dict[str, object]:
@@ -50,4 +57,5 @@ def _json(session_id: str, span: Span) -> dict[str, object]:
         "duration_ms": span.duration_ms,
         "attempts": span.attempts,
         "outcome": span.outcome,
+        **({"reason": span.reason} if span.reason else {}),
     }

@@ -23,9 +23,10 @@ import msgspec
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.grouping import Span, Spans
+from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
 from callboard.replay.reading import Source
+from callboard.replay.refused_calls import RefusedCall
 from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree
@@ -74,6 +75,11 @@ class SessionLines:
         for change in self._changes.finish():
             yield from self._shared.lines_of(change)
 
+    @property
+    def refused(self) -> list[RefusedCall]:
+        """Return the calls that agents refused by themselves, as far as the changes are known."""
+        return sorted(self._changes.refused)
+
     def last(
         self,
         row: SessionRow,
@@ -95,7 +101,7 @@ class SessionLines:
                 **self._columns.plain(since),
                 **extra,
                 "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
-                "spans": [_span(one) for one in self._spans.found],
+                "spans": [_span(one) for one in with_refusals(self._spans.found, self.refused)],
                 "findings": [
                     [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in findings
                 ],
@@ -219,7 +225,9 @@ class _Columns:
 
 
 def _span(span: Span) -> list[object]:
-    return [span.kind, span.first.seq, span.last.seq, span.agent, span.name, span.attempts, span.outcome]
+    reason = (span.reason,) if span.reason else ()
+    places = span.first.seq, span.last.seq
+    return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *reason]
 
 
 def _agent(depth: int, node: Node) -> list[object]:

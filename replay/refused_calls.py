@@ -1,0 +1,88 @@
+"""The calls that agents refused by themselves: no event says so, only a result in the next request.
+
+An agent answers a call without asking any port or the supervisor if its permissions forbid the call, its
+tools do not have it, its arguments are unusable, or it is over `max_tool_calls`. A call that has waited for a
+place or a person may still be refused. A program's ask that is not posted, since the program ends, counts too.
+
+`Suspects` finds the agents that may have refused a call, by the calls of replies that led to no message.
+`refusal_watch` folds the states of these agents again, so that the deciders themselves say what they refused.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.agent.content import read
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.replay.row_kinds import kind_of
+from callboard.runtime.log.protocol import Stored
+
+
+class RefusedCall(NamedTuple):
+    """A call that its agent answered with an error by itself.
+
+    reply, replied_at: the seq of the model's reply that holds it, and its time in milliseconds. seq: of the
+    event whose handling refused it: the reply, or the event that ended its wait. call: its place among the
+    calls of the reply. tool, arguments: as the model wrote them. reason: the text that the model was told.
+    """
+
+    reply: int
+    replied_at: int
+    seq: int
+    agent: str
+    turn: int
+    call: int
+    tool: str
+    arguments: Json
+    reason: str
+
+
+class _Place(msgspec.Struct):
+    turn: int
+    call: int
+
+
+class _Reply(msgspec.Struct):
+    turn: int
+    status: str = "ok"
+    content: Json = NULL
+
+
+_place: Final = msgspec.json.Decoder(_Place).decode
+_reply: Final = msgspec.json.Decoder(_Reply).decode
+_POSTED: Final = frozenset({"CallTool", "Delegate", "ReportBack"})
+
+
+class Suspects:
+    """The agents with a call that led to no message. Feed it every row of a session in order."""
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, int], set[int]] = {}
+
+    def take(self, row: Stored) -> None:
+        """Take the next row in."""
+        kind = kind_of(row.body)
+        if kind in _POSTED:
+            place = _place(row.body)
+            left = self._left.get((row.sender, place.turn))
+            if left is not None:
+                left.discard(place.call)
+                if not left:
+                    del self._left[row.sender, place.turn]
+        elif kind == "ModelReplied":
+            reply = _reply(row.body)
+            said = read(reply.content) if reply.status == "ok" else None
+            if said is not None and said.uses:
+                self._left[row.recipient, reply.turn] = set(range(len(said.uses)))
+
+    def through(self, rows: Iterable[Stored]) -> Iterator[Stored]:
+        """Yield the rows, each taken in before."""
+        for row in rows:
+            self.take(row)
+            yield row
+
+    @property
+    def agents(self) -> list[str]:
+        """Return their addresses, in the order of those replies."""
+        return list(dict.fromkeys(agent for agent, _ in self._left))
