@@ -2,7 +2,7 @@
 
 An agent answers a call without asking any port or the supervisor if its permissions forbid the call, its
 tools do not have it, its arguments are unusable, or it is over `max_tool_calls`. A call that has waited for a
-place or a person may still be refused. A program's ask that is not posted, since the program ends, counts too.
+place or a person may still be refused. An ask of a program that ends before it is posted counts, too.
 
 `Suspects` finds the agents that may have refused a call, by the calls of replies that led to no message.
 `refusal_watch` folds the states of these agents again, so that the deciders themselves say what they refused.

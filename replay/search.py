@@ -4,9 +4,9 @@
     search(rows, Query(path="body.output.cents", tests=(("gt", 1000),)))
 
 A text is looked for in every string and number of a message but its own ids and digests, and in the names of
-fields inside foreign JSON. The text that a model was told about a call that its agent refused by itself stands
-in no message; `search_refused` looks there. A path leads to ids and digests, too. Letters match in either case as long as the
-text has no capital letter.
+fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
+text has no capital letter. The reason for which an agent refused a call by itself stands in no message:
+`search_refused` looks there.
 """
 
 import re

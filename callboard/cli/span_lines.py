@@ -12,7 +12,9 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.replay.grouping import Span
 from callboard.replay.refused_calls import RefusedCall
 
-_FAILED = frozenset({"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"})
+_FAILED = frozenset(
+    {"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"}
+)
 
 
 def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_json: bool) -> None:

@@ -1,15 +1,20 @@
 """Diagnose a session: run every check over its events, in one pass.
 
-Facts: asks that failed, failures below an ask that ended well, loops, refusals by limits, calls in doubt,
-repeated errors, late reports, lost cache prefixes, answers above their need. Guesses, which a finding marks:
-reports that were not used, reports that differ from their siblings'.
+Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
+loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
+models, words that were not heard, late reports, lost cache prefixes, answers above their need. Guesses, which
+a finding marks: words that came too late, reads before another's write, empty values after an error, reports
+that differ from their siblings' or were not used, tools that always say the same.
+
+Each cause is told once: of several findings about one agent at one event, only the most telling one stays.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, get_args
 
 from callboard.actors.protocol.events import Event
-from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors
+from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
+from callboard.replay.diagnosis.defaulted import Defaulted
 from callboard.replay.diagnosis.ends import (
     FailedAsks,
     FailedBelowOk,
@@ -18,26 +23,40 @@ from callboard.replay.diagnosis.ends import (
     Refused,
     RefusedReplies,
 )
-from callboard.replay.diagnosis.finding import Check, Finding, FindingKind
+from callboard.replay.diagnosis.finding import Check, Finding, FindingKind, Taker
+from callboard.replay.diagnosis.loops import Loops, SameAnswers
+from callboard.replay.diagnosis.models import OtherModels
 from callboard.replay.diagnosis.needs import AboveNeed
 from callboard.replay.diagnosis.outliers import Outliers
+from callboard.replay.diagnosis.people import ChangedApprovals, LateWords
+from callboard.replay.diagnosis.refusals import MadeCalls, refusals
+from callboard.replay.diagnosis.retries import Retries
+from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.unused_reports import UnusedReports
+from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import kind_of
 from callboard.runtime.log.protocol import Stored
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,
     FailedBelowOk,
-    Loops,
     Refused,
+    Loops,
+    Retries,
     InDoubt,
     RepeatedErrors,
+    ChangedApprovals,
+    OtherModels,
     LateReports,
     RefusedReplies,
     LostCache,
     AboveNeed,
-    UnusedReports,
+    LateWords,
+    StaleReads,
+    Defaulted,
     Outliers,
+    UnusedReports,
+    SameAnswers,
 )
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
@@ -47,27 +66,36 @@ class Diagnosis:
 
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
+        self._made = MadeCalls()
 
-    def takers(self, kind: str) -> list[Check]:
+    def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
-        return [check for check in self._checks if kind in check.kinds]
+        takers: list[Taker] = [*self._checks, self._made]
+        return [taker for taker in takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
         for check in self.takers(event.kind):
             check.take(event)
 
-    def findings(self) -> list[Finding]:
-        """Return the findings up to here, the most telling kind first."""
+    def findings(self, refused: Iterable[RefusedCall]) -> list[Finding]:
+        """Return the findings up to here, the most telling kind first. refused: the calls that agents refused."""
         found = [finding for check in self._checks for finding in check.findings()]
-        return sorted(found, key=lambda one: (_ORDER[one.kind], one.seq))
+        found += refusals(refused, self._made)
+        found.sort(key=lambda one: (_ORDER[one.kind], one.seq))
+        causes = {(one.seq, one.agent): one for one in reversed(found)}
+        return [one for one in found if causes[one.seq, one.agent] is one]
 
 
-def diagnose(rows: Iterable[Stored], event: Callable[[Stored], Event]) -> list[Finding]:
-    """Return the findings of a session. event: decodes a row."""
-    found = Diagnosis()
-    takers: dict[str, list[Check]] = {}
-    for row in rows:
+def diagnose(
+    rows: Iterable[Stored],
+    event: Callable[[Stored], Event],
+    refused_by: Callable[[Suspects], Iterable[RefusedCall]],
+) -> list[Finding]:
+    """Return the findings of a session. event: decodes a row. refused_by: the calls that suspects refused."""
+    found, suspects = Diagnosis(), Suspects()
+    takers: dict[str, list[Taker]] = {}
+    for row in suspects.through(rows):
         kind = kind_of(row.body)
         if (chosen := takers.get(kind)) is None:
             chosen = takers[kind] = found.takers(kind)
@@ -75,4 +103,4 @@ def diagnose(rows: Iterable[Stored], event: Callable[[Stored], Event]) -> list[F
             decoded = event(row)
             for check in chosen:
                 check.take(decoded)
-    return found.findings()
+    return found.findings(refused_by(suspects))

@@ -8,7 +8,7 @@ which the policy enforces too (`require-trusted-types-for`). Nothing of a sessio
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,8 @@ from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source
+from callboard.replay.refusal_watch import refused_by
+from callboard.replay.states import history_in
 
 EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
@@ -84,7 +86,10 @@ def findings_of(source: Source) -> list[Finding]:
     if source.head.seq > EVENTS_DIAGNOSED_MAX:
         return []
     rows = Rows(source, lambda stored: stored)
-    return diagnose(rows.upto(source.head.seq), source.event)
+    last, history = source.head.seq, partial(history_in, source)
+    return diagnose(
+        rows.upto(last), source.event, lambda suspects: refused_by(suspects.agents, history, last)
+    )
 
 
 @cache

@@ -60,9 +60,7 @@ def refused_in(log: Sequence[Event]) -> Told:
     return found
 
 
-def _watch(
-    patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: list[tuple[str, int]]
-) -> None:
+def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: list[tuple[str, int]]) -> None:
     """Note each answer where an agent writes it, and the agent with the event that it decides on."""
     decide, answer, start = decider.decide_agent, Answer, calls_module.start_calls
     own, hear, with_answers = waiting._answer, eager.hear, latched.with_answers
