@@ -243,7 +243,7 @@ class Recording(AbstractContextManager["Recording"]):
         return Steps(self.events, self._states)
 
     def spans(self) -> "list[Span]":
-        """Return the session as spans: asks, turns, calls, also refused ones, approvals, delegations, reports."""
+        """Return the session as spans: asks, turns, tool calls, refusals, approvals, delegations, reports."""
         from callboard.replay.grouping import spans, with_refusals
 
         return with_refusals(spans(self.events), self.refused_calls())

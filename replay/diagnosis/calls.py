@@ -38,7 +38,8 @@ class RepeatedErrors:
         for (agent, tool), (_, seqs) in self._errors.items():
             if len(seqs) >= _TWICE:
                 says = f"{tool} gave {agent} the same error {len(seqs):,} times, and nothing else after it"
-                yield Finding("repeated_error", seqs[0], agent, says)
+                command = f"events {{session}} --grouped --actor {agent}"
+                yield Finding("repeated_error", seqs[0], agent, says, command, (agent,))
 
 
 class InDoubt:

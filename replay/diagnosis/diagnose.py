@@ -6,7 +6,7 @@ models, words that were not heard, late reports, lost cache prefixes, answers ab
 a finding marks: words that came too late, reads before another's write, empty values after an error, reports
 that differ from their siblings' or were not used, tools that always say the same.
 
-Each cause is told once: of several findings about one agent at one event, only the most telling one stays.
+`causes` tells each cause once.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,6 +14,7 @@ from typing import Final, get_args
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
+from callboard.replay.diagnosis.causes import each_once
 from callboard.replay.diagnosis.defaulted import Defaulted
 from callboard.replay.diagnosis.ends import (
     FailedAsks,
@@ -79,12 +80,10 @@ class Diagnosis:
             check.take(event)
 
     def findings(self, refused: Iterable[RefusedCall]) -> list[Finding]:
-        """Return the findings up to here, the most telling kind first. refused: the calls that agents refused."""
+        """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
         found += refusals(refused, self._made)
-        found.sort(key=lambda one: (_ORDER[one.kind], one.seq))
-        causes = {(one.seq, one.agent): one for one in reversed(found)}
-        return [one for one in found if causes[one.seq, one.agent] is one]
+        return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 
 def diagnose(

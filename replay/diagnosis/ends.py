@@ -73,7 +73,8 @@ class FailedBelowOk:
         more = f"; {len(self._failed) - 1:,} more failed" if len(self._failed) > 1 else ""
         kind, agent = first.kind, first.agent
         says = f"the ask ended well, but {agent} failed below it ({kind}): {EXPLAINED[kind]}{more}"
-        return Finding("failed_below_ok", first.seq, agent, says, _command(kind, agent))
+        agents = tuple(one.agent for one in self._failed)
+        return Finding("failed_below_ok", first.seq, agent, says, _command(kind, agent), agents)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each ask."""
@@ -107,22 +108,22 @@ class Refused:
     kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
 
     def __init__(self) -> None:
-        self._first: dict[OutcomeKind, tuple[int, str, int]] = {}
+        self._first: dict[OutcomeKind, tuple[int, list[str]]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an end."""
         body = event.body
         if isinstance(body, DelegationEnded | AskEnded) and body.kind in _REFUSALS:
             agent = body.address or event.recipient if isinstance(body, DelegationEnded) else "host"
-            seq, first, count = self._first.get(body.kind, (event.seq, agent, 0))
-            self._first[body.kind] = seq, first, count + 1
+            self._first.setdefault(body.kind, (event.seq, []))[1].append(agent)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each kind."""
-        for kind, (seq, agent, count) in self._first.items():
+        for kind, (seq, agents) in self._first.items():
+            agent, count = agents[0], len(agents)
             more = f"; {count - 1:,} more such ends followed" if count > 1 else ""
             says = f"{agent} {EXPLAINED[kind]} ({kind}){more}"
-            yield Finding("refused", seq, agent, says, _command(kind, agent))
+            yield Finding("refused", seq, agent, says, _command(kind, agent), tuple(agents))
 
 
 class LateReports:

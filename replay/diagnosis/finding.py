@@ -41,6 +41,7 @@ class Finding(NamedTuple):
 
     seq: of the event that shows it. agent: the address of the agent it is about. says: one sentence. command:
     the next one to run, a sub-command of `callboard` with `{at}` for SESSION#SEQ and `{session}` for SESSION.
+    ends: the agents whose end it tells of, or explains. An end that another finding explains is told with it.
     """
 
     kind: FindingKind
@@ -48,6 +49,7 @@ class Finding(NamedTuple):
     agent: str
     says: str
     command: str = "why {at}"
+    ends: tuple[str, ...] = ()
 
     @property
     def is_maybe(self) -> bool:

@@ -2,7 +2,7 @@
 
 A loop is a call that an agent makes with the same arguments again, and that gives the same result again,
 with no effect of another call in between. Where a later such call gives another result, the agent has waited
-for it: that is a poll, and no finding.
+for it: that is a poll, and no finding. Errors that repeat are found by `RepeatedErrors`.
 """
 
 from collections.abc import Iterator
@@ -69,11 +69,13 @@ class Loops:
                 self._effects[key] = self._effects.get(key, 0) + 1
             self._open[event.seq] = event.sender, body.tool, arguments, event.seq
         elif isinstance(body, ToolReturned) and (call := self._open.pop(event.cause, None)):
+            if body.status != "ok":
+                return
             agent, tool, arguments, seq = call
             of_tool = self._calls.setdefault((agent, tool), {})
             # Calls like this one are no effects in between: they are what repeats.
             others = self._effect_count - self._effects.get((tool, arguments), 0)
-            result = hash((body.status, bytes(body.output)))
+            result = hash(bytes(body.output))
             of_tool.setdefault(arguments, _Calls()).take(seq, result, others)
 
     def findings(self) -> Iterator[Finding]:
@@ -87,7 +89,9 @@ class Loops:
                     f"{agent} called {tool} with {each or 'the same arguments '}{most:,} times"
                     f"{' each' * (count > 1)}, and got the same result every time"
                 )
-                yield Finding("loop", min(calls.third for calls in again), agent, says, _GROUPED + agent)
+                yield Finding(
+                    "loop", min(calls.third for calls in again), agent, says, _GROUPED + agent, (agent,)
+                )
 
 
 class SameAnswers:
@@ -120,4 +124,4 @@ class SameAnswers:
         for (agent, tool), (results, asked, first, said) in self._results.items():
             if len(results) == 1 and len(asked) >= SAME_FROM:
                 says = f"{len(asked):,} different calls of {tool} by {agent} all gave the same: {said}"
-                yield Finding("same_answers", first, agent, says, _GROUPED + agent)
+                yield Finding("same_answers", first, agent, says, _GROUPED + agent, (agent,))

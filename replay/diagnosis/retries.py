@@ -13,7 +13,7 @@ from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.diagnosis.finding import Finding
 
 TRIES_MIN: Final = 3
-"""Tries of one task that are a finding; two are one if they took half of the tokens."""
+"""Tries of one task that are a finding; two are one if they took half of the tokens, and both failed."""
 
 _SHARE_MIN: Final = 0.5
 _ALIKE: Final = 0.6  # the share of words that two prompts of one task have in common
@@ -92,12 +92,13 @@ class Retries:
         for task in self._tasks:
             tokens = sum(map(self._tokens_below, task.tries))
             share = tokens / total if total else 0
-            if len(task.tries) >= TRIES_MIN or (len(task.tries) > 1 and share >= _SHARE_MIN):
+            is_in_vain = task.is_failed and len(task.tries) > 1 and share >= _SHARE_MIN
+            if len(task.tries) >= TRIES_MIN or is_in_vain:
                 says = (
                     f"{task.parent} gave one task {len(task.tries):,} times, to {', '.join(task.tries)}: "
                     f"{tokens:,} of {total:,} tokens, {share:.0%}"
                 )
-                yield Finding("retried", task.seq, task.parent, says, "budget {session}")
+                yield Finding("retried", task.seq, task.parent, says, "budget {session}", tuple(task.tries))
 
     def _tokens_below(self, agent: str) -> int:
         below = f"{agent}."

@@ -1,4 +1,4 @@
-"""A guess about resources: an agent read one, another agent changed it, and the first went on with what it had.
+"""A guess about resources: an agent read one, another changed it, and the first went on with what it had.
 
 A resource is a text that two calls have under the same name of an argument, such as `path: "limits.toml"`.
 """

@@ -19,10 +19,11 @@ from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
 
 _UNUSED_MAX: Final = 1 / 3  # of a parent's reports may be unused without being a sign of its way to work
+_USED_MIN: Final = 2  # reports that a parent repeats before it counts as one that repeats them
 _TEXT_CHARS: Final = range(3, 60)  # a shorter text stands in any other, a longer one is told in other words
 _DIGITS_MIN: Final = 3  # of a number: a shorter one may be told as a word, or rounded
 _NAME_CHARS: Final = 4  # of a field's name, so that `totals` asks for `total`
-_NUMBER: Final = re.compile(r"\d[\d,. ]*\d|\d")
+_NUMBER: Final = re.compile(r"\d{1,3}(?:[,_']\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
@@ -35,6 +36,7 @@ class UnusedReports:
         self._asked: dict[tuple[str, int, int], str] = {}
         self._open: dict[str, list[tuple[Event, frozenset[str]]]] = {}
         self._reports: Counter[str] = Counter()
+        self._wanted: Counter[str] = Counter()
 
     def take(self, event: Event) -> None:
         """Take in a delegation, its report, or a reply that may use one."""
@@ -46,19 +48,38 @@ class UnusedReports:
                 self._use(parent, plain_text(bytes(body.content).decode()))
         elif isinstance(body, DelegationEnded):
             asked = self._asked.pop((parent, body.turn, body.call), "")
-            wanted, told = _told(reported(event), asked)
-            if wanted:
+            value = reported(event)
+            is_wanted, told = _told(value, asked)
+            self._reports[parent] += value is not None
+            if is_wanted:
                 self._open.setdefault(parent, []).append((event, told))
-                self._reports[parent] += 1
+                self._wanted[parent] += 1
 
     def _use(self, parent: str, said: str) -> None:
-        self._open[parent] = [one for one in self._open[parent] if not any(map(said.__contains__, one[1]))]
+        self._open[parent] = [
+            one for one in self._open[parent] if not any(_is_in(text, said) for text in one[1])
+        ]
 
     def findings(self) -> Iterator[Finding]:
         """Yield those that no reply has used, of parents that repeat most of their reports."""
         for parent, left in self._open.items():
-            if self._reports[parent] == 1 or len(left) <= _UNUSED_MAX * self._reports[parent]:
+            wanted = self._wanted[parent]
+            is_most_used = len(left) <= _UNUSED_MAX * wanted and wanted - len(left) >= _USED_MIN
+            if self._reports[parent] == 1 or is_most_used:
                 yield from (_finding(event) for event, _ in left)
+
+
+def _is_in(text: str, said: str) -> bool:
+    """Return whether a text holds another one; a number as a whole: 17 is not in 117, but a word in words."""
+    if not text.isdigit():
+        return text in said
+    at = said.find(text)
+    while at >= 0:
+        around = said[max(0, at - 1) : at], said[at + len(text) : at + len(text) + 1]
+        if not any(one.isalnum() for one in around):
+            return True
+        at = said.find(text, at + 1)
+    return False
 
 
 def _finding(event: Event) -> Finding:
@@ -71,7 +92,7 @@ def _finding(event: Event) -> Finding:
 
 
 def _told(value: object, asked: str) -> tuple[bool, frozenset[str]]:
-    """Return whether a report has a value that was asked for, and its values as a reader would repeat them."""
+    """Return whether a report has a value that was asked for, and all values as a reader may repeat them."""
     texts: set[str] = set()
     is_wanted = False
     for path, leaf in leaves(value, ""):
@@ -85,5 +106,5 @@ def _told(value: object, asked: str) -> tuple[bool, frozenset[str]]:
 
 
 def plain_text(text: str) -> str:
-    """Return a text in one case, with numbers as their digits but the last zeros: 41,900 and 419.00 are 419."""
-    return _NUMBER.sub(lambda found: re.sub(r"[,. ]", "", found[0]).rstrip("0") or "0", text.casefold())
+    """Return a text in one case, with numbers as digits but the last zeros: 41,900 and 419.00 are 419."""
+    return _NUMBER.sub(lambda found: re.sub(r"[,_'.]", "", found[0]).rstrip("0") or "0", text.casefold())
