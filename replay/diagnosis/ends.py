@@ -92,7 +92,8 @@ class _Failed(NamedTuple):
     def is_done(self, event: Event, profiles: tuple[str, ...], words: frozenset[str]) -> bool:
         """Return whether a later delegation, which ended well, has done the work."""
         is_of_same = (self.parent, self.profiles) == (event.recipient, profiles)
-        return is_of_same and is_one_task(self.words, words)
+        # A denied one has done no work, and mostly comes with arguments that have to be put right.
+        return is_of_same and (self.kind == "denied" or is_one_task(self.words, words))
 
 
 def _command(kind: OutcomeKind, agent: str) -> str:

@@ -21,8 +21,10 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session import step as step_module
+from callboard.replay.page.changes import Changes
 from callboard.replay.refusal_watch import refused_by
 from callboard.replay.refused_calls import RefusedCall, Suspects
+from callboard.replay.search import Query
 from callboard.replay.testing.sessions.replies import Reply, Use, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
@@ -217,3 +219,38 @@ def test_the_refusals_of_an_agent_end_where_this_code_decides_otherwise() -> Non
         for event in log
     ]
     assert refused_by([begin.recipient], history_in(broken), len(broken)) == []
+
+
+def test_a_search_finds_the_reason_of_a_refusal_only_where_it_may_match() -> None:
+    recording = recording_of(list(SessionWorld(careless(1)).run().log), "one")
+    (first, *_) = recording.refused_calls()
+    everywhere = [
+        match for match in recording.search(Query(first.reason)) if match.path.startswith("refused.")
+    ]
+    assert first.reply in [match.row.seq for match in everywhere]
+    assert {match.kind for match in everywhere} == {"ModelReplied"}
+    for query in (
+        Query(first.reason, kinds=frozenset({"ToolReturned"})),
+        Query(first.reason, agent="host.99"),
+        Query(first.reason, tool="another"),
+        Query(path="body.content"),
+    ):
+        assert not [match for match in recording.search(query) if match.path.startswith("refused.")]
+
+
+def test_the_page_has_the_refused_calls_of_a_recording() -> None:
+    log = list(SessionWorld(careless(1)).run().log)
+    changes = Changes()
+    for event in log:
+        changes.take(event)
+    changes.finish()
+    assert sorted(changes.refused) == recording_of(log, "one").refused_calls()
+
+
+def test_a_refused_call_is_a_span_at_its_reply() -> None:
+    recording = recording_of(list(SessionWorld(careless(1)).run().log), "one")
+    found = [span for span in recording.spans() if span.kind == "refused"]
+    assert [(one.first.seq, one.name, one.outcome, one.reason) for one in found] == [
+        (one.reply, one.tool, "refused", one.reason) for one in recording.refused_calls()
+    ]
+    assert [span.first.seq for span in recording.spans()] == sorted(s.first.seq for s in recording.spans())
