@@ -116,7 +116,7 @@ def recovered(first: Reply, error: str = "") -> Recording:
             raise OSError(error)
         return ok(agent, tool, arguments)
 
-    right = use("look", path="docs/a.md")
+    right = use("look", path="notes/a.txt")
     return simulate({"host": [first, first, right, right, Reply("It says: go on.")]}, tools)
 
 
@@ -213,11 +213,11 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
     many: list[tuple[Callable[[Any], Recording], Sequence[object]]] = [
         (poll, (3, 5, 9)),
         (edit_and_test, (2, 3, 5, 7)),
-        (folders, tuple(range(6))),
+        (folders, tuple(range(8))),
         (verdicts, (1, 5)),
         (tests_of, (1, 5)),
-        (small_counts, tuple(range(5))),
-        (measures, tuple(range(5))),
+        (small_counts, tuple(range(8))),
+        (measures, tuple(range(8))),
         (approved, ("as asked", "same", "denied")),
         (sought, (4, 7)),
     ]
@@ -225,8 +225,8 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         for one in arguments:
             yield f"{make.__name__} {one}", partial(make, one)
     slips = {
-        "an unknown tool": (use("lock", path="docs/a.md"), ""),
-        "unusable arguments": (calls(("look", "docs/a.md")), ""),
+        "an unknown tool": (use("lock", path="notes/a.txt"), ""),
+        "unusable arguments": (calls(("look", "notes/a.txt")), ""),
         "an error": (use("look", path="docs"), "docs is a folder"),
     }
     for name, slip in slips.items():
