@@ -57,6 +57,11 @@ class Finding(NamedTuple):
         return self.kind in MAYBE
 
 
+def is_at_or_below(agent: str, other: str) -> bool:
+    """Return whether an agent is another one, or a sub-agent at any depth of it."""
+    return agent == other or agent.startswith(f"{other}.")
+
+
 class Taker(Protocol):
     """A reader of the events of some kinds, in order."""
 

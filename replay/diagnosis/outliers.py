@@ -21,6 +21,8 @@ SIBLINGS_MIN: Final = 4
 
 # Names of fields that say how to read another one. Verdicts differ by right: one "reject" is no fault.
 _MEASURES: Final = frozenset({"unit", "units", "currency", "scale", "zone", "timezone", "format", "encoding"})
+# Names of fields whose numbers depend on the machine and the moment.
+_TIMES: Final = frozenset({"seconds", "ms", "duration", "elapsed", "took", "latency", "time"})
 _WORDS: Final = re.compile(r"[a-z]+")
 
 
@@ -73,6 +75,8 @@ def _odd(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event,
 
 
 def _odd_numbers(column: list[tuple[Event, Any]], name: str) -> Iterator[tuple[Event, str]]:
+    if _TIMES.intersection(_WORDS.findall(name.casefold())):
+        return
     numbers = [value for _, value in column]
     for place in odd_places(numbers):
         said = f"{name} = {numbers[place]:,}; the median of its siblings is {median(numbers):,}"

@@ -15,7 +15,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
-from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.finding import Finding, is_at_or_below
 
 _CHARS: Final = 80
 _GROUPED: Final = "events {session} --grouped --actor "
@@ -60,7 +60,7 @@ def _short(arguments: Json) -> str:
 
 
 class LateWords:
-    """Words for an agent that was carrying out a call with an effect, or that never heard them."""
+    """Words for an agent while it, or one below it, carried out a call with an effect, or after its end."""
 
     kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "Tell", "Told", "TurnRequested", "TellEnded"})
 
@@ -77,12 +77,14 @@ class LateWords:
                 call = f"{tool} ({event.seq})"
                 self._running.setdefault(event.sender, {})[event.seq] = call
                 for (agent, _), (_, calls) in self._told.items():
-                    if agent == event.sender:
+                    if is_at_or_below(event.sender, agent):
                         calls.append(call)
             case ToolReturned():
                 self._running.get(event.recipient, {}).pop(event.cause, None)
             case Told(number=number):
-                calls = list(self._running.get(event.recipient, {}).values())
+                running = self._running.items()
+                below = [calls for agent, calls in running if is_at_or_below(agent, event.recipient)]
+                calls = [call for calls in below for call in calls.values()]
                 self._told[event.recipient, number] = event.seq, calls
             case TurnRequested(turn=turn, told=told) if told:
                 self._hear(event.sender, turn, told)

@@ -10,7 +10,7 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.finding import Finding, is_at_or_below
 
 TRIES_MIN: Final = 3
 """Tries of one task that are a finding; two are one if they took half of the tokens, and both failed."""
@@ -101,5 +101,4 @@ class Retries:
                 yield Finding("retried", task.seq, task.parent, says, "budget {session}", tuple(task.tries))
 
     def _tokens_below(self, agent: str) -> int:
-        below = f"{agent}."
-        return sum(count for one, count in self._tokens.items() if one == agent or one.startswith(below))
+        return sum(count for one, count in self._tokens.items() if is_at_or_below(one, agent))

@@ -2,8 +2,8 @@
 
 The distance of a number from the median is measured in factors, and compared with the median of these
 distances: one wrong number does not move that, and a column that varies widely, such as 3 to 950, has no odd
-number. The spread counts as at least 12 %, so that a factor of about 3 is the least, and for counts as half
-of a standard deviation of their noise: 4 is not far from 1.
+number. The spread counts as at least 4 %, so that a factor of 1.43 is the least, and as 12 %, a factor of 3,
+in a short column; for counts also as half of a standard deviation of their noise: 4 is not far from 1.
 """
 
 import math
@@ -13,7 +13,9 @@ from typing import Final, TypeAlias
 Number: TypeAlias = int | float
 
 _SPREADS: Final = 6
-_LEAST: Final = 0.12
+_LEAST: Final = 0.04
+_LEAST_IN_SHORT: Final = 0.12
+_SHORT: Final = 6  # a column of so many numbers, or fewer, is short: they may be close by chance
 _SIGMA: Final = 1.4826  # times the median distance: the standard deviation, if the distances are normal
 _PART_MAX: Final = 1 / 4  # of the column may be odd: more of them are a second group
 _ZERO_COUNT: Final = 0.5
@@ -34,7 +36,8 @@ def odd_places(column: Sequence[Number]) -> list[int]:
     are_counts = all(isinstance(one, int) for one in column)
     zero = min(_ZERO_COUNT, middle / 2) if are_counts else middle * _ZERO
     distances = [abs(math.log((one or zero) / middle)) for one in column if one >= 0]
-    least = max(_LEAST, 0.5 / math.sqrt(middle)) if are_counts else _LEAST
+    least = _LEAST if len(column) > _SHORT else _LEAST_IN_SHORT
+    least = max(least, 0.5 / math.sqrt(middle)) if are_counts else least
     bound = _SPREADS * _SIGMA * max(median(distances), least)
     odd = [
         place

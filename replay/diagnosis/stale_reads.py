@@ -1,8 +1,10 @@
 """A guess about resources: an agent read one, another changed it, and the first went on with what it had.
 
-A resource is a text that two calls have under the same name of an argument, such as `path: "limits.toml"`.
+A resource is a text that two calls have among their arguments: under one name, or under two if it looks like
+a path or an id, such as `limits.toml`.
 """
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final, NamedTuple
 
@@ -15,6 +17,7 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.diagnosis.finding import Finding
 
 _CHARS: Final = range(3, 300)
+_PATH: Final = re.compile(r"\S*(?:\w[./]\w|\d)\S*")
 _Resource = tuple[str, str]
 
 
@@ -92,5 +95,5 @@ def _resources(arguments: Json) -> tuple[_Resource, ...]:
     value = msgspec.json.decode(arguments)
     if not isinstance(value, dict):
         return ()
-    texts = ((name, one) for name, one in value.items() if isinstance(one, str))
-    return tuple((name, one) for name, one in texts if len(one) in _CHARS and "\n" not in one)
+    texts = ((name, one) for name, one in value.items() if isinstance(one, str) and len(one) in _CHARS)
+    return tuple(("" if _PATH.fullmatch(one) else name, one) for name, one in texts if "\n" not in one)

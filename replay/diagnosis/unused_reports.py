@@ -1,6 +1,7 @@
 """A guess about reports: one whose values the parent never used, although it could have.
 
-Only values that the parent asked for count: the name of their field stands in the prompt of the delegation.
+Only values that were asked for count: the name of their field stands in the prompt of the delegation, or in
+that of the parent.
 A value is used if a later reply of the parent holds it, in any spelling: 41900 as 41,900 or 419.00. A parent
 that repeats few of its reports may have summed them up, and is left alone.
 """
@@ -12,7 +13,7 @@ from typing import ClassVar, Final
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.json_values import leaves
@@ -30,9 +31,10 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 class UnusedReports:
     """Reports whose parent asked for values that stand in no later reply of its model."""
 
-    kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "ModelReplied"})
+    kinds: ClassVar = frozenset({"Begin", "Delegate", "DelegationEnded", "ModelReplied"})
 
     def __init__(self) -> None:
+        self._prompts: dict[str, str] = {}
         self._asked: dict[tuple[str, int, int], str] = {}
         self._open: dict[str, list[tuple[Event, frozenset[str]]]] = {}
         self._reports: Counter[str] = Counter()
@@ -41,7 +43,9 @@ class UnusedReports:
     def take(self, event: Event) -> None:
         """Take in a delegation, its report, or a reply that may use one."""
         body, parent = event.body, event.recipient
-        if isinstance(body, Delegate):
+        if isinstance(body, Begin):
+            self._prompts[parent] = bytes(body.prompt).decode().casefold()
+        elif isinstance(body, Delegate):
             self._asked[event.sender, body.turn, body.call] = bytes(body.prompt).decode().casefold()
         elif isinstance(body, ModelReplied):
             if parent in self._open and body.content != NULL:
@@ -49,7 +53,7 @@ class UnusedReports:
         elif isinstance(body, DelegationEnded):
             asked = self._asked.pop((parent, body.turn, body.call), "")
             value = reported(event)
-            is_wanted, told = _told(value, asked)
+            is_wanted, told = _told(value, asked + self._prompts.get(parent, ""))
             self._reports[parent] += value is not None
             if is_wanted:
                 self._open.setdefault(parent, []).append((event, told))

@@ -107,6 +107,13 @@ def cents() -> Recording:
     return _team(prices, "Find the price of", "51,842.40 in all.")
 
 
+def lost_digits() -> Recording:
+    """Sum up less than all in one of twelve close sums."""
+    sums = [1_170_000 + 1_837 * n for n in range(11)]
+    values: list[dict[str, object]] = [{"total": one} for one in (*sums, 823_591)]
+    return _team(values, "Sum up part", "In all 13,794,625.")
+
+
 def currency() -> Recording:
     """Report one price in another currency."""
     prices: list[dict[str, object]] = [{"price": 400 + n, "currency": "EUR"} for n in range(5)]
@@ -130,6 +137,16 @@ def late_words() -> Recording:
     """Correct a price while the mail with the wrong one is sent."""
     words = Tell("t1", "host", "The price is 6, not 5.")
     return simulate({"host": [use("send", text="The price is 5."), Reply("Sent.")]}, tell=(words, "send"))
+
+
+def late_words_above() -> Recording:
+    """Correct the host while its child saves."""
+    words = Tell("t1", "host", "Not this file!")
+    replies = {
+        "host": [delegate("Save it"), Reply("It is saved.")],
+        "host.1": [use("save", path="a"), report({"saved": True})],
+    }
+    return simulate(replies, tell=(words, "save"))
 
 
 def late_words_below() -> Recording:
@@ -192,6 +209,17 @@ def stale_order() -> Recording:
     return simulate(replies)
 
 
+def stale_under_another_name() -> Recording:
+    """Read a file that another agent writes under another name of the argument."""
+    wait = [use("count", of=str(n)) for n in range(4)]
+    replies = {
+        "host": [delegate("Test it", "Edit it"), Reply("Tested.")],
+        "host.1": [use("look", file="etc/limits.toml"), *wait, report({"works": True})],
+        "host.2": [use("count"), use("save", path="etc/limits.toml"), report({"saved": True})],
+    }
+    return simulate(replies)
+
+
 def denied() -> Recording:
     """Make a rate up after the tool was refused."""
     bounded = msgspec.structs.replace(host(), permissions=Bundle(do=Allowed(tools=("count",))))
@@ -220,6 +248,27 @@ def dropped() -> Recording:
     """Report an empty list of owners after an error."""
     steps = [use("count", path="folder8"), report({"files": 12, "owner": ""})]
     return simulate({"host": [delegate("Count folder8"), Reply("12 files.")], "host.1": steps}, _broken)
+
+
+def refused_report() -> Recording:
+    """Fill a field in, once the report without it is refused."""
+    schema = {"type": "object", "required": ["files", "owner"]}
+    steps = [report({"files": 12}), report({"files": 12, "owner": ""})]
+    asked = calls(task("worker", "Count folder8", output_schema=schema))
+    return simulate({"host": [asked, Reply("12 files.")], "host.1": steps})
+
+
+def left_out() -> Recording:
+    """Leave a field out after an error, which all siblings have."""
+    replies = {
+        f"host.{n}": [
+            use("count", path=f"folder{n}"),
+            report({"files": 10 + n} if n == 8 else {"files": 10 + n, "owner": f"ann{n}"}),
+        ]
+        for n in range(1, 10)
+    }
+    prompts = [f"Look at folder{n}" for n in range(1, 10)]
+    return simulate({"host": [delegate(*prompts), Reply("All have owners.")], **replies}, _broken)
 
 
 def same_error() -> Recording:
@@ -255,21 +304,26 @@ PLANTED = (
     Planted("nothing found thirty times", always_the_same, "same_answers", "host", "0 tickets found"),
     Planted("feet among metres", feet, "outlier", "host.5", "73.8"),
     Planted("cents among euros", cents, "outlier", "host.3", "50,200"),
+    Planted("lost digits", lost_digits, "outlier", "host.12", "823,591"),
     Planted("another currency", currency, "outlier", "host.6", "USD"),
     Planted("an ignored report", ignored, "unused_report", "host.1", "stands in any later reply"),
     Planted("one ignored report of six", ignored_one_of_many, "unused_report", "host.6", "no value"),
     Planted("a late correction", late_words, "late_word", "host", "after send"),
+    Planted("a late correction above", late_words_above, "late_word", "host", "after save"),
     Planted("a late correction below", late_words_below, "late_word", "host.1", "after save"),
     Planted("a small model", small_model, "other_model", "host.1", "and small answered turn 1"),
     Planted("another sum", another_sum, "changed_approval", "host", "ann approved"),
     Planted("another order", another_order, "changed_approval", "host", "A-2"),
     Planted("a stale file", stale, "stale_read", "host.1", "limits.toml"),
     Planted("a stale order", stale_order, "stale_read", "host.1", "A-1007"),
+    Planted("a stale file by another name", stale_under_another_name, "stale_read", "host.1", "limits"),
     Planted("a refused tool", denied, "refused_call", "host", "is denied by"),
     Planted("an unknown tool", unknown, "refused_call", "host", "no tool named 'rates'"),
     Planted("unusable arguments", unusable, "refused_call", "host", "needs a prompt"),
     Planted("0 after an error", defaulted, "defaulted", "host.1", "files = 0"),
     Planted("an empty text after an error", dropped, "defaulted", "host.1", "owner"),
+    Planted("a refused report", refused_report, "defaulted", "host.1", "without that was refused"),
+    Planted("a field left out", left_out, "defaulted", "host.8", "reported no owner"),
     Planted("the same error", same_error, "repeated_error", "host", "the same error 3 times"),
     Planted("the same error below", same_error_below, "repeated_error", "host.1", "nothing else after it"),
     Planted("all turns used", capped, "failed_below_ok", "host.1", "iteration_cap"),

@@ -9,7 +9,7 @@ def test_one_number_far_from_close_ones_is_odd() -> None:
 
 def test_numbers_that_vary_widely_have_no_odd_one() -> None:
     assert odd_places([3, 12, 40, 55, 130, 950]) == []
-    assert odd_places([100, 101, 102, 103, 104, 250]) == []
+    assert odd_places([100, 101, 102, 250]) == []
 
 
 def test_small_counts_are_noise() -> None:
