@@ -151,7 +151,7 @@ class Recording(AbstractContextManager["Recording"]):
         """
         suspects = Suspects()
         for row in self.rows:
-            suspects.take(row)
+            suspects.take_row(row)
         return self._refused(suspects)
 
     def _refused(self, suspects: Suspects) -> list[RefusedCall]:

@@ -9,12 +9,15 @@ place or a person may still be refused. An ask of a program that ends before it 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
 from callboard.actors.agent.content import read
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Delegate, ReportBack
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.replay.row_kinds import kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -51,35 +54,52 @@ class _Reply(msgspec.Struct):
 
 _place: Final = msgspec.json.Decoder(_Place).decode
 _reply: Final = msgspec.json.Decoder(_Reply).decode
-_POSTED: Final = frozenset({"CallTool", "Delegate", "ReportBack"})
 
 
 class Suspects:
-    """The agents with a call that led to no message. Feed it every row of a session in order."""
+    """The agents with a call that led to no message. Feed it every event or row of a session in order."""
+
+    kinds: ClassVar = frozenset({"ModelReplied", "CallTool", "Delegate", "ReportBack"})
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, int], set[int]] = {}
 
-    def take(self, row: Stored) -> None:
-        """Take the next row in."""
+    def take(self, event: Event) -> None:
+        """Take in the next event, of one of these kinds."""
+        body = event.body
+        if isinstance(body, ModelReplied):
+            if body.status == "ok":
+                self._reply(event.recipient, body.turn, body.content)
+        elif isinstance(body, CallTool | Delegate | ReportBack):
+            self._post(event.sender, body.turn, body.call)
+
+    def take_row(self, row: Stored) -> None:
+        """Take in the next row of any kind. Only the fields that are needed are decoded."""
         kind = kind_of(row.body)
-        if kind in _POSTED:
-            place = _place(row.body)
-            left = self._left.get((row.sender, place.turn))
-            if left is not None:
-                left.discard(place.call)
-                if not left:
-                    del self._left[row.sender, place.turn]
-        elif kind == "ModelReplied":
+        if kind == "ModelReplied":
             reply = _reply(row.body)
-            said = read(reply.content) if reply.status == "ok" else None
-            if said is not None and said.uses:
-                self._left[row.recipient, reply.turn] = set(range(len(said.uses)))
+            if reply.status == "ok":
+                self._reply(row.recipient, reply.turn, reply.content)
+        elif kind in self.kinds:
+            place = _place(row.body)
+            self._post(row.sender, place.turn, place.call)
+
+    def _reply(self, agent: str, turn: int, content: Json) -> None:
+        said = read(content)
+        if said is not None and said.uses:
+            self._left[agent, turn] = set(range(len(said.uses)))
+
+    def _post(self, agent: str, turn: int, call: int) -> None:
+        left = self._left.get((agent, turn))
+        if left is not None:
+            left.discard(call)
+            if not left:
+                del self._left[agent, turn]
 
     def through(self, rows: Iterable[Stored]) -> Iterator[Stored]:
         """Yield the rows, each taken in before."""
         for row in rows:
-            self.take(row)
+            self.take_row(row)
             yield row
 
     @property

@@ -29,7 +29,8 @@ class RepeatedErrors:
             if event.body.status == "error":
                 output = bytes(event.body.output)
                 before, seqs = self._errors.get(key, (output, []))
-                self._errors[key] = output, [*(seqs if before == output else ()), event.seq]
+                self._errors[key] = output, seqs if before == output else []
+                self._errors[key][1].append(event.seq)
             else:  # the agent has found a way
                 self._errors.pop(key, None)
 

@@ -63,15 +63,18 @@ _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))
 
 
 class Diagnosis:
-    """The checks of one session. Feed it every row in order; ask for the findings at any time."""
+    """The checks of one session. Feed it every row in order; ask for the findings at any time.
+
+    suspects: the agents that may have refused a call by themselves.
+    """
 
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
-        self._made = MadeCalls()
+        self._made, self.suspects = MadeCalls(), Suspects()
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
-        takers: list[Taker] = [*self._checks, self._made]
+        takers: list[Taker] = [*self._checks, self._made, self.suspects]
         return [taker for taker in takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
@@ -92,9 +95,9 @@ def diagnose(
     refused_by: Callable[[Suspects], Iterable[RefusedCall]],
 ) -> list[Finding]:
     """Return the findings of a session. event: decodes a row. refused_by: the calls that suspects refused."""
-    found, suspects = Diagnosis(), Suspects()
+    found = Diagnosis()
     takers: dict[str, list[Taker]] = {}
-    for row in suspects.through(rows):
+    for row in rows:
         kind = kind_of(row.body)
         if (chosen := takers.get(kind)) is None:
             chosen = takers[kind] = found.takers(kind)
@@ -102,4 +105,4 @@ def diagnose(
             decoded = event(row)
             for check in chosen:
                 check.take(decoded)
-    return found.findings(refused_by(suspects))
+    return found.findings(refused_by(found.suspects))

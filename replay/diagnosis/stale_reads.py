@@ -17,7 +17,7 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.diagnosis.finding import Finding
 
 _CHARS: Final = range(3, 300)
-_PATH: Final = re.compile(r"\S*(?:\w[./]\w|\d)\S*")
+_PATH: Final = re.compile(r"[^\s./\d]*[./\d]\S*")
 _Resource = tuple[str, str]
 
 

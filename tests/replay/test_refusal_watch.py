@@ -205,7 +205,7 @@ def test_a_refused_call_names_its_place_in_the_reply_of_the_model() -> None:
 def test_a_session_without_refusals_has_no_suspects() -> None:
     suspects = Suspects()
     for row in recording_of(list(rich_session().log), "one").rows:
-        suspects.take(row)
+        suspects.take_row(row)
     assert suspects.agents == []
 
 
