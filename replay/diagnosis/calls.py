@@ -5,34 +5,28 @@ from typing import ClassVar, Final
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 
 _TWICE: Final = 2
 
 
-class RepeatedErrors:
+class RepeatedErrors(CallCheck):
     """Tools that give one agent the same error more than once, and nothing else after it."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned"})
-
     def __init__(self) -> None:
-        self._tools: dict[int, str] = {}
-        self._errors: dict[tuple[str, str], tuple[bytes, list[int]]] = {}
+        self._errors: dict[tuple[str, str], tuple[int, list[int]]] = {}
 
-    def take(self, event: Event) -> None:
-        """Take in a call or its answer."""
-        if isinstance(event.body, CallTool):
-            self._tools[event.seq] = event.body.tool
-        elif isinstance(event.body, ToolReturned):
-            key = event.recipient, self._tools.pop(event.cause, "a tool")
-            if event.body.status == "error":
-                output = bytes(event.body.output)
-                before, seqs = self._errors.get(key, (output, []))
-                self._errors[key] = output, seqs if before == output else []
-                self._errors[key][1].append(event.seq)
-            else:  # the agent has found a way
-                self._errors.pop(key, None)
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        key = call.agent, call.tool
+        if result.status == "error":
+            before, seqs = self._errors.get(key, (result.digest, []))
+            self._errors[key] = result.digest, seqs if before == result.digest else []
+            self._errors[key][1].append(result.seq)
+        else:  # the agent has found a way
+            self._errors.pop(key, None)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""

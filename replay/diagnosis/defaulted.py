@@ -10,9 +10,9 @@ from typing import ClassVar, Final, NamedTuple
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportJudged
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
 
@@ -35,13 +35,12 @@ class _Report(NamedTuple):
     refused: dict[str, int]
 
 
-class Defaulted:
+class Defaulted(CallCheck):
     """Reports with a value that is empty or left out after an error that they do not tell of."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "ReportJudged", "Delegate", "DelegationEnded"})
+    kinds: ClassVar = frozenset({"ReportJudged", "Delegate", "DelegationEnded"})
 
     def __init__(self) -> None:
-        self._tools: dict[int, str] = {}
         self._errors: dict[str, dict[str, int]] = {}
         self._refused: dict[str, dict[str, int]] = {}
         self._profiles: dict[tuple[str, int, int], tuple[str, ...]] = {}
@@ -49,18 +48,17 @@ class Defaulted:
         self._reports: Counter[_Siblings] = Counter()
         self._doubtful: list[_Report] = []
 
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status == "error":
+            self._errors.setdefault(call.agent, {}).setdefault(call.tool, result.seq)
+        elif call.agent in self._errors:
+            self._errors[call.agent].pop(call.tool, None)
+
     def take(self, event: Event) -> None:
-        """Take in a call, its result, a judgement, a delegation or its end."""
+        """Take in a judgement, a delegation or its end."""
         body = event.body
-        if isinstance(body, CallTool):
-            self._tools[event.seq] = body.tool
-        elif isinstance(body, ToolReturned):
-            tool, errors = self._tools.pop(event.cause, ""), self._errors.setdefault(event.recipient, {})
-            if body.status == "error":
-                errors.setdefault(tool, event.seq)
-            else:
-                errors.pop(tool, None)
-        elif isinstance(body, ReportJudged):
+        if isinstance(body, ReportJudged):
             refused = self._refused.setdefault(event.recipient, {})
             for problem in body.problems:
                 for path in _paths(problem):

@@ -33,6 +33,7 @@ from callboard.replay.diagnosis.people import ChangedApprovals, LateWords
 from callboard.replay.diagnosis.refusals import MadeCalls, refusals
 from callboard.replay.diagnosis.retries import Retries
 from callboard.replay.diagnosis.stale_reads import StaleReads
+from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
 from callboard.replay.diagnosis.unused_reports import UnusedReports
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import kind_of
@@ -71,11 +72,17 @@ class Diagnosis:
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
         self._made, self.suspects = MadeCalls(), Suspects()
+        of_calls = [check for check in self._checks if isinstance(check, CallCheck)]
+        self._takers: list[Taker] = [
+            ToolCalls([*of_calls, self._made]),
+            *self._checks,
+            self._made,
+            self.suspects,
+        ]
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
-        takers: list[Taker] = [*self._checks, self._made, self.suspects]
-        return [taker for taker in takers if kind in taker.kinds]
+        return [taker for taker in self._takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
         """Take the next event in."""

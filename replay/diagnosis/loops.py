@@ -5,12 +5,12 @@ with no effect of another call in between. Where a later such call gives another
 for it: that is a poll, and no finding. Errors that repeat are found by `RepeatedErrors`.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final, NamedTuple
 
-from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 
 LOOP_FROM: Final = 3
 """Equal calls with equal results, by one agent, that count as a loop."""
@@ -18,6 +18,7 @@ LOOP_FROM: Final = 3
 SAME_FROM: Final = 8
 """Different calls of a read tool, all with one result, that a person should look at."""
 
+_CHARS: Final = 80
 _GROUPED: Final = "events {session} --grouped --actor "
 
 
@@ -47,36 +48,28 @@ class _Calls:
             self.most = max(self.most, self.again)
 
 
-class Loops:
+class Loops(CallCheck):
     """Agents that make the same call again and again, and learn nothing from it."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned"})
-
     def __init__(self) -> None:
-        self._open: dict[int, tuple[str, str, bytes, int]] = {}
         self._calls: dict[tuple[str, str], dict[bytes, _Calls]] = {}
-        self._effects: dict[tuple[str, bytes], int] = {}
+        self._effects: Counter[tuple[str, bytes]] = Counter()
         self._effect_count = 0
 
-    def take(self, event: Event) -> None:
-        """Take in a call or its result."""
-        body = event.body
-        if isinstance(body, CallTool):
-            arguments = bytes(body.arguments)
-            if body.effect != "read":
-                self._effect_count += 1
-                key = body.tool, arguments
-                self._effects[key] = self._effects.get(key, 0) + 1
-            self._open[event.seq] = event.sender, body.tool, arguments, event.seq
-        elif isinstance(body, ToolReturned) and (call := self._open.pop(event.cause, None)):
-            if body.status != "ok":
-                return
-            agent, tool, arguments, seq = call
-            of_tool = self._calls.setdefault((agent, tool), {})
+    def called(self, call: ToolCall) -> None:
+        """Count a call with an effect."""
+        self._effect_count += 1
+        self._effects[call.tool, call.arguments] += 1
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status == "ok":
             # Calls like this one are no effects in between: they are what repeats.
-            others = self._effect_count - self._effects.get((tool, arguments), 0)
-            result = hash(bytes(body.output))
-            of_tool.setdefault(arguments, _Calls()).take(seq, result, others)
+            others = self._effect_count - self._effects[call.tool, call.arguments]
+            of_tool = self._calls.setdefault((call.agent, call.tool), {})
+            if (calls := of_tool.get(call.arguments)) is None:
+                calls = of_tool[call.arguments] = _Calls()
+            calls.take(call.seq, result.digest, others)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""
@@ -94,34 +87,42 @@ class Loops:
                 )
 
 
-class SameAnswers:
+class _Answers(NamedTuple):
+    """A tool's answers, all like the first, and the arguments of the calls."""
+
+    first: Returned
+    asked: set[bytes]
+
+
+_NEW: Final = _Answers(Returned(0, "", 0, b""), set())
+
+
+class SameAnswers(CallCheck):
     """Read tools that give one agent the same result for every question."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned"})
-
     def __init__(self) -> None:
-        self._open: dict[int, tuple[str, str, bytes]] = {}
-        self._results: dict[tuple[str, str], tuple[set[int], set[bytes], int, str]] = {}
+        self._tools: dict[tuple[str, str], _Answers | None] = {}
 
-    def take(self, event: Event) -> None:
-        """Take in a call or its result."""
-        body = event.body
-        if isinstance(body, CallTool) and body.effect == "read":
-            self._open[event.seq] = event.sender, body.tool, bytes(body.arguments)
-        elif isinstance(body, ToolReturned) and (call := self._open.pop(event.cause, None)):
-            agent, tool, arguments = call
-            output = bytes(body.output)
-            results, asked, first, _ = self._results.get((agent, tool), (set(), set(), event.seq, ""))
-            if body.status == "ok" and len(results) <= 1:
-                results.add(hash(output))
-                asked.add(arguments)
-            else:
-                results |= {0, 1}  # errors are found by `RepeatedErrors`
-            self._results[agent, tool] = results, asked, first, output[:80].decode("utf-8", "replace")
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        key = call.agent, call.tool
+        answers = self._tools.get(key, _NEW)
+        if answers is None or call.effect != "read":
+            return
+        if answers is _NEW:
+            answers = self._tools[key] = _Answers(result, set())
+        if result.status != "ok" or result.digest != answers.first.digest:
+            self._tools[key] = None  # errors are found by `RepeatedErrors`
+        else:
+            answers.asked.add(call.arguments)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""
-        for (agent, tool), (results, asked, first, said) in self._results.items():
-            if len(results) == 1 and len(asked) >= SAME_FROM:
-                says = f"{len(asked):,} different calls of {tool} by {agent} all gave the same: {said}"
-                yield Finding("same_answers", first, agent, says, _GROUPED + agent, (agent,))
+        for (agent, tool), answers in self._tools.items():
+            if answers is not None and len(answers.asked) >= SAME_FROM:
+                said = answers.first.output[:_CHARS].decode("utf-8", "replace")
+                says = (
+                    f"{len(answers.asked):,} different calls of {tool} by {agent} all gave the same: {said}"
+                )
+                command = _GROUPED + agent
+                yield Finding("same_answers", answers.first.seq, agent, says, command, (agent,))

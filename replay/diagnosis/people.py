@@ -9,13 +9,9 @@ from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Told, TurnRequested
-from callboard.actors.protocol.port_messages import (
-    ApprovalGiven,
-    CallTool,
-    RequestApproval,
-    ToolReturned,
-)
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.replay.diagnosis.finding import Finding, is_at_or_below
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 
 _CHARS: Final = 80
 _GROUPED: Final = "events {session} --grouped --actor "
@@ -59,10 +55,10 @@ def _short(arguments: Json) -> str:
     return text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"
 
 
-class LateWords:
+class LateWords(CallCheck):
     """Words for an agent while it, or one below it, carried out a call with an effect, or after its end."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "Tell", "Told", "TurnRequested", "TellEnded"})
+    kinds: ClassVar = frozenset({"Tell", "Told", "TurnRequested", "TellEnded"})
 
     def __init__(self) -> None:
         self._running: dict[str, dict[int, str]] = {}
@@ -70,17 +66,22 @@ class LateWords:
         self._asked: dict[str, tuple[int, str]] = {}
         self._found: list[Finding] = []
 
+    def called(self, call: ToolCall) -> None:
+        """Take in a call with an effect: it starts before the agent hears the words that it has not heard."""
+        said = f"{call.tool} ({call.seq})"
+        self._running.setdefault(call.agent, {})[call.seq] = said
+        for (agent, _), (_, calls) in self._told.items():
+            if is_at_or_below(call.agent, agent):
+                calls.append(said)
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the end of a call."""
+        if call.effect != "read":
+            self._running[call.agent].pop(call.seq, None)
+
     def take(self, event: Event) -> None:
-        """Take in a call, its end, words, or the turn that hears them."""
+        """Take in words, or the turn that hears them."""
         match event.body:
-            case CallTool(effect=effect, tool=tool) if effect != "read":
-                call = f"{tool} ({event.seq})"
-                self._running.setdefault(event.sender, {})[event.seq] = call
-                for (agent, _), (_, calls) in self._told.items():
-                    if is_at_or_below(event.sender, agent):
-                        calls.append(call)
-            case ToolReturned():
-                self._running.get(event.recipient, {}).pop(event.cause, None)
             case Told(number=number):
                 running = self._running.items()
                 below = [calls for agent, calls in running if is_at_or_below(agent, event.recipient)]

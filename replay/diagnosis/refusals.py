@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, ReportBack
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 from callboard.replay.refused_calls import RefusedCall
 
 _REASON_CHARS: Final = 160
@@ -19,26 +19,23 @@ _WAITS: Final = frozenset({TASK_WAIT, TASK_CANCEL})
 """Calls that bring no result: an agent does without them."""
 
 
-class MadeCalls:
+class MadeCalls(CallCheck):
     """The calls that agents made, as far as they make refused ones good. It has no findings of its own."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "Delegate", "ReportBack"})
+    kinds: ClassVar = frozenset({"Delegate", "ReportBack"})
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[str, bytes]] = {}
         self._last: dict[tuple[str, str | bytes], int] = {}
 
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status == "ok":
+            self._last[call.agent, call.tool] = self._last[call.agent, call.arguments] = result.seq
+
     def take(self, event: Event) -> None:
-        """Take in a call, or the result of one."""
+        """Take in a delegation or a report."""
         body = event.body
-        if isinstance(body, CallTool):
-            self._open[event.seq] = body.tool, bytes(body.arguments)
-        elif isinstance(body, ToolReturned):
-            call = self._open.pop(event.cause, None)
-            if call is not None and body.status == "ok":
-                for name in call:
-                    self._last[event.recipient, name] = event.seq
-        elif isinstance(body, Delegate | ReportBack):
+        if isinstance(body, Delegate | ReportBack):
             name = TASK if isinstance(body, Delegate) else REPORT_BACK
             self._last[event.sender, name] = event.seq
 

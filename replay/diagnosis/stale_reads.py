@@ -11,61 +11,59 @@ from typing import ClassVar, Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import DelegationEnded
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 
 _CHARS: Final = range(3, 300)
 _PATH: Final = re.compile(r"[^\s./\d]*[./\d]\S*")
 _Resource = tuple[str, str]
 
 
-class _Call(NamedTuple):
-    agent: str
-    tool: str
-    seq: int
-    is_read: bool
-    resources: tuple[_Resource, ...]
-
-
 class _Stale(NamedTuple):
     """A read that was overtaken: the seq of the read, and the write."""
 
     seq: int
-    write: _Call
+    write: ToolCall
 
 
-class StaleReads:
+class StaleReads(CallCheck):
     """Reads of an agent before a write of another one, if the reader ended after it without another read."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "DelegationEnded"})
+    kinds: ClassVar = frozenset({"DelegationEnded"})
 
     def __init__(self) -> None:
-        self._open: dict[int, _Call] = {}
+        # Reads are looked at once a call with an effect follows: in many sessions, none does.
+        self._new: list[tuple[ToolCall, int]] = []
         self._read: dict[_Resource, dict[str, int]] = {}
         self._resources: dict[str, set[_Resource]] = {}
         self._stale: dict[str, dict[_Resource, _Stale]] = {}
+        self._ended: set[str] = set()
         self._found: list[Finding] = []
 
     def take(self, event: Event) -> None:
-        """Take in a call, its result, or the end of an agent."""
-        body = event.body
-        if isinstance(body, CallTool):
-            is_read = body.effect == "read"
-            resources = _resources(body.arguments)
-            self._open[event.seq] = _Call(event.sender, body.tool, event.seq, is_read, resources)
-        elif isinstance(body, ToolReturned):
-            call = self._open.pop(event.cause, None)
-            if call is not None and body.status == "ok":
-                for resource in call.resources:
-                    self._touch(call, resource, event.seq)
-        elif isinstance(body, DelegationEnded) and body.address:
-            self._end(body.address)
+        """Take in the end of an agent."""
+        if isinstance(event.body, DelegationEnded) and event.body.address:
+            self._end(event.body.address)
 
-    def _touch(self, call: _Call, resource: _Resource, seq: int) -> None:
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status != "ok":
+            return
+        self._new.append((call, result.seq))
+        if call.effect != "read":
+            self._look()
+
+    def _look(self) -> None:
+        new, self._new = self._new, []
+        for call, seq in new:
+            if call.agent not in self._ended:
+                for resource in _resources(call.arguments):
+                    self._touch(call, resource, seq)
+
+    def _touch(self, call: ToolCall, resource: _Resource, seq: int) -> None:
         readers = self._read.setdefault(resource, {})
-        if call.is_read:
+        if call.effect == "read":
             readers[call.agent] = seq
             self._resources.setdefault(call.agent, set()).add(resource)
             self._stale.get(call.agent, {}).pop(resource, None)
@@ -75,6 +73,9 @@ class StaleReads:
                 self._stale.setdefault(agent, {}).setdefault(resource, _Stale(read, call))
 
     def _end(self, agent: str) -> None:
+        if agent in self._stale:  # it may have read again
+            self._look()
+        self._ended.add(agent)
         for (_, value), stale in self._stale.pop(agent, {}).items():
             write = stale.write
             says = (
@@ -91,7 +92,7 @@ class StaleReads:
         yield from self._found
 
 
-def _resources(arguments: Json) -> tuple[_Resource, ...]:
+def _resources(arguments: bytes) -> tuple[_Resource, ...]:
     value = msgspec.json.decode(arguments)
     if not isinstance(value, dict):
         return ()
