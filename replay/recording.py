@@ -6,7 +6,7 @@ recording.verify().lines()
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -20,7 +20,7 @@ from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at
 from callboard.replay.refused_calls import RefusedCall, Suspects
-from callboard.replay.search import Match, Query, search, search_refused
+from callboard.replay.search import Match, Query, search_all
 from callboard.replay.verification import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from callboard.replay.rights import AgentRights
     from callboard.replay.sent_requests import SentRequest
     from callboard.replay.state_changes import Change
-    from callboard.replay.states import Output, States
+    from callboard.replay.states import States
     from callboard.replay.steps import Steps
     from callboard.replay.verify import Page
     from callboard.runtime.log.tree import Tree
@@ -100,9 +100,9 @@ class Recording(AbstractContextManager["Recording"]):
 
     @cached_property
     def _states(self) -> "States":
-        from callboard.replay.states import States
+        from callboard.replay.states import States, history_in
 
-        return States(self._history, self._source.head.seq)
+        return States(partial(history_in, self._source), self._source.head.seq)
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -135,31 +135,19 @@ class Recording(AbstractContextManager["Recording"]):
             yield [(event(row), row.body) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
-        """Yield the events that hold a text, or a value at a path, in order. Every digest is checked.
-
-        Behind them come the replies with a call that its agent refused in such words, see `refused_calls`.
-        """
-        suspects = Suspects()
-        yield from search(suspects.through(self.rows.upto(self.head.seq)), query)
-        if query.may_match_refusal:
-            yield from search_refused(self._refused(suspects), lambda seq: self.rows[seq - 1], query)
+        """Yield the events with a text, or a value at a path, then refused calls. Digests are checked."""
+        return search_all(self.rows, self._refused, query)
 
     def refused_calls(self) -> list[RefusedCall]:
-        """Return the calls that agents refused by themselves, of which no event tells. Digests are checked.
-
-        Where the code diverges from the log, those of an agent end before that event.
-        """
-        suspects = Suspects()
-        for row in self.rows:
-            suspects.take_row(row)
-        return self._refused(suspects)
+        """Return the calls that agents refused by themselves, of which no event tells. It checks digests."""
+        return self._refused(Suspects.among(self.rows))
 
     def _refused(self, suspects: Suspects) -> list[RefusedCall]:
         if not suspects.agents:  # nearly always: no decider is imported
             return []
-        from callboard.replay.refusal_watch import refused_by
+        from callboard.replay.refusal_watch import refused_in
 
-        return refused_by(suspects.agents, self._history, self.head.seq)
+        return refused_in(self._source, suspects)
 
     def diagnose(self) -> "list[Finding]":
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
@@ -392,11 +380,6 @@ class Recording(AbstractContextManager["Recording"]):
         if not 1 <= at <= last:
             raise UnknownName(f"session {self.session_id} has events 1 to {last}; there is no {at}")
         return at
-
-    def _history(self, actor: str, first: int, last: int) -> "Iterator[Event | Output]":
-        from callboard.replay.states import history_in
-
-        return history_in(self._source, actor, first, last)
 
 
 def sessions(log: "str | Path") -> list[SessionRow]:

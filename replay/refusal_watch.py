@@ -6,6 +6,7 @@ the results that an ended agent keeps for its next ask. Nothing is guessed from 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,8 +20,9 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Stop
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied
 from callboard.actors.session.step import ActorState
-from callboard.replay.refused_calls import RefusedCall
-from callboard.replay.states import Fold, History
+from callboard.replay.reading import Source
+from callboard.replay.refused_calls import RefusedCall, Suspects
+from callboard.replay.states import Fold, History, history_in
 
 
 class _Result(msgspec.Struct):
@@ -55,6 +57,11 @@ def refused_by(agents: Iterable[str], history: History, last: int) -> list[Refus
         except Diverged:
             continue
     return sorted(found)
+
+
+def refused_in(source: Source, suspects: Suspects) -> list[RefusedCall]:
+    """Return the calls that these agents of a log refused, in the order of the log."""
+    return refused_by(suspects.agents, partial(history_in, source), source.head.seq)
 
 
 class RefusalWatch:

@@ -9,7 +9,7 @@ place or a person may still be refused. An ask of a program that ends before it 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, Self
 
 import msgspec
 
@@ -63,6 +63,14 @@ class Suspects:
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, int], set[int]] = {}
+
+    @classmethod
+    def among(cls, rows: Iterable[Stored]) -> Self:
+        """Return those of a session."""
+        suspects = cls()
+        for row in rows:
+            suspects.take_row(row)
+        return suspects
 
     def take(self, event: Event) -> None:
         """Take in the next event, of one of these kinds."""

@@ -6,11 +6,11 @@
 A text is looked for in every string and number of a message but its own ids and digests, and in the names of
 fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
 text has no capital letter. The reason for which an agent refused a call by itself stands in no message:
-`search_refused` looks there.
+`search_all` looks there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,7 +24,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import at_path, leaves, names, parts_of
-from callboard.replay.refused_calls import RefusedCall
+from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -181,17 +181,19 @@ def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
             yield Match(row, kind, *found)
 
 
-def search_refused(
-    refused: Iterable[RefusedCall], row_at: Callable[[int], Stored], query: Query
+def search_all(
+    rows: Sequence[Stored], refused_by: Callable[[Suspects], Iterable[RefusedCall]], query: Query
 ) -> Iterator[Match]:
-    """Yield the refused calls whose reason holds the text of a search, as matches of their replies.
+    """Yield the events that match, then the replies with a call that was refused in such words.
 
-    row_at: returns the row of a seq.
+    rows: of the session, from seq 1. refused_by: returns the calls that suspects refused.
     """
-    for call in refused:
+    suspects = Suspects()
+    yield from search(suspects.through(rows), query)
+    for call in refused_by(suspects) if query.may_match_refusal else ():
         is_of_tool = query.tool in ("", call.tool)
         if is_of_tool and query.holds_text(call.reason) and query.agent in ("", call.agent):
-            yield Match(row_at(call.reply), _REPLY, f"refused.{call.call}", call.reason)
+            yield Match(rows[call.reply - 1], _REPLY, f"refused.{call.call}", call.reason)
 
 
 def _chosen(rows: Iterable[Stored], query: Query) -> Iterator[tuple[Stored, str]]:

@@ -20,8 +20,7 @@ from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source
-from callboard.replay.refusal_watch import refused_by
-from callboard.replay.states import history_in
+from callboard.replay.refusal_watch import refused_in
 
 EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
@@ -86,10 +85,7 @@ def findings_of(source: Source) -> list[Finding]:
     if source.head.seq > EVENTS_DIAGNOSED_MAX:
         return []
     rows = Rows(source, lambda stored: stored)
-    last, history = source.head.seq, partial(history_in, source)
-    return diagnose(
-        rows.upto(last), source.event, lambda suspects: refused_by(suspects.agents, history, last)
-    )
+    return diagnose(rows.upto(source.head.seq), source.event, partial(refused_in, source))
 
 
 @cache

@@ -101,3 +101,6 @@ def test_a_call_that_an_agent_refused_is_found_by_every_view(callboard: Callboar
         json.loads, callboard("search", "no tool named", "--json", "--log", path).stdout.splitlines()
     )
     assert (match["seq"], match["path"], match["value"]) == (6, "refused.0", reason)
+    text = callboard("export", "--format", "markdown", "--log", path).stdout
+    assert text.index("**Call of rates (event 6)**") < text.index("**Not run: rates (event 6)**")
+    assert text.index("**Not run: rates (event 6)**") < text.rindex("The rate is 1.10.")

@@ -203,10 +203,7 @@ def test_a_refused_call_names_its_place_in_the_reply_of_the_model() -> None:
 
 
 def test_a_session_without_refusals_has_no_suspects() -> None:
-    suspects = Suspects()
-    for row in recording_of(list(rich_session().log), "one").rows:
-        suspects.take_row(row)
-    assert suspects.agents == []
+    assert Suspects.among(recording_of(list(rich_session().log), "one").rows).agents == []
 
 
 def test_the_refusals_of_an_agent_end_where_this_code_decides_otherwise() -> None:
