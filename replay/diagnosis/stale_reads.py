@@ -21,10 +21,11 @@ _Resource = tuple[str, str]
 
 
 class _Stale(NamedTuple):
-    """A read that was overtaken: the seq of the read, and the write."""
+    """A read that was overtaken: the seq of its call, the write, and the seq of the write's result."""
 
     seq: int
     write: ToolCall
+    written: int
 
 
 class StaleReads(CallCheck):
@@ -64,13 +65,13 @@ class StaleReads(CallCheck):
     def _touch(self, call: ToolCall, resource: _Resource, seq: int) -> None:
         readers = self._read.setdefault(resource, {})
         if call.effect == "read":
-            readers[call.agent] = seq
+            readers[call.agent] = call.seq
             self._resources.setdefault(call.agent, set()).add(resource)
             self._stale.get(call.agent, {}).pop(resource, None)
             return
         for agent, read in readers.items():
             if agent != call.agent:
-                self._stale.setdefault(agent, {}).setdefault(resource, _Stale(read, call))
+                self._stale.setdefault(agent, {}).setdefault(resource, _Stale(read, call, seq))
 
     def _end(self, agent: str) -> None:
         if agent in self._stale:  # it may have read again
@@ -82,7 +83,7 @@ class StaleReads(CallCheck):
                 f"{agent} read {value!r:.60} before {write.agent} changed it by {write.tool} ({write.seq}), "
                 "and ended without reading it again"
             )
-            command = f"events {{session}} --from {stale.seq} --to {write.seq}"
+            command = f"events {{session}} --from {stale.seq} --to {stale.written}"
             self._found.append(Finding("stale_read", stale.seq, agent, says, command))
         for resource in self._resources.pop(agent, ()):
             del self._read[resource][agent]

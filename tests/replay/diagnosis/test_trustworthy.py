@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.recording import Recording
 from tests.golden import golden, recorded
@@ -61,6 +62,18 @@ def test_a_planted_cause_is_named_once_with_its_agent(planted: Planted) -> None:
     assert (finding.kind, finding.agent) == (planted.kind, planted.agent)
     assert planted.words in finding.says
     assert finding.command.format(at="s#1", session="s", seq=1)
+
+
+def test_the_command_of_a_stale_read_shows_the_read_and_the_write() -> None:
+    (stale,) = (planted for planted in PLANTED if planted.name == "a stale file")
+    recording = stale.make()
+    (finding,) = recording.diagnose()
+    words = finding.command.split()
+    first, last = int(words[words.index("--from") + 1]), int(words[words.index("--to") + 1])
+    shown = [
+        event.body.tool for event in recording.events.between(first, last) if isinstance(event.body, CallTool)
+    ]
+    assert (shown[0], "save" in shown, recording.event(last).kind) == ("look", True, "ToolReturned")
 
 
 def test_the_planted_causes_are_of_twelve_kinds_and_more() -> None:
