@@ -24,6 +24,8 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
+from callboard.actors.session.place_names import named
+from callboard.actors.session.recorded_answers import OF_MODEL
 
 SpanKind: TypeAlias = Literal["ask", "turn", "tool", "approval", "delegation", "report"]
 _Key: TypeAlias = tuple[str, SpanKind, int, int]
@@ -55,6 +57,12 @@ class Span:
     name: str = ""
     attempts: int = 1
     outcome: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return the name of the call or turn; '' for an ask, which has none."""
+        turn = getattr(self.body, "turn", 0)
+        return named((self.agent, turn, getattr(self.body, "call", OF_MODEL))) if turn else ""
 
     @property
     def duration_ms(self) -> int:

@@ -17,9 +17,9 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.session.place_names import few_named, named
 from callboard.actors.session.recorded_answers import OF_MODEL, Call, RecordedAnswers
 
-_NAMED: Final = 12
 _CLIENT: Final[Call] = ("", 0, 0)
 
 Place: TypeAlias = Call | int
@@ -161,7 +161,8 @@ def _located(
     if isinstance(place, int):
         return call_at(session_id, events, place), place
     if place not in known:
-        raise UnknownName(f"session {session_id} has no answer of {named(place)}; there are: {_few(known)}")
+        few = few_named(known, place[0])
+        raise UnknownName(f"session {session_id} has no answer of {named(place)}; there are: {few}")
     return place, known[place]
 
 
@@ -216,14 +217,3 @@ def _input_of(events: Sequence[Event], event: Event) -> str:
     call = next((call for call, at in calls_of(events).items() if at == event.seq), None)
     words = f"event {event.seq}, {event.kind}"
     return words if call is None else f"{words}, which is {named(call)}"
-
-
-def named(call: Call) -> str:
-    """Return a call as AGENT:TURN:CALL, the reply of a model as AGENT:TURN."""
-    agent, turn, index = call
-    return f"{agent}:{turn}" if index == OF_MODEL else f"{agent}:{turn}:{index}"
-
-
-def _few(known: Mapping[Call, int]) -> str:
-    few = [named(call) for call in sorted(known)]
-    return ", ".join(few[:_NAMED]) + (", ..." if len(few) > _NAMED else "") if few else "none"

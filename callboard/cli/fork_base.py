@@ -23,7 +23,6 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Profile, read_profile
-from callboard.actors.session.checkpoints import checkpoint_named
 from callboard.actors.session.fork_plan import (
     Place,
     base_for_agents,
@@ -58,18 +57,17 @@ class Wanted(NamedTuple):
 def base_of(
     session_id: str,
     past: RecordedSession,
-    at: int | str | None,
+    wished: int | None,
     wanted: Wanted,
     host: Agent,
     own: ModelChoice | None,
 ) -> int:
-    """Return the last event to share. host, own: the agents as they are now, and the runtime's model.
+    """Return the last event to share.
 
-    Raises MisuseError if nothing would change behind it, UnknownName for a checkpoint or a call that is not
-    there.
+    wished: the one that the user has named. host, own: the agents as they are now, and the runtime's model.
+    Raises MisuseError if nothing would change behind it, UnknownName for a call that is not there.
     """
     events = past.events
-    wished = checkpoint_named(session_id, events, at) if isinstance(at, str) else at
     values = {place: result_json(value) for place, value in wanted.answers.items()}
     changed: dict[str, Sequence[Event]] = dict(begun_by_profile(events, wanted.prompts))
     if wanted.model and (other := _of_other_model(events, host, own)):

@@ -11,7 +11,7 @@ import msgspec
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
-from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.actors.session.place_names import call_named, is_number
 from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.fork_base import Wanted, base_of
@@ -19,7 +19,7 @@ from callboard.cli.fork_variants import Variant, emit_variants, variant_of
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
-from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.resume_command import changed_limits, with_recorded_model
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
@@ -43,7 +43,7 @@ class _Wish(NamedTuple):
 
 
 @click.command("fork")
-@click.argument("place", metavar="SESSION[#SEQ|@CHECKPOINT]")
+@click.argument("place", metavar="SESSION[#PLACE|@CHECKPOINT]")
 @click.option("--with", "agent", metavar="MODULE:AGENT", required=True, help="The host, as it is now.")
 @click.option(
     "--set",
@@ -108,8 +108,7 @@ def fork(
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
     """
-    session, at = _place(place)
-    name, past = _recorded(setting.log, session)
+    name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)
     host, own = with_recorded_model(found, model, past)
     changes = dict(map(_change, sets))
@@ -128,23 +127,12 @@ def fork(
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet, cost=lambda: "".join(costs))
 
 
-def _place(place: str) -> tuple[str, int | str | None]:
-    """Return the session and the event of `SESSION`, `SESSION#SEQ` or `SESSION@CHECKPOINT`."""
-    session, mark, checkpoint = place.partition("@")
-    if mark and checkpoint:
-        return session, checkpoint
-    session, _, seq = place.partition("#")
-    if mark or (seq and not seq.isdecimal()):
-        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ or SESSION@CHECKPOINT")
-    return session, int(seq) if seq else None
-
-
-def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:
+def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession, int | None]:
     """Find the session to fork, and read it. Its digests are checked."""
     with open_reader(log) as reader:
-        row = find_session(reader, wanted)
+        row, at = find_place(reader, wanted)
         recording = Recording.open(reader, row.session_id)
-        return row.session_id, recorded_of(row.session_id, recording.rows)
+        return row.session_id, recorded_of(row.session_id, recording.rows), at
 
 
 async def _forked(
@@ -220,16 +208,12 @@ def _change(pair: str) -> tuple[Place, object]:
     place, mark, file = pair.partition("=")
     if not mark or not file:
         raise misused(f"--set {pair!r}: write CALL=FILE, such as host.1:2:0=result.txt")
-    return _call(place), _value(file)
-
-
-def _call(place: str) -> Place:
-    if place.lstrip("#").isdecimal():
-        return int(place.lstrip("#"))
-    agent, *numbers = place.split(":")
-    if not agent or len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
+    where = place.rpartition("#")[2]
+    if is_number(where):
+        return int(where), _value(file)
+    if (call := call_named(where)) is None:
         raise misused(f"--set {place!r}: write AGENT:TURN:CALL, AGENT:TURN, or the seq of the answer")
-    return agent, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else OF_MODEL
+    return call, _value(file)
 
 
 def _value(file: str) -> object:

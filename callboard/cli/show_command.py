@@ -254,7 +254,8 @@ def _emit_failures(failures: list[Failure]) -> None:
 
 
 def _emit_failure(failure: Failure) -> None:
-    head = f"event {failure.seq}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
+    place = f", {failure.place}" if failure.place else ""
+    head = f"event {failure.seq}{place}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
     emit_lines([Text(safe_line(head, 1_000))])
     if failure.trace:
         emit_lines([Text(indented(failure.trace), style="dim")])

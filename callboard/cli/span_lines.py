@@ -31,7 +31,7 @@ def _line(span: Span) -> Text:
     what = f"{span.kind} {safe_line(span.name, 40)}".strip() + again
     style = "red" if span.outcome in _FAILED else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
-    line.append(f"{safe_line(span.agent, 24):<10}  {what:<22}  ", style="not bold")
+    line.append(f"{safe_line(span.place or span.agent, 24):<12}  {what:<22}  ", style="not bold")
     line.append(f"{span.outcome or 'open':<10}", style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>6}  ", style="not bold dim")
     line.append(summary_of(span.body), style="not bold")
@@ -43,6 +43,7 @@ def _json(session_id: str, span: Span) -> dict[str, object]:
         "session": session_id,
         "kind": span.kind,
         "agent": span.agent,
+        "place": span.place,
         "name": span.name,
         "first": span.first.seq,
         "last": span.last.seq,

@@ -20,7 +20,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
 from callboard.cli.change_lines import change_lines, heading
-from callboard.cli.events_command import line_of
+from callboard.cli.events_command import lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.output import console_on, emit_lines
 from callboard.cli.request_command import show_request
@@ -169,7 +169,7 @@ class Stepper:
         """Print the events that this one was made of, and the way to it."""
         found, width = self._recording.why(self.at), console_on().width
         for title, events in (("made of", found.parts), ("the way to it", found.way[-_AROUND_BODY:])):
-            emit_lines([Text(title, style="bold"), *(line_of(event, width) for event in events)])
+            emit_lines([Text(title, style="bold"), *lines_of(events, width)])
 
     def _show(self, *, is_whole: bool = False, has_state: bool = False) -> None:
         console = console_on()

@@ -169,7 +169,7 @@ def test_a_tree_shows_agents_without_an_answer_of_the_fork_as_recorded(
             "since all 3 agents of child begin before it: fork at",
         ),
         (["ORIGIN#3", "--prompt", "host=prompt.md"], 2, "since host begins before it: fork at 1 or before"),
-        (["ORIGIN#0"], 2, "a fork begins behind one of them, not 0"),
+        (["ORIGIN#0"], 3, "has events 1 to 59; there is no 0"),
         (
             ["ORIGIN"],
             2,
@@ -182,7 +182,7 @@ def test_a_tree_shows_agents_without_an_answer_of_the_fork_as_recorded(
         (["ORIGIN#1", "--until", "1"], 2, "no prompt is left behind"),
         (["ORIGIN", "--set", "host.2:1:0=same.txt"], 2, "is the recorded one"),
         (["ORIGIN#40", "--model", "scripted:warm:other"], 2, "a change of the model does nothing behind"),
-        (["ORIGIN#x"], 2, "SESSION#SEQ"),
+        (["ORIGIN#x"], 3, "SESSION#SEQ"),
         (["ORIGIN@nothing"], 3, "has no checkpoint 'nothing'; there are: none; a tool makes one"),
         (["ORIGIN@"], 2, "SESSION@CHECKPOINT"),
         (["ORIGIN", "--set", "1=result.txt"], 2, "SessionOpened, cannot be changed"),
