@@ -79,7 +79,11 @@ class Filter:
     metavar="A",
     help="Only events that this actor sent or received. May be repeated.",
 )
-@click.option("--grouped", is_flag=True, help="One line for each turn, call, delegation and report.")
+@click.option(
+    "--grouped",
+    is_flag=True,
+    help="One line for each turn, call, delegation, report and message.",
+)
 @full_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @log_option
@@ -102,8 +106,9 @@ def events(
     as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the whole
     message under `body` and the time in UTC. A terminal of less than 110 columns has no room for time, call
     and the event that is answered. Every command takes SESSION#SEQ and SESSION#AGENT:TURN:CALL.
-    With --grouped a line is a turn, a call, a delegation or a report, from its first event to its last, with
-    its outcome, how long it took, and its attempts. SESSION#SEQ is the same as --from SEQ. --full shows each
+    With --grouped a line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a timer
+    that fired, a context or a change of agents, from its first event to its last, with its outcome, how long
+    it took, its attempts, and what came between. SESSION#SEQ is the same as --from SEQ. --full shows each
     message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,

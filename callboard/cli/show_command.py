@@ -31,9 +31,10 @@ from callboard.replay.billing import billing
 from callboard.replay.failures import Failure, Failures
 from callboard.replay.lineage import Branch
 from callboard.replay.recording import Recording
+from callboard.replay.titles import title_in
 from callboard.runtime.log.tree import Node, Tree
 
-_FAILURES_SHOWN = 10
+_FAILURES_SHOWN = 40  # that differ
 _FORKS_SHOWN = 8
 
 
@@ -68,7 +69,7 @@ def show(session: str, log: str, as_json: bool) -> None:
     recording, row = open_recording(log, session)
     found = _overview(recording)
     if as_json:
-        emit_json(_session_json(recording, row.title, found))
+        emit_json(_session_json(recording, row.title or found.title, found))
         return
     emit_headline(recording)
     emit_lines(fields(_facts(recording, found)))
@@ -156,6 +157,7 @@ class _Overview:
     tags: tuple[str, ...] = ()
     metadata: Json | None = None
     failures: Failures = field(default_factory=Failures)
+    title: str = ""
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -169,6 +171,7 @@ class _Overview:
                 self.fallback = tuple(one.name for one in model.fallback)
                 self.tags, self.metadata = event.body.tags, event.body.metadata
             case Ask() as ask:
+                self.title = self.title or title_in(event)
                 self.turns.append(Turn(event.seq, event.at, ask))
             case AskEnded() as end if self.turns:
                 self.turns[-1] = self.turns[-1]._replace(end=end, ended_seq=event.seq, ended_at=event.at)
@@ -243,20 +246,26 @@ def _head(recording: Recording) -> str:
 
 
 def _emit_failures(failures: list[Failure]) -> None:
-    """Print the last failures, tools with their tracebacks."""
+    """Print each failure, and those that are the same but for their agents and calls once."""
     if not failures:
         return
-    shown = failures[-_FAILURES_SHOWN:]
-    more = f", the last {len(shown)} of them" if len(shown) < len(failures) else ""
-    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below{more}", style="bold")])
-    for each in shown:
-        _emit_failure(each)
+    same: dict[tuple[str, ...], list[Failure]] = {}
+    for each in failures:
+        same.setdefault((each.kind, each.name, each.why, each.trace), []).append(each)
+    groups = list(same.values())
+    left = sum(map(len, groups[_FAILURES_SHOWN:]))
+    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below", style="bold")])
+    for group in groups[:_FAILURES_SHOWN]:
+        _emit_failure(group[0], len(group) - 1)
+    if left:
+        emit_lines([Text(f"… {left:,} more failures; --json lists them", style="dim")])
 
 
-def _emit_failure(failure: Failure) -> None:
+def _emit_failure(failure: Failure, more: int) -> None:
     place = f", {failure.place}" if failure.place else ""
     head = f"event {failure.seq}{place}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
-    emit_lines([Text(safe_line(head, 1_000))])
+    again = f" ({more:,} more like this)" if more else ""
+    emit_lines([Text(safe_line(head, 1_000) + again)])
     if failure.trace:
         emit_lines([Text(indented(failure.trace), style="dim")])
 

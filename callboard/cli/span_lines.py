@@ -11,7 +11,9 @@ from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.grouping import Span
 
-_FAILED = frozenset({"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed"})
+_FAILED = frozenset(
+    {"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"}
+)
 
 
 def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_json: bool) -> None:
@@ -35,6 +37,7 @@ def _line(span: Span) -> Text:
     line.append(f"{span.outcome or 'open':<10}", style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>6}  ", style="not bold dim")
     line.append(summary_of(span.body), style="not bold")
+    line.append(f"  ({safe_line(span.note, 300)})" if span.note else "", style="not bold yellow")
     return line
 
 
@@ -51,4 +54,5 @@ def _json(session_id: str, span: Span) -> dict[str, object]:
         "duration_ms": span.duration_ms,
         "attempts": span.attempts,
         "outcome": span.outcome,
+        "note": span.note,
     }

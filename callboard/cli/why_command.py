@@ -26,7 +26,7 @@ from callboard.cli.recordings import open_event, say_checked
 from callboard.replay.label_source import label_source
 from callboard.replay.why import Why
 
-_SHOWN_ENDS = 6  # lines at each end of a long list
+_SHOWN = 12  # events of a long list, beside those that matter
 
 
 @click.command("why")
@@ -93,12 +93,9 @@ def _emit_source(found: Why, value: str, fold: Folding) -> None:
 
 def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
     width = width_of_stdout()
-    head, left, tail = fold.ends(events, _SHOWN_ENDS, _SHOWN_ENDS)
-    lines = list(lines_of([*head, *tail], width))
-    lines, ends = lines[: len(head)], lines[len(head) :]
-    if left:
-        lines.append(fold.gap(left, "events", "       "))
-    lines += ends
+    shown = fold.essential(events, _SHOWN)
+    drawn = lines_of([one for one in shown if isinstance(one, Event)], width)
+    lines = [next(drawn) if isinstance(one, Event) else fold.gap(one, "events", "       ") for one in shown]
     lines = lines or [Text("       nothing: it is an input")]
     emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
 
