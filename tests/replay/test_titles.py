@@ -1,7 +1,6 @@
 """Each session has a title, also one that was opened before its first prompt."""
 
 import asyncio
-import io
 import sqlite3
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import add_session
 from tests.golden import golden
+from tests.replay.page.kit import PageData, page_of
 
 
 async def _record(path: Path) -> None:
@@ -39,8 +39,7 @@ def test_a_session_without_a_title_has_its_first_prompt(tmp_path: Path) -> None:
     connection.close()
     with open_reader(path) as reader:
         titles = {row.session_id: row.title for row in titled(reader, reader.sessions())}
-        page = io.BytesIO()
-        Recording.open(reader, "opened").export("html", page)
+        page = PageData(page_of(Recording.open(reader, "opened")))
     assert titles == {
         "opened": "How are you? Tell me.",
         "damaged": "",
@@ -48,4 +47,4 @@ def test_a_session_without_a_title_has_its_first_prompt(tmp_path: Path) -> None:
         "given": "Say it.",
         "old": "go",
     }
-    assert b"How are you? Tell me." in page.getvalue()
+    assert page.summary["title"] == "How are you? Tell me."
