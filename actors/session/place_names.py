@@ -55,6 +55,12 @@ def call_name(event: Event) -> str:
     return "" if call is None else named(call)
 
 
+def moment_name(event: Event) -> str:
+    """Return the name of an event in the life of an agent, the same in any order: `CallTool host.1:2:0`."""
+    agent = event.recipient if is_agent(event.recipient) else event.sender
+    return f"{event.kind} {call_name(event) or agent}"
+
+
 def seq_of(events: Iterable[Event], call: Call) -> int:
     """Return the seq of the answer of a call, else of its latest event; 0 for none.
 
