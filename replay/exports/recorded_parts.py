@@ -16,7 +16,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
-from callboard.actors.protocol.messages import Delegate, Told
+from callboard.actors.protocol.messages import Begin, Delegate
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     ContextMade,
@@ -26,7 +26,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.session.place_names import moment_name
+from callboard.actors.session.place_names import call_name, moment_name
 from callboard.replay.exports.recorded_programs import RecordedPrograms, Step, named
 
 K = TypeVar("K")
@@ -109,7 +109,9 @@ class _Reader:
             case _:
                 pass
         for address in {event.sender, event.recipient}:
-            if is_agent(address) and not isinstance(body, Told | ToolStarted):
+            # Of the others some come in another number or order in a simulated run.
+            is_sure = isinstance(body, Begin) or (call_name(event) and not isinstance(body, ToolStarted))
+            if is_agent(address) and is_sure:
                 self._moments[address] = moment_name(event)
 
     def _after(self, body: object) -> Value:
