@@ -53,8 +53,8 @@ _NOT_RECORDED: Final = "not_recorded"
 class RecordedScenario(Scenario):
     """A session that was recorded, as `callboard export --format scenario` writes it.
 
-    The messages are JSON values. opened: the first one. asks, tells, changes: of the client; a tell comes at
-    any time behind the event that `after` names, such as `CallTool host.1:2:0`, and without it at any time.
+    The messages are JSON values. opened: the first one. asks, tells, changes: of the client; a tell comes
+    with the event that `after` names, such as `CallTool host.1:2:0`, and without it at any time.
     closes: whether it closes the session at the end. replies: by agent and turn, each attempt in order.
     results, approvals: by agent and (turn, call), each round in order. contexts: of delegations. programs: by
     agent, the steps of each run; their results are known by the ids of their asks. faults, monitors, name: as

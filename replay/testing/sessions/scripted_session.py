@@ -178,14 +178,14 @@ class ScriptedSession(Board):
         self.offer(strand, strand, "client", f"the client tells {self._tells[strand].address}")
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post as `Board.post`; then offer the words that waited for one of these events."""
+        """Post as `Board.post`, and at once the words that waited for one of these events."""
         begun = len(self.log)
         super().post(sender, cause, posts)
         if self._held:
             moments = set(map(moment_name, self.log[begun:]))
             for strand in [one for one, after in self._held.items() if after in moments]:
                 del self._held[strand]
-                self._offer_tell(strand)
+                self.say(self._tells[strand])
 
     def say(self, body: AnyMessage) -> None:
         """Post a message of the client now."""
