@@ -16,6 +16,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.diagnose_command import emit_headline
+from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
@@ -85,6 +86,7 @@ def show(session: str, log: str, as_json: bool) -> None:
 @session_argument
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
 @click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
+@click.option("--actor", default="", metavar="A", help="With --reports: only around this agent.")
 @full_option
 @click.option("--permissions", is_flag=True, help="Show the rights of each agent, and who bounds them.")
 @click.option("--labels", is_flag=True, help="Show the labels of each agent, and where they came from.")
@@ -94,6 +96,7 @@ def tree(
     session: str,
     at: int | None,
     reports: bool,
+    actor: str,
     full: bool,
     permissions: bool,
     labels: bool,
@@ -104,20 +107,24 @@ def tree(
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
     more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
-    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. Of a
+    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. With
+    --actor only the tables of that agent's sub-agents, and of itself among its siblings, are shown. Of a
     session that is a fork or has forks, the other sessions stand above the tree.
 
     \b
     Examples:
       callboard tree
-      callboard tree --reports
+      callboard tree --reports --actor host.7
       callboard tree 2026 --at 40
       callboard tree --permissions
       callboard tree --json | jq '.. | select(.status? == "failed") | .address'
     """
+    refuse_if(
+        bool(actor) and not reports, "--actor is for --reports; `callboard events --actor` lists events"
+    )
     recording, _ = open_recording(log, session)
     if reports:
-        emit_reports(recording, at, Folding(is_full=full), as_json=as_json)
+        emit_reports(recording, at, Folding(is_full=full), actor=actor, as_json=as_json)
         return
     if permissions or labels:
         emit_rights(recording, at, shows_labels=labels, as_json=as_json)
