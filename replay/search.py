@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +21,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
-from callboard.replay.json_values import at_path, leaves, names, parts_of
+from callboard.replay.json_values import at_path, names, parts_of, written
 from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -145,15 +144,47 @@ class Query:
         return None
 
     def _text(self, value: object) -> tuple[str, object] | None:
-        wanted = self._folded(self.text)
-        texts = chain((one for one in leaves(value, "body") if not _is_id(one[0])), _foreign_names(value))
-        return next((one for one in texts if wanted in self._folded(_as_text(one[1]))), None)
+        wanted, is_any_case = self._folded(self.text), self.is_any_case
+
+        def holds(one: object) -> bool:
+            text = one if isinstance(one, str) else _encode(one).decode()
+            return wanted in (text.casefold() if is_any_case else text)
+
+        if (found := _first_leaf(value, holds, is_own=True)) is not None:
+            parts, leaf = found
+            return ".".join(["body", *map(written, reversed(parts))]), leaf
+        return next((one for one in _foreign_names(value) if holds(one[1])), None)
 
 
-def _is_id(path: str) -> bool:
-    """Return whether an id or a digest of our own stands at a path: most short texts are in some digest."""
-    before, _, name = path.rpartition(".")
-    return name in IDS and FOREIGN.isdisjoint(before.split("."))
+def _first_leaf(
+    value: object, holds: Callable[[object], bool], *, is_own: bool
+) -> tuple[list[str], object] | None:
+    """Return the first leaf that holds a text, behind the parts of its path, the last one first.
+
+    is_own: outside of foreign JSON, where ids and digests of callboard are passed over: most short texts are
+    in some digest.
+    """
+    # A common text is found in most events, so this builds no path and no generator on the way.
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, dict | list):
+                found = _first_leaf(inner, holds, is_own=is_own and name not in FOREIGN)
+            elif (is_own and name in IDS) or not holds(inner):
+                continue
+            else:
+                return [name], inner
+            if found is not None:
+                found[0].append(name)
+                return found
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            found = _first_leaf(inner, holds, is_own=is_own)
+            if found is not None:
+                found[0].append(str(place))
+                return found
+    elif holds(value):
+        return [], value
+    return None
 
 
 def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
@@ -194,7 +225,3 @@ def _compares(value: object, name: str, other: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
