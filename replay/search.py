@@ -111,13 +111,15 @@ class Query:
 
     def may_hold(self, body: bytes) -> bool:
         """Return False if a body certainly does not hold the text or the path: most events end here."""
-        if all(name in body for name in self._fields) and self._may_hold_text(body):
+        if (not self._fields or all(name in body for name in self._fields)) and self._may_hold_text(body):
             return True
         return _ESCAPES.search(body) is not None
 
     def _may_hold_text(self, body: bytes) -> bool:
+        if self._needle in body:
+            return True
         if not self.text or not self.is_any_case:
-            return self._needle in body
+            return False
         folded = body.lower() if body.isascii() else body.decode().casefold().encode()
         return self._needle in folded
 
@@ -194,22 +196,23 @@ def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
 
 def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
     """Yield the events that match, one by one as they are read."""
-    for row, kind in _chosen(rows, query):
-        found = query.found(_decode(row.body)) if query.may_hold(row.body) else None
-        if found is not None:
-            yield Match(row, kind, *found)
+    may_hold = query.may_hold
+    for row in _of_tool(rows, query.tool) if query.tool else rows:
+        # In this order: most events of a long log end at the first question.
+        if may_hold(row.body) and query.takes(row, kind := kind_of(row.body)):
+            found = query.found(_decode(row.body))
+            if found is not None:
+                yield Match(row, kind, *found)
 
 
-def _chosen(rows: Iterable[Stored], query: Query) -> Iterator[tuple[Stored, str]]:
-    """Yield the rows of the agent, the kinds and the tool of a search."""
+def _of_tool(rows: Iterable[Stored], tool: str) -> Iterator[Stored]:
+    """Yield the calls of a tool, and what answers them."""
     tools: dict[int, str] = {}
     for row in rows:
-        kind = kind_of(row.body)
-        if query.tool and kind in _CALLS:
+        if kind_of(row.body) in _CALLS:
             tools[row.seq] = _call(row.body).tool
-        is_tool = not query.tool or query.tool in (tools.get(row.seq), tools.get(row.cause))
-        if is_tool and query.takes(row, kind):
-            yield row, kind
+        if tool in (tools.get(row.seq), tools.get(row.cause)):
+            yield row
 
 
 def _compares(value: object, name: str, other: object) -> bool:
