@@ -6,8 +6,8 @@ pass for the result of the change.
     named by the user        without an event it begins         with an event it is refused if
     --set                    before the first changed answer    the answer stands before it
     --prompt, --model        before the first of its agents     none of its agents begins behind it
-    none of these, but other before the first of these          none of them begins behind it
-      agents than recorded
+    none of these, but other before the first of these, or at   none of them begins behind it, and
+      agents than recorded     the end of a session that runs     the session does not run
     none at all              -                                  no ask is left behind it
 """
 
@@ -75,7 +75,7 @@ def base_of(
     differing = begun_by_profile(events, sorted(_differing(past, host) - set(wanted.prompts)))
     differing = {name: begun for name, begun in differing.items() if begun}
     is_named = bool(changed or values or wanted.is_other or wanted.until is not None)
-    if not is_named and differing:
+    if not is_named and differing and not past.running:  # one that still runs goes on in any case
         names = " and ".join(differing)
         changed = {names: [one for begun in differing.values() for one in begun]}
     base = base_for_agents(session_id, events, wished, changed)
