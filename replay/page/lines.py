@@ -27,6 +27,7 @@ from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
 from callboard.replay.reading import Source
 from callboard.replay.refused_calls import RefusedCall
+from callboard.replay.titles import title_in
 from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree
@@ -56,6 +57,7 @@ class SessionLines:
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
         self._shared = Shared()
+        self._title = ""
 
     def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
         """Take an event in. Yield its line, and the lines of the changes that are known now."""
@@ -65,6 +67,7 @@ class SessionLines:
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
+        self._title = self._title or title_in(event)
         if is_agent(event.recipient):
             self._shared.note(event.seq, body)
         for change in self._changes.take(event):
@@ -94,7 +97,7 @@ class SessionLines:
                 "format": FORMAT,
                 "session": row.session_id,
                 "head": f"{head.seq}:{head.digest.hex()}",
-                "title": row.title,
+                "title": row.title or self._title,
                 "kind": row.kind,
                 "status": row.status,
                 "diverged": self._changes.diverged,

@@ -22,7 +22,8 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.actors.session.fork_plan import Place, call_at, calls_of, named, plan, planned_again
+from callboard.actors.session.fork_plan import Place, call_at, calls_of, plan, planned_again
+from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 
 NEW = text_json("new")
