@@ -134,7 +134,7 @@ def careless(seed: int) -> Scenario:
             return report({"n": 1}) if dice.random() < 0.5 else Reply("done")
         usable: list[Use] = [("look", {}), ("save", {}), ("pay", {}), ("report_back", {"value": 3})]
         if request.profile == "host":
-            usable += [task("kid"), task("kid", background=True)]
+            usable += [task("kid"), task("kid", background=True), task("kid", copies=2)]
         made = [dice.choice([*usable, *NONSENSE]) for _ in range(dice.randint(1, 5))]
         stop = "max_tokens" if dice.random() < 0.2 else "tool_use"
         return Reply("I act", tuple(made), stop)
@@ -146,11 +146,17 @@ def careless(seed: int) -> Scenario:
     return Scenario(people, says, [ask(limits=Limits(max_tool_calls=3, max_parallel_tools=1))])
 
 
-SUBJECTS: Sequence[Callable[[], Scenario]] = (
+RIGHTS: Sequence[Callable[[], Scenario]] = (
     rights.narrowed_trees,
     rights.changed_tools,
     rights.labels_in_line,
+    rights.labels_of_delegations,
+    rights.labels_of_words,
+    rights.used_rights,
     rights.labels_of_programs,
+)
+SUBJECTS: Sequence[Callable[[], Scenario]] = (
+    *RIGHTS,
     programs.gather,
     endings.curious,
     contracts.inputs,
@@ -163,14 +169,25 @@ SUBJECTS: Sequence[Callable[[], Scenario]] = (
 )
 
 
+def stopped(scenario: Scenario, steps: int) -> SessionWorld:
+    """Run a scenario for so many steps, and cancel it: calls in line never start."""
+    world, choose = SessionWorld(scenario), in_random_order(f"stopped {steps}")
+    for _ in range(steps):
+        if moves := world.moves():
+            world.make(moves[choose(len(moves))])
+    return world.cancel().run() if world.running else world.run()
+
+
 def logs() -> Iterator[tuple[str, list[Event]]]:
     subjects = {one.__name__: one for one in SUBJECTS}
     for name, make in subjects.items():
-        for order in range(effort(1, 20)):
+        for order in range(effort(4 if make in RIGHTS else 1, 20)):
             yield name, list(SessionWorld(make()).run(in_random_order(f"{name} {order}")).log)
     for seed in range(effort(8, 400)):
         world = SessionWorld(careless(seed)).run(in_random_order(f"careless {seed}"))
         yield f"careless {seed}", list(world.log)
+        for steps in range(11, 44, 8):
+            yield f"stopped {seed} {steps}", list(stopped(careless(seed), steps).log)
 
 
 def test_every_call_that_an_agent_refuses_is_derived_once_and_no_other() -> None:
