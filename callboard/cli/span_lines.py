@@ -10,8 +10,11 @@ from callboard.cli.output import emit_json, emit_lines
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.grouping import Span
+from callboard.replay.refused_calls import RefusedCall
 
-_FAILED = frozenset({"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed"})
+_FAILED = frozenset(
+    {"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"}
+)
 
 
 def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_json: bool) -> None:
@@ -31,11 +34,18 @@ def _line(span: Span) -> Text:
     what = f"{span.kind} {safe_line(span.name, 40)}".strip() + again
     style = "red" if span.outcome in _FAILED else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
-    line.append(f"{safe_line(span.agent, 24):<10}  {what:<22}  ", style="not bold")
+    line.append(f"{safe_line(span.place or span.agent, 24):<12}  {what:<22}  ", style="not bold")
     line.append(f"{span.outcome or 'open':<10}", style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>6}  ", style="not bold dim")
-    line.append(summary_of(span.body), style="not bold")
+    line.append(_summary(span), style="not bold")
+    line.append(f"  ({safe_line(span.note, 300)})" if span.note else "", style="not bold yellow")
     return line
+
+
+def _summary(span: Span) -> str:
+    if isinstance(span.body, RefusedCall):
+        return safe_line(f"{bytes(span.body.arguments).decode()} → {span.body.reason}", 200)
+    return summary_of(span.body)
 
 
 def _json(session_id: str, span: Span) -> dict[str, object]:
@@ -43,6 +53,7 @@ def _json(session_id: str, span: Span) -> dict[str, object]:
         "session": session_id,
         "kind": span.kind,
         "agent": span.agent,
+        "place": span.place,
         "name": span.name,
         "first": span.first.seq,
         "last": span.last.seq,
@@ -50,4 +61,6 @@ def _json(session_id: str, span: Span) -> dict[str, object]:
         "duration_ms": span.duration_ms,
         "attempts": span.attempts,
         "outcome": span.outcome,
+        "note": span.note,
+        **({"reason": span.reason} if span.reason else {}),
     }

@@ -28,10 +28,10 @@ from callboard.actors.session.fork_plan import (
     base_for_profiles,
     call_at,
     calls_of,
-    named,
     plan,
     planned_again,
 )
+from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
