@@ -24,7 +24,7 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
-from callboard.replay.diff_values import compared
+from callboard.replay.diff_values import LONG_CHARS, compared, shortened
 from callboard.replay.divergence import first_difference
 from callboard.replay.row_kinds import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
@@ -139,6 +139,7 @@ def _read(rows: Iterable[Stored]) -> _Side:
     for row in rows:
         stored = canonical(row.body)
         kind, body = kind_of(stored), _decode(stored)
+        body = shortened(body) if len(stored) > LONG_CHARS else body
         agent = _agent(row) or _agent_in(body)
         side.counts[kind] += 1
         place = _place(side, row, kind, body, agent, keys)

@@ -30,6 +30,7 @@ from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.span_lines import emit_spans
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.grouping import Span
+from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
@@ -166,8 +167,10 @@ def chosen(
 
 def _rows(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
     following = wanted.start
+    sizes = PageSizes(_PAGE)
     while following <= wanted.upto:
-        page = reader.events(session_id, following, min(_PAGE, wanted.upto - following + 1))
+        page = reader.events(session_id, following, min(sizes.events, wanted.upto - following + 1))
+        sizes.note(page)
         yield from page
         following += len(page)
         if not page:

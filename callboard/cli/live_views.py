@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.segment import ControlCode, ControlType
 from rich.text import Text
 
+from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.cli.formats import counted, dollars, duration, tokens
@@ -116,6 +117,8 @@ class PlainLines:
         if isinstance(event.body, Begin):
             self._ended.discard(event.recipient)
             self._begun.discard(event.recipient)
+        elif isinstance(event.body, Forked):
+            self._begun.clear()  # of these only the agents begin again that get another answer
         self._tell_start(event, tree, is_news=is_news)
         fresh = islice(tree.nodes.values(), known, None)
         touched = [tree.nodes.get(event.sender), tree.nodes.get(event.recipient)]

@@ -1,4 +1,4 @@
-"""Views of sessions that nobody planned: hostile texts, old logs, endless repetition, unrelated sessions.
+"""Views of unusual sessions: hostile texts, old logs, endless repetition, unrelated sessions.
 
 Each has a defined outcome, and none ends in a traceback or in an escape sequence on the terminal.
 """

@@ -83,6 +83,8 @@ def test_a_changed_result_that_leads_to_an_effect_ends_the_ask(callboard: Callbo
     done = callboard("fork", origin, "--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log)
     assert done.exit_code == 1
     assert "call 0 of turn 2, mail, has an effect" in done.stderr
+    assert "start  host.2 child: Place 2." in done.stderr
+    assert "start  host.1" not in done.stderr
     assert "asked again: 2 model calls; paid: " in done.stderr
     assert Path("mailed").read_text() == "mild\n"
     options = ("--effects", "live", "--log", log, "-q")
