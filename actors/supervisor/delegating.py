@@ -36,7 +36,14 @@ from callboard.actors.supervisor.budgets import add, is_limited, kept_above
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
-from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
+from callboard.actors.supervisor.rooms import (
+    need_of_room,
+    need_of_task,
+    room_for,
+    with_closing,
+    with_result,
+    with_task,
+)
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
     NO_BUDGET,
@@ -80,15 +87,20 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         work.update_record(sender, next_ordinal=first + count, budget=budget)
         work.post(sender, end)
         return
+    kept = NOTHING
     if not parent.profile.is_eager:  # a program keeps no reserve
         budget = with_closing(budget, request.closing, needed)
         if request.mode == "background":
-            budget = with_task(ancestry, budget, room, child_of(sender, first))
+            address = child_of(sender, first)
+            budget = with_task(ancestry, budget, room, address)
+            kept = need_of_task(ancestry, room, address)
     work.update_record(sender, next_ordinal=first + count, budget=budget)
-    _open_delegation(work, parent, first, request, room)
+    _open_delegation(work, parent, first, request, room, kept)
 
 
-def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int) -> None:
+def _open_delegation(
+    work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int, kept: Need
+) -> None:
     """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
     count = len(request.profiles)
     schema, output_type = request.schema, ""
@@ -108,6 +120,7 @@ def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Dele
         room=room,
         is_background=is_background,
         callee=callee_of(work.state, request),
+        kept=kept,
     )
     if request.implicit == NULL:
         work.update_session(agents=work.state.agents + count)

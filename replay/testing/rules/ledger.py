@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
-from callboard.actors.protocol.client_messages import Ask, Resumed
+from callboard.actors.protocol.client_messages import Ask, resumed_in
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
@@ -133,8 +133,8 @@ class Ledger(msgspec.Struct, eq=False):
         elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
             scope = self.scopes[event.sender]
             scope.closing = add(body.closing, scope.rooms)
-        elif isinstance(body, Resumed) and body.limits is not None:
-            self._bound(body.limits)
+        elif (resumed := resumed_in(body)) is not None and resumed.limits is not None:
+            self._bound(resumed.limits)
         for output in outputs:
             self._posted(output)
             if isinstance(output.body, DelegationEnded):

@@ -1,12 +1,18 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
+import pytest
+from msgspec.structs import replace
+
 from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Begin, Finished
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin, Delegate, Finished
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import SessionHarness
+from callboard.replay.testing.sessions.scenario import profile, program_profile
+from tests.actors.harness import SessionHarness, said
 
 
 def resumed(host: str, *, later: bool = True, model: str = "") -> Resumed:
@@ -90,3 +96,35 @@ def test_the_rules_of_the_first_event_hold_for_the_whole_life_of_a_session() -> 
     (post,) = head.asks()
     assert isinstance(post.body, Begin)
     assert post.body.rules == head.state.rules == RULES
+
+
+@pytest.mark.parametrize(("rules", "granted"), [(1, []), (2, ["host.2"])])
+@pytest.mark.parametrize(
+    "scarce", [Limits(tokens=30_000), Limits(max_parallel_calls=1)], ids=["room", "slots"]
+)
+def test_a_request_that_waits_is_granted_when_a_resume_brings_what_it_waits_for(
+    scarce: Limits, rules: int, granted: list[str]
+) -> None:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=scarce).opens()
+    head.state = replace(head.state, rules=rules)
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2))
+    head.wants("host.1", 16_000)
+    assert said(head.wants("host.2", 16_000)) == []
+    posts = head.hears("client", Resumed(rules, limits=Limits(tokens=90_000)))
+    found = [post.body.agent for post in posts if isinstance(post.body, CallModel)]
+    # A free slot was given to the first request at every decision before, too.
+    assert found == (granted if scarce.tokens else ["host.2"])
+
+
+def test_a_delegation_of_a_program_that_waits_begins_when_a_resume_lets_it_have_more() -> None:
+    lead = program_profile("host", ["kid"])
+    head = SessionHarness(lead, profile("kid"), limits=Limits(max_children=1)).opens()
+    head.asks()
+    begun = [
+        said(head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2)))
+        for call in (0, 1)
+    ]
+    assert begun == [["host.1:Begin"], []]
+    assert said(head.hears("client", Resumed(RULES, limits=Limits(max_children=2)))) == ["host.2:Begin"]
