@@ -14,7 +14,7 @@ Rules
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, SupportsIndex, cast, overload
+from typing import cast
 
 import msgspec
 
@@ -67,17 +67,9 @@ class PrintedList(Messages):
 
     __repr__ = __str__
 
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> Json: ...
-    @overload
-    def __getitem__(self, place: "slice[Any, Any, Any]") -> "PrintedList": ...
-    def __getitem__(self, place: Any) -> Any:
-        """Return one value, or a list of some."""
-        found = tuple.__getitem__(self, place)
-        return PrintedList(found) if isinstance(place, slice) else found
 
-
-def _printed(value: Json) -> Json:
+def printed(value: Json) -> Json:
+    """Return a value that prints as its text."""
     return cast(Json, PrintedJson(value))  # it is read as one
 
 
@@ -100,12 +92,12 @@ class ReadableRequest(ModelRequest):
     @property
     def system(self) -> Json:  # type: ignore[override]  # a field there, which no policy sets
         """Return the system prompt, which prints."""
-        return _printed(self._plain.system)
+        return printed(self._plain.system)
 
     @property
     def tools(self) -> tuple[Json, ...]:  # type: ignore[override]  # as above
         """Return the tools, which print."""
-        return PrintedList(map(_printed, self._plain.tools))
+        return PrintedList(map(printed, self._plain.tools))
 
     @property
     def plain(self) -> ModelRequest:
@@ -115,15 +107,15 @@ class ReadableRequest(ModelRequest):
     @cached_property
     def messages(self) -> Messages:
         """Return the conversation, oldest first: JSON objects with `role` and `content`, which print."""
-        return PrintedList(map(_printed, self._plain.messages))
+        return PrintedList(map(printed, self._plain.messages))
 
     def message(self, place: int) -> Json:
         """Return one message, which prints. Raises IndexError."""
-        return _printed(self._plain.message(place))
+        return printed(self._plain.message(place))
 
     def body(self) -> Json:
         """Return the request as one JSON object, which prints."""
-        return _printed(self._plain.body())
+        return printed(self._plain.body())
 
     def __str__(self) -> str:
         return str(self.body())

@@ -109,7 +109,7 @@ class FirstCome(Invariant):
 
     def _join(self, event: Event) -> None:
         body, life = event.body, self.facts.lives.get(event.sender)
-        if isinstance(body, Finished | Stopped):
+        if isinstance(body, (Finished, Stopped)):
             self._leave(event.sender)
         # The wish of an agent that has ended is ignored.
         elif isinstance(body, TurnRequested) and life is not None and not 0 < life.ended_by < event.seq:

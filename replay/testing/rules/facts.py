@@ -6,7 +6,6 @@ So a log tells when each event was handled, also those that were answered with n
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -45,6 +44,7 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.replay.testing.rules.read_profiles import profile_of
 from callboard.replay.testing.rules.rights_in_force import RightsInForce
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
@@ -153,7 +153,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-        if any(isinstance(one.body, Begin | CheckSchema | MakeContext) for one in outputs):
+        if any(isinstance(one.body, (Begin, CheckSchema, MakeContext)) for one in outputs):
             return True
         call = self._waiting.get(event.seq)
         ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]
@@ -204,7 +204,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def _taken(self, event: Event) -> Event:
         body = event.body
-        if isinstance(body, Finished | Stopped):
+        if isinstance(body, (Finished, Stopped)):
             self._ended(event.sender, event.seq)
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
@@ -391,12 +391,6 @@ _TOLD: Final[Mapping[type, Callable[..., None]]] = {
     for kind in get_args(AnyMessage)
     if hasattr(Facts, f"_on_{kind.__name__}")
 }
-
-
-@lru_cache(maxsize=1_024)
-def profile_of(raw: bytes) -> Profile:
-    """Return the profile in these bytes."""
-    return msgspec.json.decode(raw, type=Profile)
 
 
 def of_kind(events: Iterable[Event], kind: type[T]) -> list[tuple[Event, T]]:

@@ -123,7 +123,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.claims = []
         if isinstance(body, TurnRequested):
             self._ask(event.sender, body)
-        elif isinstance(body, Delegate | Ask):
+        elif isinstance(body, (Delegate, Ask)):
             if isinstance(body, Delegate):
                 self.closing = self._closing_for(event.sender, body)
             if self.facts.is_taken_on(event, outputs):
@@ -281,7 +281,7 @@ class Ledger(msgspec.Struct, eq=False):
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
-        elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
+        elif isinstance(body, (CallModel, RequestCapacity)) and body.agent not in self.grants:
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             if wish.need == NOTHING:  # a program's step claims nothing
                 self.steps.add(body.agent)

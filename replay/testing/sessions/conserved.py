@@ -37,13 +37,14 @@ class Sums:
 
     def reserved(self, state: SupervisorState) -> str:
         """Return the first amount that is not the sum of its parts, or ''."""
-        return self._of(state)[0]
+        return self.of(state)[0]
 
     def places(self, state: SupervisorState) -> str:
         """Return the first count that is not the number of its parts, or ''."""
-        return self._of(state)[1]
+        return self.of(state)[1]
 
-    def _of(self, state: SupervisorState) -> tuple[str, str]:
+    def of(self, state: SupervisorState) -> tuple[str, str]:
+        """Return both."""
         known = self._known.get(id(state))
         if known is None:
             if len(self._known) >= STATES_MAX:
@@ -169,7 +170,7 @@ _SETTLED: Final = frozenset({"acting", "parked"})
 
 def other_side(world: SessionWorld) -> bool:
     """Return whether the agent that has moved last counts other tasks, ends or words than the supervisor."""
-    made = world.made[-1] if world.made else None
+    made = world.made[-1] if world.made and world.scenario.has_news else None
     if made is None or made.move.kind != "deliver" or made.move.actor == SUPERVISOR:
         return False
     address, state = made.move.actor, world.states.get(made.move.actor)
