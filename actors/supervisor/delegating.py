@@ -36,14 +36,7 @@ from callboard.actors.supervisor.budgets import add, is_limited, kept_above
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
-from callboard.actors.supervisor.rooms import (
-    need_of_room,
-    need_of_task,
-    room_for,
-    with_closing,
-    with_result,
-    with_task,
-)
+from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
     NO_BUDGET,
@@ -91,9 +84,7 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
     if not parent.profile.is_eager:  # a program keeps no reserve
         budget = with_closing(budget, request.closing, needed)
         if request.mode == "background":
-            address = child_of(sender, first)
-            budget = with_task(ancestry, budget, room, address)
-            kept = need_of_task(ancestry, room, address)
+            budget, kept = with_task(ancestry, budget, room, child_of(sender, first))
     work.update_record(sender, next_ordinal=first + count, budget=budget)
     _open_delegation(work, parent, first, request, room, kept)
 
@@ -107,18 +98,16 @@ def _open_delegation(
     if schema == NULL:
         profile, _ = _profile_of(work.state, request, request.profiles[0])
         schema, output_type = profile.schema, profile.output_type
-    racers = tuple(range(first, first + count))
-    is_background = request.mode == "background"
     delegation = Delegation(
         first,
         request.turn,
         request.call,
-        racers,
+        tuple(range(first, first + count)),
         schema,
         request,
         output_type=output_type,
         room=room,
-        is_background=is_background,
+        is_background=request.mode == "background",
         callee=callee_of(work.state, request),
         kept=kept,
     )

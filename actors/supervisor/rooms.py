@@ -96,29 +96,17 @@ def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
 # --- background delegations -------------------------------------------------------
 
 
-def need_of_task(ancestry: list[Record], room: int, address: str) -> Need:
-    """Return the need of the end of a background delegation in its parent's request.
-
-    address: of its first agent.
-    """
-    return need_of_room(ancestry, room + task_frame(address))
-
-
-def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> Budget:
-    """Return the budget of a parent with the room of one more background delegation.
+def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> tuple[Budget, Need]:
+    """Return the budget of a parent with the room of one more background delegation, and that room's need.
 
     budget: with the room of its result already. address: of its first agent.
     """
     # The next turn reads the answer to the call, and a later one the end, in a block of its own.
     started = need_of_room(ancestry, json_bytes(prompts.started(address)))
-    task = need_of_task(ancestry, room, address)
+    task = need_of_room(ancestry, room + task_frame(address))
     more = add(started, subtract(task, need_of_room(ancestry, room)))
-    return replace(
-        budget,
-        closing=add(budget.closing, more),
-        rooms=add(budget.rooms, more),
-        tasks=add(budget.tasks, task),
-    )
+    closing, rooms = add(budget.closing, more), add(budget.rooms, more)
+    return replace(budget, closing=closing, rooms=rooms, tasks=add(budget.tasks, task)), task
 
 
 def task_frame(address: str) -> int:
@@ -158,7 +146,7 @@ def _kept(ancestry: list[Record], delegation: Delegation, end: DelegationEnded, 
     if rules >= GIVEN_BACK_SINCE:
         return delegation.kept
     # The limits may be others by now, and then more is given back than was kept, or less.
-    return need_of_task(ancestry, delegation.room, end.address)
+    return need_of_room(ancestry, delegation.room + task_frame(end.address))
 
 
 def at_new_turn(record: Record, request: TurnRequested) -> Record:

@@ -162,8 +162,8 @@ DENIED: Final = (
         "task-without-its-frame",
         "A background task reserves no room for the words around its end.",
         "supervisor.rooms",
-        "    return need_of_room(ancestry, room + task_frame(address))\n",
-        "    return need_of_room(ancestry, room)\n",
+        "    task = need_of_room(ancestry, room + task_frame(address))\n",
+        "    task = need_of_room(ancestry, room)\n",
     ),
 )
 
