@@ -14,7 +14,7 @@ Rules
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, SupportsIndex, cast, overload
+from typing import cast
 
 import msgspec
 
@@ -67,17 +67,9 @@ class PrintedList(Messages):
 
     __repr__ = __str__
 
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> Json: ...
-    @overload
-    def __getitem__(self, place: "slice[Any, Any, Any]") -> "PrintedList": ...
-    def __getitem__(self, place: Any) -> Any:
-        """Return one value, or a list of some."""
-        found = tuple.__getitem__(self, place)
-        return PrintedList(found) if isinstance(place, slice) else found
 
-
-def _printed(value: Json) -> Json:
+def printed(value: Json) -> Json:
+    """Return a value that prints as its text."""
     return cast(Json, PrintedJson(value))  # it is read as one
 
 
@@ -103,12 +95,12 @@ class ReadableRequest(ModelRequest):
     @property
     def system(self) -> Json:  # type: ignore[override]  # a field there, which no policy sets
         """Return the system prompt, which prints."""
-        return _printed(self.__dict__["system"])
+        return printed(self.__dict__["system"])
 
     @property
     def tools(self) -> tuple[Json, ...]:  # type: ignore[override]  # as above
         """Return the tools, which print."""
-        return PrintedList(map(_printed, self.__dict__["tools"]))
+        return PrintedList(map(printed, self.__dict__["tools"]))
 
     @property
     def messages(self) -> Messages:
@@ -117,15 +109,15 @@ class ReadableRequest(ModelRequest):
 
     @cached_property
     def _printed_messages(self) -> Messages:
-        return PrintedList(map(_printed, self.plain.messages))
+        return PrintedList(map(printed, self.plain.messages))
 
     def message(self, place: int) -> Json:
         """Return one message, which prints. Raises IndexError."""
-        return _printed(super().message(place))
+        return printed(super().message(place))
 
     def body(self) -> Json:
         """Return the request as one JSON object, which prints."""
-        return _printed(self.plain.body())
+        return printed(self.plain.body())
 
     def __str__(self) -> str:
         return str(self.body())

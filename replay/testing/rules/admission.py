@@ -105,7 +105,7 @@ class FirstCome(Invariant):
 
     def _join(self, event: Event, outputs: Sequence[Event]) -> None:
         body, life = event.body, self.facts.lives.get(event.sender)
-        if isinstance(body, Finished | Stopped):
+        if isinstance(body, (Finished, Stopped)):
             self._leave(event.sender)
         elif isinstance(body, TimerFired):
             for who, (timer, need) in [*self._later.items()]:

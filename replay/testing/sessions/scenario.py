@@ -257,6 +257,11 @@ class Scenario:
         return Names()
 
     @cached_property
+    def has_news(self) -> bool:
+        """Return whether its agents may hear ends of background tasks, or words, while they work."""
+        return bool(self.tells or self.resumed.profiles or any(one.background for one in self.profiles))
+
+    @cached_property
     def first(self) -> SessionOpened:
         """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)

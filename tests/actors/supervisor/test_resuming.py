@@ -1,6 +1,7 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.client_messages import RULES, Close, Resumed
@@ -10,11 +11,11 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import Limits, fill
 from callboard.actors.protocol.messages import Begin, Delegate, Finished, TurnRequested
-from callboard.actors.protocol.port_messages import ExtendTimer
+from callboard.actors.protocol.port_messages import CallModel, ExtendTimer
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import SCHEMA, SessionHarness
+from callboard.replay.testing.sessions.scenario import profile, program_profile
+from tests.actors.harness import SCHEMA, SessionHarness, said
 
 
 def resumed(host: str, *, later: bool = True, model: str = "") -> Resumed:
@@ -194,3 +195,35 @@ def test_further_bounds_of_rights_are_added_below_those_of_before() -> None:
     for layers in ((first,), (second,), (first,)):
         head.hears("client", Resumed(1, permissions=layers))
     assert head.state.permissions == (first, second)
+
+
+@pytest.mark.parametrize(("rules", "granted"), [(1, []), (2, ["host.2"])])
+@pytest.mark.parametrize(
+    "scarce", [Limits(tokens=30_000), Limits(max_parallel_calls=1)], ids=["room", "slots"]
+)
+def test_a_request_that_waits_is_granted_when_a_resume_brings_what_it_waits_for(
+    scarce: Limits, rules: int, granted: list[str]
+) -> None:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=scarce).opens()
+    head.state = replace(head.state, rules=rules)
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2))
+    head.wants("host.1", 16_000)
+    assert said(head.wants("host.2", 16_000)) == []
+    posts = head.hears("client", Resumed(rules, limits=Limits(tokens=90_000)))
+    found = [post.body.agent for post in posts if isinstance(post.body, CallModel)]
+    # A free slot was given to the first request at every decision before, too.
+    assert found == (granted if scarce.tokens else ["host.2"])
+
+
+def test_a_delegation_of_a_program_that_waits_begins_when_a_resume_lets_it_have_more() -> None:
+    lead = program_profile("host", ["kid"])
+    head = SessionHarness(lead, profile("kid"), limits=Limits(max_children=1)).opens()
+    head.asks()
+    begun = [
+        said(head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2)))
+        for call in (0, 1)
+    ]
+    assert begun == [["host.1:Begin"], []]
+    assert said(head.hears("client", Resumed(RULES, limits=Limits(max_children=2)))) == ["host.2:Begin"]
