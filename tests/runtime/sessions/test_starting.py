@@ -353,8 +353,6 @@ def test_a_source_without_recorded_tools_is_asked_where_changes_are_taken(
             assert shop.asked == ([7] if is_recorded or policy == "refuse" else [7, 8])
             own = 7 if shop.asked == [7] and not is_recorded else 8
             assert [scope.deps() for scope in shop.scopes] == [own]
-                7 if shop.asked == [7] and not is_recorded else 8
-            ]
             await session.close()
 
     asyncio.run(work())
