@@ -25,9 +25,11 @@ from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.model_port import USAGE_MAX, ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
-from callboard.runtime.secrets.registry import NO_SECRETS
+from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.session_deps import SessionDeps
 from tests.replay.testing.scenarios import TWO
+
+SECRETS = Secrets({"KEY": "hunter2hunter2"})
 
 
 class Slow:
@@ -73,8 +75,8 @@ class Table:
         board: Any = SimpleNamespace(
             core=world.core,
             gate=world.gate,
-            secrets=NO_SECRETS,
-            deps=SessionDeps(None),
+            secrets=SECRETS,
+            deps=SessionDeps(self),
             session_id="s",
             now_ms=1,
             answer=self.answer,
@@ -84,6 +86,8 @@ class Table:
             on_agent_end=self.on_agent_end,
         )
         asked = world.asked[self.request.seq]
+        wish = world.gate.wish_of(self.request)
+        world.gate.wish_of = lambda request: replace(wish, turn=3, attempt=2)  # type: ignore[method-assign]  # on purpose
         self.texts: list[object] = []
         texts: Any = SimpleNamespace(
             on_text=lambda *told: self.texts.append(told), on_reply=self.texts.append
@@ -305,15 +309,18 @@ def test_each_answer_is_one_reply_with_its_failure_and_usage(answer: Any, expect
     reply, failure = table.reply, table.reply.failure
     status, code, is_retryable, usage = expected
     assert (reply.status, reply.usage) == (status, usage)
-    assert (reply.turn, reply.attempt) == (1, 1)
+    assert (reply.turn, reply.attempt) == (3, 2)
     assert table.texts == [table.request.seq]
     assert table.said == []
     assert not table.port.running
+    assert table.port._live == {}
     if status == "ok":
         assert (failure, reply.content, reply.stop_reason) == (None, TEXT, answer.stop_reason)
     else:
         assert failure is not None
         assert (failure.code, failure.is_retryable) == (code, bool(is_retryable))
+        if isinstance(answer, ValueError):
+            assert failure.message.startswith("ValueError: no")
         assert failure.digest == (digest_of(b"{") if code == "garbage" else "")
 
 
@@ -362,7 +369,7 @@ def test_a_model_that_is_not_there_is_named_with_those_that_are() -> None:
 def test_a_request_has_what_its_model_needs() -> None:
     table = asked(lambda _: ModelAnswer(TEXT))
     (request,) = table.models[table.asked].requests
-    assert (request.session_id, request.seq, request.deps) == ("s", table.request.seq, None)
+    assert (request.session_id, request.seq, request.deps) == ("s", table.request.seq, table)
     assert request.digest == table.world.asked[table.request.seq].digest
 
 
@@ -395,13 +402,13 @@ def test_a_program_that_diverges_is_left_open_if_the_session_waits(
 
 def test_live_text_is_told_with_the_call_and_ends_with_the_answer() -> None:
     def step(on_text: Any) -> Any:
-        on_text("half")
+        on_text("hunter2")
         return ModelAnswer(TEXT)
 
     for each in (step, lambda on_text: _later(step(on_text))):
         table = asked(each)
         said = [told for told in table.texts if isinstance(told, tuple)]
-        assert "".join(text for *_, text in said) == "half"
+        assert "".join(text for *_, text in said) == "hunter2"
         assert {tuple(place) for *place, _ in said} == {(table.request.seq, table.grant.agent, 1, 1)}
         assert table.texts[-1] == table.request.seq
 
@@ -430,7 +437,7 @@ def test_a_cancelled_call_is_answered_once_and_one_that_never_began_not_at_all()
         assert len(table.port.running) == 1
         assert table.port.abort(table.request)
         await _passes(table)
-        assert table.reply == ModelReplied(1, 1, "cancelled")
+        assert table.reply == ModelReplied(3, 2, "cancelled")
         assert table.said == []
         table.port.detach()  # its call is over
         assert len(table.answers) == 1
@@ -453,12 +460,19 @@ def test_a_call_that_the_end_of_the_loop_cancels_tells_the_board() -> None:
 
 @pytest.mark.parametrize(
     ("told", "charged"),
-    [(None, Usage()), (USAGE, USAGE), (Usage(-1), Usage()), (Usage(cast("Any", "7")), Usage()), (7, Usage())],
+    [
+        ([], Usage()),
+        ([None], Usage()),
+        ([Usage(1), USAGE], USAGE),
+        ([Usage(-1)], Usage()),
+        ([Usage(cast("Any", "7"))], Usage()),
+        ([7], Usage()),
+    ],
 )
 def test_a_detached_call_is_charged_for_the_usage_that_its_stream_has_told(told: Any, charged: Usage) -> None:
     def step(on_text: Any) -> Any:
-        if told is not None:
-            on_text.tell_usage(told)
+        for usage in told:
+            on_text.tell_usage(usage)
         return asyncio.Event().wait()
 
     async def main() -> None:
@@ -467,7 +481,7 @@ def test_a_detached_call_is_charged_for_the_usage_that_its_stream_has_told(told:
         await asyncio.sleep(0)
         table.port.detach()
         table.port.detach()
-        assert table.reply == ModelReplied(1, 1, "detached", usage=charged)
+        assert table.reply == ModelReplied(3, 2, "detached", usage=charged)
         await table.port.aclose()
         assert len(table.answers) == 1
 
@@ -528,7 +542,7 @@ class Keeper:
             await asyncio.Event().wait()
 
     def with_body(self, address: str, reply: ModelReplied, body: bytes, secrets: object) -> ModelReplied:
-        assert secrets is NO_SECRETS
+        assert secrets is SECRETS
         self.kept.append((address, body))
         return replace(reply, model="kept")
 
@@ -579,3 +593,28 @@ def test_the_body_of_an_answer_that_comes_too_late_is_not_kept() -> None:
         assert table.port._bodies == {}
 
     asyncio.run(main())
+
+
+def test_texts_of_an_answer_are_clean_and_mistakes_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert "\0" not in asked(lambda _: ModelAnswer(TEXT, "end\0", model="m\0")).reply.stop_reason
+    assert caplog.messages == []
+    table = asked(raised(ValueError("with hunter2hunter2")))
+    (said,) = caplog.messages
+    assert said.startswith("a model raised instead of answering")
+    assert "hunter2hunter2" not in said
+    assert table.reply.failure is not None
+
+
+def test_the_counts_of_a_model_are_watched_where_another_one_may_take_over() -> None:
+    for fallback in (None, object()):
+        table, looked = Table(model=Asked(lambda _: ModelAnswer(TEXT))), list[object]()
+        state = table.world.core.states[table.grant.agent]
+        odd: Any = SimpleNamespace(look=lambda *told, to=looked: to.append(told))
+        table.port._counts = odd
+        table.world.core.states[table.grant.agent] = replace(cast("Any", state), fallback=fallback)
+        table.port.start(table.request)
+        assert [told for told, _ in cast("Any", looked)] == (
+            [table.world.core.states[table.grant.agent]] if fallback else []
+        )
