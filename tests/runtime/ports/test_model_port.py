@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin, named
@@ -81,13 +83,13 @@ class Table:
             now_ms=1,
             answer=self.answer,
             fail=lambda error: self.said.append(("fail", str(error))),
-            on_diverged=lambda agent, why: self.said.append((agent, why)) or self.is_left_open,
+            on_diverged=self.on_diverged,
             end_with_loop=lambda: self.said.append("the loop ends"),
             on_agent_end=self.on_agent_end,
         )
         asked = world.asked[self.request.seq]
         wish = world.gate.wish_of(self.request)
-        world.gate.wish_of = lambda request: replace(wish, turn=3, attempt=2)  # type: ignore[method-assign]  # on purpose
+        world.gate.wish_of = lambda grant: replace(wish, turn=3, attempt=2)  # type: ignore[method-assign]  # on purpose
         self.texts: list[object] = []
         texts: Any = SimpleNamespace(
             on_text=lambda *told: self.texts.append(told), on_reply=self.texts.append
@@ -104,6 +106,11 @@ class Table:
             return
         self.answers.append(post)
         self.world.gate.on_events([Event(0, 0, request.recipient, post.recipient, request.seq, post.body)])
+
+    def on_diverged(self, agent: str, why: str) -> bool:
+        """Say whether the session waits for the code of a program."""
+        self.said.append((agent, why))
+        return self.is_left_open
 
     @property
     def reply(self) -> ModelReplied:
@@ -336,12 +343,16 @@ def test_a_wait_before_the_next_try_is_a_number_that_a_log_can_hold(wait: Any, t
     assert (failure.code, failure.message, failure.retry_after_ms) == ("busy", "m", told)
 
 
+def _given(answer: ModelAnswer, _: object) -> ModelAnswer:
+    return answer
+
+
 def test_a_failure_and_a_garbled_answer_name_the_model_and_the_request_as_sent() -> None:
     for answer in (
         ModelAnswer(failure=ModelFailure("busy", "m"), model="x" * 2_000, sent=Sent("d1", "lib")),
         ModelAnswer(Json(b"{"), model="x" * 2_000, sent=Sent("d1", "lib")),
     ):
-        reply = asked(lambda _, answer=answer: answer).reply
+        reply = asked(partial(_given, answer)).reply
         assert (len(reply.model), reply.sent) == (1_000, Sent("d1", "lib"))
     assert (
         asked(lambda _: ModelAnswer(failure=ModelFailure("busy", ""), model=Table().asked)).reply.model == ""
@@ -374,7 +385,7 @@ def test_a_request_has_what_its_model_needs() -> None:
 
 
 def test_another_request_than_the_granted_one_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = model_port.request_of
+    made = request_of
 
     def other(state: Any) -> ModelRequest:
         request = made(state)
@@ -506,10 +517,11 @@ def test_an_answer_that_is_there_is_not_posted_for_a_request_that_is_closed() ->
 
 
 def test_a_call_out_of_time_and_a_lost_one_are_answered_in_place_of_the_work() -> None:
-    for end, failure in (
+    ends: list[tuple[Callable[[ModelPort, int], None], tuple[str, bool]]] = [
         (lambda port, seq: port._expired(seq, 1.5), ("timeout", True)),
         (lambda port, seq: port._lost(seq, OSError("gone")), ("model_crashed", False)),
-    ):
+    ]
+    for end, failure in ends:
         table = Table()
         end(table.port, table.request.seq)
         end(table.port, table.request.seq)  # it is closed by now

@@ -25,7 +25,7 @@ from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent
 from callboard.runtime.files.files import Files
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import event_of
+from callboard.runtime.log.protocol import EMPTY, Head, event_of
 from callboard.runtime.memory.sqlite import SQLiteMemory
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, say
@@ -313,7 +313,11 @@ def test_a_session_has_the_objects_that_it_is_given_or_those_of_the_runtime(tmp_
         asked: list[object] = []
 
         def noted(made: object) -> Any:
-            return lambda *about: asked.append(about) or made
+            def make(*about: object) -> object:
+                asked.append(about)
+                return made
+
+            return make
 
         files, other = (Files(tmp_path, name=name) for name in ("a", "b"))
         memory, own = SQLiteMemory(tmp_path / "m.db"), SQLiteMemory(tmp_path / "own.db")
@@ -390,8 +394,9 @@ def test_a_session_that_failed_is_closed_before_it_is_resumed() -> None:
             assert session.has_failed
             closed: list[str] = []
 
-            async def close() -> None:
+            async def close() -> Head:
                 closed.append("closed")
+                return EMPTY
 
             session.close = close  # type: ignore[method-assign]  # on purpose
             again = await runtime.resume("s", HOST, steal=True, on_diverged="crash")
