@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-programs crash-deploys exhaust bench regreader regreader-policy conformance mutants docs clean
+.PHONY: demo test campaign check crash crash-served crash-programs crash-deploys exhaust bench regreader regreader-real conformance mutants docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -60,17 +60,13 @@ exhaust: $(STAMP)  ## every order of small sessions, and a crash after every eve
 bench: $(STAMP)  ## callboard and the floor on the peers' workloads, one table
 	$(BIN)/python benchmarks/run.py
 
-regreader: $(STAMP)  ## score the regulation reader on its made corpus and on five other layouts
+regreader: $(STAMP)  ## score the regulation reader on its made corpus and on real documents
 	@PYTHONPATH=examples/regreader $(BIN)/python -m tests.examples.regreader.score
 
-# The package comes from the system's own archive; nothing is installed.
-regreader-policy: $(STAMP)  ## import a real document, Debian's policy manual, and ask it a question
-	@mkdir -p build/policy/text
-	cd build/policy && apt-get download debian-policy && dpkg -x debian-policy_*.deb unpacked
-	zcat build/policy/unpacked/usr/share/doc/debian-policy/policy.txt.gz > build/policy/text/debian-policy.txt
-	PYTHONPATH=examples/regreader $(BIN)/python -m regreader --index build/policy/index.db import build/policy/text
-	PYTHONPATH=examples/regreader $(BIN)/python -m regreader --index build/policy/index.db \
-		ask "What does section 10.9 say?" -o
+# The packages come from the system's own archive; nothing is installed.
+regreader-real: $(STAMP)  ## score the regulation reader on eighteen real documents from Debian packages
+	@rm -rf build/real && mkdir -p build/real
+	@PYTHONPATH=examples/regreader $(BIN)/python -m tests.examples.regreader.real build/real
 
 conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 	$(BIN)/python tests/conformance/run.py

@@ -51,15 +51,14 @@ async def scripted(mode: Literal["sequential", "parallel"]) -> float:
 
 async def offline(folder: Path, mode: Literal["sequential", "parallel", "single"]) -> dict[str, list[float]]:
     """Return the seconds of each question of the made corpus, on the clock and of the processor."""
-    from regreader.reader import Reader
-    from regreader.settings import Settings
+    from regreader.reader import Reader, Settings
 
     from tests.examples.regreader.score import lines_of
 
     settings = Settings(
         index=str(folder / "index.db"),
-        enable_orchestrator=mode != "single",
-        orchestrator_mode="parallel" if mode == "parallel" else "sequential",
+        orchestrate=mode != "single",
+        mode="parallel" if mode == "parallel" else "sequential",
     )
     taken: dict[str, list[float]] = {"time": [], "CPU": []}
     async with Reader(settings) as reader:

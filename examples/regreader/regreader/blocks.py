@@ -1,10 +1,10 @@
-"""The blocks that a file is read into, with half-width digits and letters."""
+"""The blocks that a file is read into."""
 
 from dataclasses import dataclass
 
 from regreader.words import half_width
 
-_CELLS_MAX = 1_000_000  # of a table
+CELLS_MAX = 1_000_000  # of a table
 
 
 class Unreadable(Exception):
@@ -13,30 +13,36 @@ class Unreadable(Exception):
 
 def check_size(cells: int) -> None:
     """Raise Unreadable for a table with too many cells."""
-    if cells > _CELLS_MAX:
-        raise Unreadable(f"it has a table of more than {_CELLS_MAX:,} cells")
+    if cells > CELLS_MAX:
+        raise Unreadable(f"it has a table of more than {CELLS_MAX:,} cells")
 
 
 @dataclass
 class Break:
-    """A page mark. number: the page it names; None without one. is_foot: it was text that ends its page."""
+    """A page mark. number: the page that begins here; None for the next one."""
 
     number: int | None = None
-    is_foot: bool = False
 
 
 @dataclass
 class Para:
-    """A paragraph. level: of a heading, 0 for none. anchor: its id, the target of links."""
+    """A paragraph. level: of a declared heading, 0 for none.
+
+    indent: of a text's paragraph, -1 in markup. is_alone: it is one line of a text, as headings are.
+    """
 
     text: str
     level: int = 0
-    anchor: str = ""
+    indent: int = -1
+    is_alone: bool = False
+
+    def __post_init__(self) -> None:
+        self.text = half_width(self.text)
 
 
 @dataclass
 class Grid:
-    """A table as it stands on one page, all rows of one length. header: the number of header rows."""
+    """A table, all rows of one length. header: the number of header rows."""
 
     rows: list[list[str]]
     header: int = 1
@@ -49,4 +55,3 @@ class Grid:
 
 
 Block = Break | Para | Grid
-Item = Block | str  # a text is a list of its lines until its pages are known

@@ -1,15 +1,14 @@
-"""The command `regreader`: import, ask, chat, tool, mcp. Answers on stdout, words on stderr."""
+"""The command `regreader`: import, ask, chat, tool. Answers on stdout, words on stderr."""
 
 import asyncio
 import codecs
-import inspect
 import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
+from typing import IO, Annotated, Any
 
 import click
 import msgspec
@@ -17,27 +16,20 @@ import msgspec
 from callboard import CallboardError, OrchestratorResult
 from regreader.importing import files_of, read_files
 from regreader.index import Index
-from regreader.reader import Reader
-from regreader.settings import NAMES, Settings, SettingsError, load
-from regreader.tools import TOOL_NAMES, Found, ToolFailure, Tools, on_loop
+from regreader.reader import SPECIALISTS, Reader, Settings
+from regreader.tools import TOOL_NAMES, Found, ToolFailure, Tools
 
-T = TypeVar("T")
-Load = Callable[..., Settings]
-File = IO[bytes] | None
 Answer = Callable[..., OrchestratorResult]  # of a question, and perhaps a regulation
 _EXITS = {"bad_argument": 2, "not_found": 3}
-_FILE = click.option("--file", type=click.File("rb"), help="A file of JSON lines; - for stdin.")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print each result as a line of JSON.")
 _ASKING = (
     click.Option(["-r", "--reg", "regs"], multiple=True, help="Id of a regulation; without it, all."),
-    click.Option(["--agent"], type=click.Choice(NAMES), help="Ask this specialist only, enabled or not."),
-    click.Option(["-o", "--orchestrate/--no-orchestrate", "enable_orchestrator"], default=None,
-                 help="Ask specialists instead of one agent."),
-    click.Option(["--mode", "orchestrator_mode"], help="sequential or parallel."),
-    click.Option(["--subagents", "enabled_subagents"], help="The specialists, such as table,discovery."),
-    click.Option(["--max-iterations", "subagent_max_iterations"], help="Model calls of a specialist."),
+    click.Option(["--agent"], type=click.Choice(SPECIALISTS), help="Ask this specialist only."),
+    click.Option(["-o", "--orchestrate/--no-orchestrate"], help="Ask specialists instead of one agent."),
+    click.Option(["--mode"], type=click.Choice(["sequential", "parallel"]), help="sequential or parallel."),
+    click.Option(["--max-iterations"], type=click.IntRange(1), help="Model calls of a specialist (6)."),
     click.Option(["--model"], help='Such as "anthropic:claude-sonnet-5"; without one, offline policies.'),
-)  # fmt: skip
+)
 
 
 class _Question(msgspec.Struct):
@@ -46,84 +38,82 @@ class _Question(msgspec.Struct):
     reg_id: str | None = None
 
 
-class _Call(msgspec.Struct):
-    tool: str
-    arguments: dict[str, Any] | None = None
-
-
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. Its failure is told on stderr, with an exit code."""
         try:
             return super().invoke(ctx)
         except sqlite3.Error as error:
-            told = f"{ctx.obj().index} is no index that works: {error}; name another file by --index"
+            told = f"{ctx.obj} is no index that works: {error}; name another file by --index"
             raise click.UsageError(told) from None
-        except (CallboardError, SettingsError, ToolFailure, UnicodeEncodeError) as error:
+        except (CallboardError, ToolFailure, UnicodeEncodeError) as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(_EXITS[getattr(error, "code", "bad_argument")])
 
 
-@click.group(cls=_Commands)
-@click.option("--index", help="File of the index (regreader.db).")
-@click.option("--config", envvar="REGREADER_CONFIG", type=Path, help="A file of settings (regreader.toml).")
+@click.group(cls=_Commands, context_settings={"auto_envvar_prefix": "REGREADER"})
+@click.option("--index", default="regreader.db", help="File of the index (regreader.db).")
 @click.pass_context
-def main(context: click.Context, index: str | None, config: Path | None) -> None:
-    """Read regulations: pages, sections, tables, notes and references."""
-    context.obj = lambda **arguments: load({"index": index, **arguments}, file=config)
+def main(context: click.Context, index: str) -> None:
+    """Read regulations: sections, tables, notes and references."""
+    context.obj = index
 
 
 @main.command("import")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.pass_obj
-def import_folder(settings: Load, folder: Path) -> None:
+def import_folder(index: str, folder: Path) -> None:
     """Import a folder: each Markdown, text and HTML file is a regulation, and its name is its id."""
-    files, told = files_of(folder), {False: "", True: ""}
-    reading, is_piped = read_files(folder, files), not sys.stderr.isatty()
-    shown = click.progressbar(reading, len(files), file=sys.stderr, hidden=is_piped)
-    with closing(Index(settings().index)) as index, shown as bar:
+    files, count = files_of(folder), 0
+    shown = click.progressbar(
+        read_files(folder, files), len(files), file=sys.stderr, hidden=not sys.stderr.isatty()
+    )
+    told: list[tuple[str, bool]] = []
+    with closing(Index(index)) as opened, shown as bar:
         for one in bar:
             if isinstance(one, str):
-                told[True] += f"skipped {one}\n"
+                told.append((f"skipped {one}", True))
             else:
-                index.put(one)
-                sizes = f"pages {len(one.pages)}, sections {len(one.sections)}, tables {len(one.tables)}"
-                told[False] += f"{one.id}: {one.title} ({sizes})\n"
-    for is_error, text in told.items():
-        click.echo(text, nl=False, err=is_error)
-    if not told[False]:
+                opened.put(one)
+                count += 1
+                told.append((f"{one.id}: {one.title} ({one.summary})", False))
+    for text, is_error in told:
+        click.echo(text, err=is_error)
+    if not count:
         raise ToolFailure("not_found", f"{folder} has no regulation: give .md, .txt or .html files")
 
 
 @main.command(params=[*_ASKING])
 @click.argument("question", required=False)
-@_FILE
+@click.option("--file", type=click.File("rb"), help="A file of JSON lines; - for stdin.")
 @_AS_JSON
 @click.pass_obj
-def ask(settings: Load, /, question: str | None, file: File, as_json: bool, **asking: Any) -> None:
+def ask(index: str, /, question: str | None, file: IO[bytes] | None, as_json: bool, **asking: Any) -> None:
     """Ask a question, or each of a file: lines with id, question, and perhaps reg_id."""
     if (question is None) == (file is None):
         raise click.UsageError("give a question, or --file QUESTIONS.jsonl")
-    with _answering(settings, **asking) as answer:
+    with _answering(index, False, **asking) as answer:
         if file is None:
             result = answer(question or "")
             line = {"route": result.data.get("route", [])}
             _show(result, line if as_json else None, "tool_calls", "error", "confidence")
             sys.exit(not result.success)
-        for line, one in _lines(file, _Question):
-            no_answer = OrchestratorResult(False, error=str(one))
-            result = answer(one.question, one.reg_id) if isinstance(one, _Question) else no_answer
+        for line, one in _lines(file):
+            result = (
+                OrchestratorResult(False, error=one)
+                if isinstance(one, str)
+                else answer(one.question, one.reg_id)
+            )
             _show(result, {"id": line.get("id")} if as_json else None, *([] if result.success else ["error"]))
 
 
 @main.command(params=[*_ASKING])
 @click.pass_obj
-def chat(settings: Load, /, **asking: Any) -> None:
-    """Ask questions one after the other. An empty line or the end of input ends the chat."""
-    with _answering(settings, **asking) as answer:
+def chat(index: str, /, **asking: Any) -> None:
+    """Ask questions that may go on from the last one. An empty line or the end of input ends the chat."""
+    with _answering(index, True, **asking) as answer:
         while True:
-            if sys.stdin.isatty():
-                click.echo("> ", nl=False, err=True)
+            click.echo("> " * sys.stdin.isatty(), nl=False, err=True)
             question = sys.stdin.buffer.readline().decode(errors="replace").strip()
             if not question:
                 break
@@ -131,81 +121,53 @@ def chat(settings: Load, /, **asking: Any) -> None:
 
 
 @main.command()
-@click.argument("name", required=False)
+@click.argument("name", metavar=f"[{'|'.join(TOOL_NAMES)}]")
 @click.argument("arguments", nargs=-1)
-@_FILE
 @_AS_JSON
 @click.pass_obj
-def tool(settings: Load, name: str | None, arguments: Sequence[str], file: File, as_json: bool) -> None:
-    """Call a tool, or each of a file. Example: regreader tool get_table_by_id reg_id=code table_id=6-2"""
-    if (name is None) == (file is None):
-        raise click.UsageError(f"give a tool or --file CALLS.jsonl; tools are {', '.join(TOOL_NAMES)}")
+def tool(index: str, name: str, arguments: Sequence[str], as_json: bool) -> None:
+    """Call a tool. Example: regreader tool get_table_by_id reg_id=code table_id=6-2"""
     if wrong := next((one for one in arguments if "=" not in one), ""):
         raise click.UsageError(f"{wrong!r}: write arguments as key=value")
-    with closing(Index(settings().index)) as index:
-        tools = Tools(index)
-        if file is None:
-            done = _called(tools, _Call(name or "", dict(one.split("=", 1) for one in arguments)))
-            _print(done.get("result", done), None if as_json else 2)
-            sys.exit(_EXITS[done["error"]["code"]] if "error" in done else 0)
-        for line, one in _lines(file, _Call):
-            _print({**line, **_called(tools, one)})
-
-
-@main.command()
-@click.pass_obj
-def mcp(settings: Load) -> None:
-    """Serve the tools over MCP, on stdin and stdout."""
-    try:
-        from mcp.server import MCPServer
-        from mcp.server.mcpserver.exceptions import ToolError
-    except ModuleNotFoundError:
-        raise click.UsageError("this needs the SDK of MCP: pip install 'callboard[mcp]'") from None
-    server = MCPServer("regreader", instructions=f"Begin with list_regulations. {inspect.getdoc(Tools)}")
-    with closing(Index(settings().index)) as index:
-        for function in Tools(index).by_name().values():
-            server.add_tool(on_loop(function, ToolError))
-        server.run("stdio")
+    with closing(Index(index)) as opened:
+        try:
+            found, code = Tools(opened).call(name, dict(one.split("=", 1) for one in arguments)), 0
+        except ToolFailure as error:
+            if not as_json:
+                raise
+            found, code = {"error": {"code": error.code, "message": str(error)}}, _EXITS[error.code]
+    click.echo(json.dumps(found, ensure_ascii=False, indent=None if as_json else 2))
+    sys.exit(code)
 
 
 @contextmanager
-def _answering(settings: Load, /, regs: Sequence[str], agent: str | None, **given: Any) -> Iterator[Answer]:
+def _answering(index: str, is_chat: bool, /, regs: Sequence[str], **given: Any) -> Iterator[Answer]:
     """Open a reader. Its loop runs only while it answers, so that Ctrl-C ends a wait for a question."""
-    if agent:
-        given |= {"enable_orchestrator": True, "enabled_subagents": agent}
+    settings = Settings(index, **{name: value for name, value in given.items() if value is not None})
     with asyncio.Runner() as runner:
-        reader = runner.run(Reader(settings(**given)).__aenter__())
+        reader = runner.run(Reader(settings).__aenter__())
+        ask = reader.chat if is_chat else reader.ask
         try:
             reader.tools.check(regs)
-            yield lambda question, reg=None: runner.run(reader.ask(question, [reg] if reg else regs))
+            yield lambda question, reg=None: runner.run(ask(question, [reg] if reg else regs))
         finally:
             runner.run(reader.aclose())
 
 
-def _lines(file: IO[bytes], kind: type[T]) -> Iterator[tuple[Found, T | str]]:
-    """Read lines of JSON: each as it is, and as a `kind`; or why it is none, told by a ToolFailure, too."""
+def _lines(file: IO[bytes]) -> Iterator[tuple[Found, _Question | str]]:
+    """Read lines of JSON: each as it is, and as a question; or why it is none, told by a ToolFailure, too."""
     wrong: list[str] = []
     for number, text in enumerate(file, 1):
         line: Found = {}
         try:
             if text.strip():
                 line = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8), type=Found)
-                yield line, msgspec.convert(line, kind)
+                yield line, msgspec.convert(line, _Question)
         except (ValueError, RecursionError) as error:
             wrong.append(f"{file.name}:{number}: {error}")
             yield line, wrong[-1]
     if wrong:
         raise ToolFailure("bad_argument", "\n".join(wrong))
-
-
-def _called(tools: Tools, call: _Call | str) -> Found:
-    """Return {"result": ...} or {"error": {"code", "message"}} of a call, or of a line that is none."""
-    try:
-        if isinstance(call, str):
-            raise ToolFailure("bad_argument", call)
-        return {"result": tools.call(call.tool, call.arguments or {})}
-    except ToolFailure as error:
-        return {"error": {"code": error.code, "message": str(error)}}
 
 
 def _show(result: OrchestratorResult, line: Found | None = None, *more: str) -> None:
@@ -215,8 +177,5 @@ def _show(result: OrchestratorResult, line: Found | None = None, *more: str) -> 
         click.echo("\n".join([said, *(f"  [{source}]" for source in result.sources)]))
     else:
         names = ("success", "content", "sources", *more)
-        _print(line | {name: msgspec.to_builtins(getattr(result, name)) for name in names})
-
-
-def _print(value: object, indent: int | None = None) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=indent))
+        found = line | {name: msgspec.to_builtins(getattr(result, name)) for name in names}
+        click.echo(json.dumps(found, ensure_ascii=False))

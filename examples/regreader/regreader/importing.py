@@ -6,19 +6,20 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from regreader.blocks import Item, Unreadable
-from regreader.html_reader import read_html
-from regreader.lines import TextReader, lines_of
+from regreader.blocks import Unreadable
+from regreader.html_reader import read_html, read_markdown
 from regreader.numbering import heading_of
-from regreader.pages import paged
 from regreader.regulation import Regulation
 from regreader.structure import regulation_of
+from regreader.text_reader import read_text
 from regreader.words import DIGITS_MAX, HAN_DIGITS, half_width
 
-_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml")
+_FORMS = {
+    ".md": "Markdown", ".markdown": "Markdown", ".txt": "text", ".text": "text",
+    ".html": "HTML", ".htm": "HTML", ".xhtml": "HTML",
+}  # fmt: skip
 FILE_BYTES_MAX = 10_000_000
 FOLDER_BYTES_MAX = 200_000_000
-_BROKEN_MAX = 0.01  # of the characters of a file in UTF-8
 _LOOKED_AT = 8192  # characters that tell if a file is binary
 
 
@@ -33,7 +34,7 @@ def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | str
     for path in files:
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size
         try:
-            if path.suffix.lower() not in _SUFFIXES:
+            if path.suffix.lower() not in _FORMS:
                 raise Unreadable("not a Markdown, text or HTML file")
             if size > FILE_BYTES_MAX or total + size > FOLDER_BYTES_MAX:
                 bounds = f"files have at most {FILE_BYTES_MAX:,} bytes, folders {FOLDER_BYTES_MAX:,}"
@@ -50,44 +51,40 @@ def read_files(folder: Path, files: Iterable[Path]) -> Iterator[Regulation | str
 
 def read_file(path: Path, reg_id: str, source: str) -> Regulation:
     """Read one regulation. source: the name that it is told by. Raises Unreadable."""
-    kind = path.suffix.lower()[1]
     try:
-        title, items = _items(decoded(path.read_bytes()), kind)
+        text = decoded(path.read_bytes())
     except OSError as error:
         raise Unreadable(f"unreadable: {error.strerror}") from None
-    reader = TextReader(items, kind == "m")
-    pages = [(number, reader.blocks_of(part)) for number, part in paged(items)]
-    line = next((one for one in items if isinstance(one, str) and one.strip()), "")
-    first = max(re.split(r"\s{2,}", line.strip()), key=len)
-    found = regulation_of(reg_id, title, source, pages)
-    found.title = found.title or ("" if heading_of(half_width(first), 0) else first) or reg_id
-    return found
-
-
-def _items(text: str, kind: str) -> tuple[str, list[Item]]:
-    """Return the title that a file gives itself, and its items. kind: the first letter of its suffix."""
-    if kind in "hx":
+    form, title = _FORMS[path.suffix.lower()], ""
+    if form == "HTML":
         found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        return html.unescape(" ".join(found[1].split())) if found else "", [*read_html(text)]
-    matter = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL) if kind == "m" else None
-    found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", matter[1], re.MULTILINE) if matter else None
-    return found[1] if found else "", lines_of(text[matter.end() :] if matter else text.strip("\f\n "))
+        title, blocks = html.unescape(" ".join(found[1].split())) if found else "", read_html(text)
+    elif form == "Markdown":
+        blocks = read_markdown(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))
+    else:
+        blocks = read_text(text)
+        title = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        title = "" if heading_of(half_width(title)) else title
+    made = regulation_of(reg_id, title, source, form, blocks)
+    made.title = made.title or reg_id
+    return made
 
 
 def decoded(data: bytes) -> str:
-    """Return the text of a file in UTF-8, UTF-16 or GB 18030; a few broken characters become U+FFFD."""
-    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    """Return the text of a file in UTF-8, or in GB 18030 with U+FFFD for broken characters."""
     try:
-        text = data.decode("utf-16") if is_wide else data.decode("utf-8-sig", errors="replace")
-        if text.count("\ufffd") > _BROKEN_MAX * len(text):
-            text = data.decode("gb18030")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = "\0"
+        text = data.decode("gb18030", errors="replace")
     head = text[:_LOOKED_AT]
-    if "\0" in head or sum(char < " " and char not in "\n\r\t\f" for char in head) * 20 > len(head):
+    if (
+        "\0" in head
+        or text.count("\ufffd") * 20 > len(text)
+        or sum(char < " " and char not in "\n\r\t\f" for char in head) * 20 > len(head)
+    ):
         raise Unreadable("binary, or in an unknown encoding: save it as UTF-8")
     if not text.strip():
         raise Unreadable("empty")
     if re.search(rf"(?:[^\w\s|+=─━═-]|[\d{HAN_DIGITS}]){{{DIGITS_MAX + 1}}}", text):
         raise Unreadable(f"no regulation: it has more than {DIGITS_MAX:,} digits or signs in a row")
-    return re.sub("[\ue000-\ue004]", "", text.replace("\r\n", "\n").replace("\r", "\n"))  # our own signs
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -15,7 +15,7 @@ from regreader.words import terms
 
 Row = dict[str, Any]
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS regulations(reg_id TEXT PRIMARY KEY, title TEXT, source TEXT, first_page INT, last_page INT,
+CREATE TABLE IF NOT EXISTS regulations(reg_id TEXT PRIMARY KEY, title TEXT, source TEXT, last_page INT,
     body TEXT);
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(title_words, body_words, reg UNINDEXED, kind UNINDEXED,
     name UNINDEXED, title UNINDEXED, page UNINDEXED, text UNINDEXED, tokenize="unicode61 tokenchars '.-'");
@@ -37,25 +37,23 @@ class Index(sqlite3.Connection):
 
     def put(self, regulation: Regulation) -> None:
         """Add a regulation; it replaces one of the same id."""
-        reg, pages = regulation.id, regulation.pages
-        span = min(pages, default=0), max(pages, default=0)
+        reg = regulation.id
         body = msgspec.json.encode(regulation).decode()
         with self:
             self.execute("DELETE FROM words WHERE reg = ?", (reg,))
-            row = (reg, regulation.title, regulation.source, *span, body)
-            self.execute("REPLACE INTO regulations VALUES(?, ?, ?, ?, ?, ?)", row)
+            row = (reg, regulation.title, regulation.source, regulation.last_page, body)
+            self.execute("REPLACE INTO regulations VALUES(?, ?, ?, ?, ?)", row)
             self.executemany("INSERT INTO words VALUES(?, ?, ?, ?, ?, ?, ?, ?)", _words(regulation))
         self._read.cache_clear()
 
     def regulations(self) -> list[Row]:
-        """Return the id, title, source, first and last page of each regulation."""
-        names = "reg_id, title, source, first_page, last_page"
+        """Return the id, title, source and last page of each regulation."""
+        names = "reg_id, title, source, last_page"
         return self._rows(f"SELECT {names} FROM regulations ORDER BY reg_id")
 
     def get(self, reg: str) -> Regulation | None:
         """Return a regulation. It is read again after another process has changed the file."""
-        (version,) = self.execute("PRAGMA data_version").fetchone()
-        return self._read(reg, version)
+        return self._read(reg, self.execute("PRAGMA data_version").fetchone()[0])
 
     def _decoded(self, reg: str, version: int) -> Regulation | None:
         row = self.execute("SELECT body FROM regulations WHERE reg_id = ?", (reg,)).fetchone()
@@ -82,9 +80,9 @@ class Index(sqlite3.Connection):
 
 def _words(regulation: Regulation) -> Iterator[tuple[object, ...]]:
     """Return the texts that are searched: a section once for each of its pages, a table with its notes."""
-    for one in (*regulation.sections, *regulation.tables, *regulation.notes):
-        title = {"note": "", "heading": one.title}.get(one.kind, f"{one.number} {one.title}")
-        kind = one.kind if one.kind in ("table", "note") else "section"
+    for one in (*regulation.sections, *regulation.tables):
+        title = one.title if one.kind == "heading" else f"{one.number} {one.title}"
+        kind = "table" if one.kind == "table" else "section"
         parts = one.text or [(one.page, "")]
         if one.kind == "table":
             rows = [" | ".join(row) for row in (one.columns, *one.rows)]

@@ -1,73 +1,75 @@
-"""The reader: its specialists, the rules for questions, and the host that asks and answers."""
+"""The reader: its specialists, the rule that routes a question, and the host that asks and answers."""
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Literal, Self
+
+import msgspec
 
 import callboard
-from callboard import HintRule, OrchestratorResult, Question, Registry, Runtime, Specialist
+from callboard import Orchestrator, OrchestratorResult, Outcome, QueryIntent, Runtime, Session, Specialist
 from regreader.index import Index
-from regreader.numbering import label_of
+from regreader.numbering import references_in
 from regreader.policies import drive
-from regreader.settings import Settings
 from regreader.tools import ToolFailure, Tools, on_loop
-from regreader.words import HAN_DIGITS, numeral
+from regreader.words import half_width
 
-_N = f"[{HAN_DIGITS}\\d]+"
-HINTS = (
-    HintRule("table", r"(?:table|表)\s*((?:[A-Z][-.]?)?\d+(?:[-.]\d+)*)", intent="table"),
-    HintRule("note", r"(?:\bnote|注)\s*(\d+|[*†‡]+)", convert=label_of, intent="table"),
-    HintRule("chapter", rf"第\s*({_N})\s*章|chapter\s+(\d+|[IVXLC]+)\b", convert=numeral, intent="reference"),
-    HintRule("section", r"(?:§\s*|section\s+|clause\s+|第\s*)(\d+(?:\.\d+)*)", intent="reference"),
-    HintRule("section", r"(?<![\d.-])(\d+(?:\.\d+)+)(?![\d.-])"),
-    HintRule("annex", r"(?:annex|appendix|附录|附件)\s*([A-Z\d])\b", intent="reference"),
-    HintRule("schedule", r"(?:schedule|附表)\s*(\d+)", intent="reference"),
-    HintRule("regulation", r"[\"“《]([^\"”》]+)[\"”》]"),
-)
-"""Rules for the numbers that a question names, in Chinese and English."""
-INTENTS = {
-    "table": ("table", "row", "column", "note", "footnote", "表", "注"),
-    "reference": ("section", "clause", "chapter", "annex", "schedule", "refer", "refers",
-        "附录", "引用", "条", "章"),
-    "search": ("find", "search", "about", "regulations", "查找", "搜索"),
-    "discovery": ("compare", "difference", "similar", "比较", "区别", "类似"),
-}  # fmt: skip
-MULTI_HOP = ("refers to", "refer to", "and then", "引用的", "所引")
 _REPORT = (
     "Answer only from tool results. The prompt is JSON: query, scope (regulation ids; empty means all), "
-    "hints, found (earlier findings). Report success=false if the tools do not answer the query. "
+    "hints, found and earlier (answers). Report success=false if the tools do not answer the query. "
     "Sources are 'REG p.PAGE NUMBER'."
 )
 _WORK = {
     "table": ("search_tables get_table_by_id lookup_annotation",
         "Find the table, its row and column, and the notes that mark the cell. Report each cell that you use "
         "in data.cells."),
-    "search": ("get_toc smart_search read_page_range",
-        "Search with the words of the query, read the best page, and quote the sentence."),
+    "search": ("get_toc smart_search resolve_reference",
+        "Search with the words of the query, and quote the sentence that answers it."),
     "reference": ("get_toc resolve_reference",
-        "Resolve the section, chapter, annex, table or note that the query names. Say if it does not exist "
-        "or leads back to itself. Follow references if the query asks for what a place refers to."),
-    "discovery": ("find_similar_content compare_sections",
-        "Compare the sections that the query names, or find places like the one it describes."),
+        "Resolve the section, chapter, annex, table or note that the query names. Say if it does not exist. "
+        "Follow a text that only points elsewhere, and report what stays open in data.open."),
 }  # fmt: skip
 """The tools and the work of each specialist, in the order of their priority."""
+SPECIALISTS = tuple(_WORK)
+_BACK = re.compile(r"(?i)\b(?:it|its|that|this|there|they|them|those|note)\b|[它其该那这注]")
 
 
-def registry(tools: Tools, settings: Settings) -> Registry:
+class Settings(msgspec.Struct, frozen=True):
+    """The settings of a reader. agent: the only specialist; orchestrate: ask specialists, or one agent."""
+
+    index: str = "regreader.db"  # the file of the index
+    model: str = ""  # such as "anthropic:claude-sonnet-5"; "" for the offline policies
+    agent: str = ""
+    orchestrate: bool = False
+    mode: Literal["sequential", "parallel"] = "sequential"
+    max_iterations: int = 6  # model calls of each specialist
+
+
+def intent_of(question: str) -> QueryIntent:
+    """Return what a question asks for, by the places that it names: a table, other places, or none."""
+    named = references_in(half_width(question))
+    if not named:
+        return QueryIntent("search", ("table",))
+    first = "table" if named[0][1].kind == "table" else "reference"
+    return QueryIntent(first, hints={"places": [words for words, _ in named]})
+
+
+def registry(tools: Tools, settings: Settings) -> callboard.Registry:
     """Return the specialists, or the agent with all tools; without a model, offline policies drive them."""
     read = callboard.tool(effect="read")
     made = {name: read(on_loop(function)) for name, function in tools.by_name().items()}
-    is_alone = not settings.enable_orchestrator
+    is_alone = not (settings.orchestrate or settings.agent)
     whole = f"Answer questions on regulations. {' '.join(work for _, work in _WORK.values())}"
     several = {name: (f"list_regulations {names}", work) for name, (names, work) in _WORK.items()}
     agents = {"reader": (" ".join(made), whole)} if is_alone else several
-    return Registry(
+    return callboard.Registry(
         Specialist(
             name, f"{work.partition('. ')[0]}.", tuple(made[one] for one in names.split()),
-            f"{work} {_REPORT}", capabilities=(name,), keywords=INTENTS.get(name, ()), priority=-at,
-            enabled=is_alone or name in settings.enabled_subagents,
-            max_iterations=settings.subagent_max_iterations * (2 if is_alone else 1),
+            f"{work} {_REPORT}", capabilities=(name,), priority=-at,
+            enabled=is_alone or settings.agent in ("", name),
+            max_iterations=settings.max_iterations * (2 if is_alone else 1),
             policy=None if settings.model else functools.partial(drive, name),
         )
         for at, (name, (names, work)) in enumerate(agents.items())
@@ -79,16 +81,28 @@ class Reader(AsyncExitStack):
 
     async with Reader(Settings()) as reader:
         result = await reader.ask("What does Table 6-2, note 1 say?", ["grid-code"])
+        result = await reader.chat("What does section 4.2 say?")
+        result = await reader.chat("And what does it refer to?")
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        self.index, mode = Index(settings.index), settings.orchestrator_mode
+        self.index = Index(settings.index)
         self.callback(self.index.close)
-        self.tools, merge = Tools(self.index), callboard.Aggregator(names_refusals=mode == "parallel")
-        agents, analyzer = registry(self.tools, settings), callboard.QueryAnalyzer(INTENTS, HINTS, MULTI_HOP)
-        self.host = callboard.Orchestrator(agents, analyzer=analyzer, aggregator=merge, mode=mode)
+        self.tools = Tools(self.index)
+        merge = callboard.Aggregator(names_refusals=settings.mode == "parallel")
+        # Without a default route a place that does not exist is not searched for by its words.
+        router = callboard.Router(() if settings.orchestrate and not settings.agent else None)
+        self.host = Orchestrator(
+            registry(self.tools, settings),
+            analyzer=intent_of,
+            router=router,
+            aggregator=merge,
+            mode=settings.mode,
+        )
         self._runtime = Runtime(":memory:", model=settings.model or None)
+        self._session: Session | None = None
+        self._last = ""  # the first source of the last answer in the chat
 
     async def __aenter__(self) -> Self:
         await self.enter_async_context(self._runtime)
@@ -96,12 +110,35 @@ class Reader(AsyncExitStack):
 
     async def ask(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
         """Answer one question. regulations: their ids; none for all."""
+        return await self._answered(functools.partial(self._runtime.run, self.host), question, regulations)
+
+    async def chat(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
+        """Answer a question that may go on from the last one, as in "And what does it refer to?".
+
+        The specialists read the last questions and answers; "it", or a note without its table, is the place
+        of the last answer.
+        """
+        found = re.fullmatch(r"(\S+) (?:p\.\d+ )?(.*)", self._last)
+        is_note, of_table = re.search(r"(?i)\bnote|注", question), found and found[2].startswith("table ")
+        is_open = _BACK.search(question) and not references_in(half_width(question))
+        if found and is_open and (of_table or not is_note):
+            place = found[2] if found[2][0].isalpha() else f"section {found[2]}"
+            place = place.partition(" note ")[0] if is_note else place
+            question, regulations = f"{question.rstrip('?？ ')} of {place}?", regulations or [found[1]]
+        if self._session is None:
+            self._session = await self._runtime.open(self.host)
+        result = await self._answered(self._session.ask, question, regulations)
+        self._last = result.sources[0] if result.sources else self._last
+        return result
+
+    async def _answered(
+        self, ask: Callable[[str], Awaitable[Outcome]], question: str, regulations: Sequence[str]
+    ) -> OrchestratorResult:
         try:
             self.tools.check(regulations)
         except ToolFailure as error:
             return OrchestratorResult(False, error=str(error))
-        asked = Question(question, tuple(dict.fromkeys(regulations)))
-        outcome = await self._runtime.run(self.host, asked.prompt())
+        outcome = await ask(callboard.Question(question, tuple(dict.fromkeys(regulations))).prompt())
         if not outcome.is_ok:
             return OrchestratorResult(False, error=f"{outcome.kind}: {outcome.detail or outcome.text}")
         return self.host.result(outcome)

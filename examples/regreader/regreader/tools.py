@@ -1,4 +1,4 @@
-"""The ten tools: each takes plain arguments, and returns plain JSON that names its places exactly."""
+"""The seven tools: each takes plain arguments, and returns plain JSON that names its places exactly."""
 
 import functools
 import inspect
@@ -9,19 +9,18 @@ from typing import Any
 import msgspec
 
 from regreader.index import Index
-from regreader.numbering import Target, label_of, target_of
+from regreader.numbering import Target, label_of, references_in, table_id, target_of
 from regreader.regulation import Place, Regulation
 from regreader.words import half_width, query_terms, terms
 
 Found = dict[str, Any]
 Function = Callable[..., Found]
-PAGES_MAX = 20
 LIMIT_MAX = 50
 _SNIPPET = 240
 _WORDS_MAX = 80  # of a text that similar places are searched for
 TOOL_NAMES = (
-    "list_regulations", "get_toc", "smart_search", "read_page_range", "search_tables", "get_table_by_id",
-    "lookup_annotation", "resolve_reference", "find_similar_content", "compare_sections",
+    "list_regulations", "get_toc", "smart_search", "search_tables", "get_table_by_id",
+    "lookup_annotation", "resolve_reference",
 )  # fmt: skip
 
 
@@ -39,8 +38,7 @@ class Tools:
     reg_id: id of a regulation; "" for all, where it can be left out. query: a few words. limit: of places.
     start_page, end_page: page numbers; without an end only the first. table_id: a number, such as "6-2".
     annotation_id: a label, such as "1", "Note 1", "注1", "*", or "表6-2注1", which names the table too.
-    reference_text: such as "see Table 6-2, note 1", "§ 5.6.12" or "第三章". query_text: a text, or the number
-    of a section. section_a, section_b: numbers; "ID:NUMBER" for a section of another regulation.
+    reference_text: such as "see Table 6-2, note 1", "§ 5.6.12" or "第三章".
     """
 
     def __init__(self, index: Index) -> None:
@@ -84,30 +82,13 @@ class Tools:
             entries += [{**_named(one), **told}] if one.kind != "front" else []
         return {"reg_id": reg_id, "entries": entries}
 
-    def read_page_range(self, reg_id: str, start_page: int, end_page: int = 0) -> Found:
-        """Read up to 20 pages; without end_page only the first one."""
-        pages, end = self._regulation(reg_id).pages, end_page or start_page
-        if not start_page <= end < start_page + PAGES_MAX:
-            told = f"pages {start_page} to {end}: give 1 to {PAGES_MAX} pages in order"
-            raise ToolFailure("bad_argument", told)
-        found = [{"page": page, "text": pages[page]} for page in range(start_page, end + 1) if page in pages]
-        if not found:
-            raise ToolFailure("not_found", f"{reg_id} has pages {min(pages)} to {max(pages)}")
-        return {"reg_id": reg_id, "pages": found}
-
     def smart_search(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
         """Search sections, tables and notes for words, the best first; without reg_id in all regulations."""
-        return {"query": query, "results": self._search(query, reg_id, ("section", "table", "note"), limit)}
+        return {"query": query, "results": self._search(query, reg_id, ("section", "table"), limit)}
 
     def search_tables(self, query: str, reg_id: str = "", limit: int = 5) -> Found:
         """Search captions, columns, cells and notes of tables."""
         return {"query": query, "results": self._search(query, reg_id, ("table",), limit)}
-
-    def find_similar_content(self, reg_id: str, query_text: str, limit: int = 5) -> Found:
-        """Find places that share the most words with a text, or with the section of a number."""
-        section = self._section(reg_id, query_text)
-        text, name = (f"{section.title} {section.words}", section.id) if section else (query_text, "")
-        return {"reg_id": reg_id, "results": self._search(text, reg_id, ("section", "table"), limit, name)}
 
     def get_table_by_id(self, reg_id: str, table_id: str) -> Found:
         """Return a table, such as "6-2", with its notes and the cells that they mark."""
@@ -135,30 +116,23 @@ class Tools:
         return {"reg_id": reg_id, **first, "others": others}
 
     def resolve_reference(self, reg_id: str, reference_text: str) -> Found:
-        """Find the place that words such as "Table 6-2, note 1" name; say if it is dangling or circular."""
-        regulation, target = self._regulation(reg_id), target_of(reference_text)
-        if target is None:
+        """Find the place that words such as "Table 6-2, note 1" name; say if there is none, or several."""
+        regulation, named = self._regulation(reg_id), references_in(half_width(reference_text))
+        known, first = regulation.by_id.get(reference_text.strip()), target_of(reference_text)
+        if known is not None:
+            first = Target(known.kind, known.number)
+        if first is None:
             told = f"{reference_text[:80]!r} names no chapter, section, table, note, annex or schedule"
             raise ToolFailure("bad_argument", told)
-        place = regulation.resolve(target)
-        circle, links = (regulation.circle(place), place.links) if place else ([], [])
+        found = [known] if known else regulation.named(first, [target for _, target in named[1:]])
+        place = found[0] if len(found) == 1 else None
+        links = place.links if place else []
         names = ("reference", "page", "target")
         return {
-            "reg_id": reg_id, "reference": reference_text, "kind": target.kind, "number": target.number,
-            "status": "circular" if circle else "resolved" if place else "dangling",
-            "target": _told(reg_id, place) if place else None,
-            "references": [dict(zip(names, link, strict=True)) for link in links], "chain": circle,
-        }  # fmt: skip
-
-    def compare_sections(self, reg_id: str, section_a: str, section_b: str) -> Found:
-        """Compare two sections by their numbers; "ID:NUMBER" is one of another regulation."""
-        a, b = (self._side(reg_id, one) for one in (section_a, section_b))
-        words_a, words_b = (dict.fromkeys(terms(side["text"])) for side in (a, b))
-        return {
-            "a": a, "b": b, "is_equal": a["text"] == b["text"],
-            "only_a": [word for word in words_a if word not in words_b],
-            "only_b": [word for word in words_b if word not in words_a],
-            "shared": [word for word in words_a if word in words_b],
+            "reg_id": reg_id, "reference": reference_text, "kind": first.kind, "number": first.number,
+            "status": "resolved" if place else "ambiguous" if found else "dangling",
+            "target": _told(reg_id, place) if place else None, "candidates": [one.id for one in found],
+            "references": [dict(zip(names, link, strict=True)) for link in links],
         }  # fmt: skip
 
     def _regulation(self, reg_id: str) -> Regulation:
@@ -169,46 +143,32 @@ class Tools:
             raise ToolFailure("not_found", f"no regulation {reg_id!r}; there are: {there}")
         return found
 
-    def _search(self, text: str, reg_id: str, kinds: Sequence[str], limit: int, but: str = "") -> list[Found]:
-        """Return the places that hold the most words of a text, without one section."""
+    def _search(self, text: str, reg_id: str, kinds: Sequence[str], limit: int) -> list[Found]:
+        """Return the places that hold the most words of a text."""
         if reg_id:
             self._regulation(reg_id)
         if not 1 <= limit <= LIMIT_MAX:
             raise ToolFailure("bad_argument", f"limit is {limit}; give 1 to {LIMIT_MAX}")
         words = (query_terms(text) or terms(text))[:_WORDS_MAX]
-        rows = self._index.search(words, reg_id, kinds, limit + 3 * bool(but))
-        return [_hit(row, set(words)) for row in rows if not but or row["name"] != but][:limit]
+        return [_hit(row, set(words)) for row in self._index.search(words, reg_id, kinds, limit)]
 
     def _table(self, reg_id: str, wanted: str) -> Place:
-        regulation, is_schedule = self._regulation(reg_id), re.match(r"附表|schedule", wanted, re.IGNORECASE)
-        place = self._section(reg_id, wanted) if is_schedule else None
-        table = next((one for one in regulation.tables if place and one.parent == place.id), None)
-        if found := table or regulation.resolve(Target("table", wanted.removeprefix("table "))):
-            return found
-        raise ToolFailure("not_found", f"{reg_id} has no table {wanted!r}")
-
-    def _section(self, reg_id: str, name: str) -> Place | None:
-        regulation, target = self._regulation(reg_id), target_of(name)
-        place = regulation.resolve(target) if target and target.kind != "table" else None
-        return regulation.by_id.get(half_width(name).strip()) or place
-
-    def _side(self, reg_id: str, name: str) -> Found:
-        reg, _, number = name.rpartition(":")
-        place = self._section(reg or reg_id, number)
-        if place is None:
-            raise ToolFailure("not_found", f"{reg or reg_id} has no section {number!r}")
-        return _told(reg or reg_id, place)
+        target = target_of(wanted) if re.search("[a-z表]", wanted, re.IGNORECASE) else None
+        name = (target or Target("table", table_id(half_width(wanted).strip()))).number
+        regulation = self._regulation(reg_id)
+        found = [one for one in regulation.tables if one.number in (name, wanted.removeprefix("table "))]
+        if len(found) != 1:
+            told = f"several tables {wanted!r}" if found else f"no table {wanted!r}"
+            raise ToolFailure("not_found", f"{reg_id} has {told}")
+        return found[0]
 
 
-def on_loop(function: Function, failure: type[Exception] | None = None) -> Callable[..., Awaitable[Found]]:
-    """Make a tool async, so that it uses the index on the loop's thread. failure: made of a ToolFailure."""
+def on_loop(function: Function) -> Callable[..., Awaitable[Found]]:
+    """Make a tool async, so that it uses the index on the loop's thread."""
 
     @functools.wraps(function)
     async def call(**arguments: Any) -> Found:
-        try:
-            return function(**arguments)
-        except ToolFailure as error:
-            raise failure(str(error)) if failure else error from None
+        return function(**arguments)
 
     return call
 

@@ -17,9 +17,6 @@ NUMBER_WORD = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 ORDINAL = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _WORDS = {one: at + 1 for words in (NUMBER_WORD, ORDINAL) for at, one in enumerate(words.split("|"))}
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
-_EMPHASIS = re.compile(r"(?<![\w*\\])(\*\*?\*?|__?)(?=[^\s*_])(.+?)(?<=[^\s*_\\])\1(?![\w*])")
-LINK = re.compile(r"\[\^([^\]\ue002]+)(?:\ue002([^\]]*))?\]")  # to a note, with its words
-SUPER = re.compile(r"\ue000([^\ue001]*)\ue001")
 STOP = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "each", "for", "from",
     "have", "how", "i", "if", "in", "is", "it", "its", "may", "me", "more", "much", "must", "not",
@@ -32,6 +29,8 @@ STOP_HAN = re.compile(
     "怎么|如何|请问|有关|关于|规定|要求|是否|最高|最低|最大|最小|最多|最少|允许|可以|到|几"
 )
 stem = functools.lru_cache(100_000)(snowballstemmer.stemmer("english").stemWord)
+
+_STOPPED = frozenset(map(stem, STOP))
 
 
 def half_width(text: str) -> str:
@@ -49,21 +48,6 @@ def joined(lines: list[str]) -> str:
         is_chinese = has_han(text[-1:]) or text[-1:] in "，。；：、）" or has_han(line[:1])
         text += line if is_chinese else f" {line}"
     return text
-
-
-def plain(text: str) -> str:
-    """Return a text of Markdown without emphasis, links and escapes; superscripts as in html_reader.py."""
-    text = _EMPHASIS.sub(r"\2", half_width(text))
-    text = re.sub(r"\[([^\]^]{1,300})\]\((?!#fn)[^)\s]*\)", r"\1", text)
-    text = re.sub(r"<sup>(.*?)</sup>|\^([^\s^]{1,3})\^(?!\^)", "\ue000\\1\\2\ue001", text)
-    return re.sub(
-        r"</?(?:b|i|em|strong|u|span|small|sub|br|p|div|center|font)\b[^>]*>|\\(?=[!-/:-@\[-`{-~])", "", text
-    )
-
-
-def shown(text: str) -> str:
-    """Return a text as people read it, without the signs for links and superscripts."""
-    return SUPER.sub(r"\1", LINK.sub(lambda found: f"[{found[2] or found[1]}]", text)).strip()
 
 
 def has_han(text: str) -> bool:
@@ -109,4 +93,4 @@ def terms(text: str) -> list[str]:
 def query_terms(text: str) -> list[str]:
     """Return the words of a question that name its subject, each once."""
     plain = STOP_HAN.sub(" ", half_width(text))
-    return list(dict.fromkeys(term for term in terms(plain) if term not in STOP))
+    return list(dict.fromkeys(term for term in terms(plain) if term not in _STOPPED))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, Stopped, TurnRequested
-from callboard.actors.protocol.port_messages import TimerFired
+from callboard.actors.protocol.port_messages import SetTimer, TimerFired
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant
@@ -32,12 +32,8 @@ class Closing(Invariant):
                     break
 
 
-_LAST = 1 << 62
-"""The place of one whose back-off may be over."""
-
-
 class _Waiting(NamedTuple):
-    """A wish that is not granted. order: when it took its place in line."""
+    """A wish that is not granted. order: the event at which it took its place in line."""
 
     order: int
     need: Need
@@ -55,13 +51,13 @@ class FirstCome(Invariant):
     rule = "No call overtakes an earlier one in a budget that both wait for, and the first never waits idly."
     _line: dict[str, _Waiting] = {}
     _held: dict[str, set[str]] = {}
-    _later: dict[str, TurnRequested] = {}
+    _later: dict[str, tuple[int, Need]] = {}  # in back-off: the timer that ends it, and the need
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Update the queue by one decision and check each grant in it."""
         if outputs:
             self.confirm()
-        self._join(event)
+        self._join(event, outputs)
         if not self._line and not self._later:
             return  # no agent waits, the usual case
         grants = self.ledger.claims
@@ -89,9 +85,9 @@ class FirstCome(Invariant):
         if not self._line or self.ledger.in_flight >= self.facts.parallel_calls_max:
             return
         kept: set[str] = set()
-        for who, waiting, exhausted, behind in self._in_order([]):
+        for who, _, exhausted, behind in self._in_order([]):
             above = {scope.address for scope in self.ledger.above(who)}
-            if waiting.order < _LAST and not exhausted | behind | above & kept:
+            if not exhausted | behind | above & kept:
                 self.in_doubt = self.in_doubt or (event.seq, f"{who} waits, and nothing is in its way")
                 return
             # It will end, for delegations of an agent above have taken its room since; but its place is kept
@@ -107,23 +103,24 @@ class FirstCome(Invariant):
             yield who, waiting, exhausted, behind
             taken |= exhausted | behind
 
-    def _join(self, event: Event) -> None:
+    def _join(self, event: Event, outputs: Sequence[Event]) -> None:
         body, life = event.body, self.facts.lives.get(event.sender)
         if isinstance(body, Finished | Stopped):
             self._leave(event.sender)
+        elif isinstance(body, TimerFired):
+            for who, (timer, need) in [*self._later.items()]:
+                if timer == body.timer:
+                    del self._later[who]
+                    self._line[who] = _Waiting(event.seq, need)
         # The wish of an agent that has ended is ignored.
         elif isinstance(body, TurnRequested) and life is not None and not 0 < life.ended_by < event.seq:
             if body.need == NOTHING:  # a program's step stands in no line
                 return
             if body.after_ms:
-                self._later[event.sender] = body
+                for _, timer in of_kind(outputs, SetTimer)[:1]:
+                    self._later[event.sender] = timer.timer, body.need
             else:
                 self._line[event.sender] = _Waiting(event.seq, body.need)
-
-    def on_TimerFired(self, event: Event, body: TimerFired) -> None:
-        """Enqueue every agent in back-off at the end: the log does not say whose back-off is over."""
-        self._line |= {who: _Waiting(_LAST, wanted.need) for who, wanted in self._later.items()}
-        self._later.clear()
 
     def _hold(self, not_yet: list[str]) -> None:
         """Update the scopes that have held each agent which waits behind no other."""

@@ -229,8 +229,7 @@ def _new_page(made: Model) -> list[str]:
 
 
 def _heading(made: Model, number: str, title: str, level: int) -> list[str]:
-    mark = f"{'#' * level} " if made.words is ENGLISH else ""
-    return [f"{mark}{number} {title}", ""]
+    return [f"{'#' * level} {number} {title}", ""]
 
 
 def _write(made: Model, clause: Clause) -> None:
@@ -250,14 +249,14 @@ def _write_sheet(made: Model, sheet: Sheet) -> None:
     sheet.page = len(made.pages)
     name = f"Table {sheet.number} {sheet.caption}" if is_english else f"表{sheet.number} {sheet.caption}"
     cells = [_marked(sheet, at) for at in range(len(sheet.rows))]
-    made.pages[-1] += [name, "", *_table(sheet.columns, cells[: sheet.split], is_english), ""]
+    made.pages[-1] += [name, "", *_table(sheet.columns, cells[: sheet.split]), ""]
     if sheet.split < len(cells):
         page = _new_page(made)
         page += [f"Table {sheet.number} (continued)" if is_english else f"续表{sheet.number}", ""]
-        page += [*_table(sheet.columns, cells[sheet.split :], is_english), ""]
+        page += [*_table(sheet.columns, cells[sheet.split :]), ""]
     sheet.page_end = len(made.pages)
     for label, text in sheet.notes:
-        sign = "\\*" if is_english else "*"
+        sign = "\\*"
         lead = f"{sign} " if label == "*" else (f"Note {label}: " if is_english else f"注{label}：")
         made.pages[-1] += [lead + text, ""]
 
@@ -273,38 +272,18 @@ def _marked(sheet: Sheet, at: int) -> list[str]:
     return row
 
 
-def _table(columns: list[str], rows: list[list[str]], is_english: bool) -> list[str]:
-    if is_english:
-        return ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *rows]]
-    rows = [["〃" if cell == "^^" else cell for cell in row] for row in rows]
-    widths = [max(_width(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    lines = [rule]
-    for row in [columns, *rows]:
-        lines += [
-            "| "
-            + " | ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
-            + " |",
-            rule,
-        ]
-    return lines
-
-
-def _width(text: str) -> int:
-    return sum(1 if ord(char) < 0x2E80 else 2 for char in text)
+def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *rows]]
 
 
 def text_of(made: Model) -> str:
-    """Return the file: Markdown with footers, or text with form feeds and running heads."""
-    last = len(made.pages)
+    """Return the file: Markdown whose page marks are comments, or form feeds."""
+    title = f"# {made.words.title}\n\n"
     if made.words is ENGLISH:
-        pages = [
-            "\n".join([*lines, f"— Page {at} of {last} —", ""]) for at, lines in enumerate(made.pages, 1)
-        ]
-        return f"# {made.words.title}\n\n" + "\n".join(pages)
-    return "\f".join(
-        "\n".join([f"{made.words.title}　　　第{at}页", "", *lines]) for at, lines in enumerate(made.pages, 1)
-    )
+        return title + "\n".join(
+            "\n".join([f"<!-- page {at} -->", "", *lines]) for at, lines in enumerate(made.pages, 1)
+        )
+    return title + "\f".join("\n".join(lines) for lines in made.pages)
 
 
 # --- truth ------------------------------------------------------------------------------
@@ -335,24 +314,16 @@ def calls_of(made: Model) -> Iterator[dict[str, Any]]:
     yield _call(
         "resolve_reference", {"status": "dangling", "target": None}, reg_id=reg, reference_text="§ 99.9.9"
     )
-    for page in (1, len(made.pages) // 2, last):
-        yield _call("read_page_range", {"pages[page]": [[page]]}, reg_id=reg, start_page=page)
 
 
 def _clause_calls(made: Model, part: Part) -> Iterator[dict[str, Any]]:
     reg = made.reg_id
     for clause in part.clauses:
         text = clause_text(made, clause)
-        status = "circular" if clause.number in ("2.2.5", "2.3.5") else "resolved"
         words = f"section {clause.number}" if made.words is ENGLISH else f"第{clause.number}条"
-        yield _resolved(reg, words, "section", clause.number, clause.page, {"target.text": text}, status)
+        yield _resolved(reg, words, "section", clause.number, clause.page, {"target.text": text})
         first = {"results.0.id": clause.number, "results.0.page": clause.page}
         yield _call("smart_search", first, reg_id=reg, query=f"{clause.subject} {clause.quality}")
-        page = {"pages.0.text~": text}
-        yield _call("read_page_range", page, reg_id=reg, start_page=clause.page, end_page=clause.page)
-    a, b = part.clauses[0], part.clauses[1]
-    sides = {"a.page": a.page, "b.page": b.page, "a.text": clause_text(made, a), "is_equal": False}
-    yield _call("compare_sections", sides, reg_id=reg, section_a=a.number, section_b=b.number)
 
 
 def _sheet_calls(made: Model, sheet: Sheet) -> Iterator[dict[str, Any]]:
@@ -383,9 +354,9 @@ def _call(tool: str, expect: dict[str, Any], **arguments: Any) -> dict[str, Any]
 
 
 def _resolved(
-    reg: str, words: str, kind: str, number: str, page: int, more: dict[str, Any], status: str = "resolved"
+    reg: str, words: str, kind: str, number: str, page: int, more: dict[str, Any]
 ) -> dict[str, Any]:
-    expect = {"status": status, "target.kind": kind, "target.number": number, "target.page": page, **more}
+    expect = {"status": "resolved", "target.kind": kind, "target.number": number, "target.page": page, **more}
     return _call("resolve_reference", expect, reg_id=reg, reference_text=words)
 
 
@@ -474,8 +445,7 @@ def write(folder: Path) -> None:
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     made = models()
     for one in made:
-        suffix = "md" if one.words is ENGLISH else "txt"
-        (folder / "corpus" / f"{one.reg_id}.{suffix}").write_text(text_of(one), encoding="utf-8")
+        (folder / "corpus" / f"{one.reg_id}.md").write_text(text_of(one), encoding="utf-8")
     for name, lines in (("calls", calls_of), ("questions", questions_of)):
         found = [json.dumps(line, ensure_ascii=False) for one in made for line in lines(one)]
         (folder / f"{name}.jsonl").write_text("\n".join(found) + "\n", encoding="utf-8")

@@ -24,8 +24,5 @@ def tools_of(*regulations: Regulation) -> Tools:
 
 
 def sections(one: Regulation) -> list[tuple[str, str, int]]:
+    """Return the id, title and page of each section."""
     return [(section.id, section.title, section.page) for section in one.sections if section.kind != "front"]
-
-
-def notes(one: Regulation, table: int = 0) -> list[tuple[str, str]]:
-    return [(note.number, note.text[0][1]) for note in one.tables[table].notes]

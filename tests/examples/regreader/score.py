@@ -20,11 +20,10 @@ from typing import Any
 
 from regreader.importing import files_of, read_files
 from regreader.index import Index
-from regreader.reader import Reader
-from regreader.settings import Settings
+from regreader.reader import Reader, Settings
 from regreader.tools import ToolFailure, Tools
 
-from tests.examples.regreader import corpus, layouts
+from tests.examples.regreader import corpus, real
 
 
 @dataclass
@@ -128,8 +127,8 @@ def main(folder: Path, *flags: str) -> None:
     shown = score.misses
     if (folder / "questions.jsonl").exists():
         settings = Settings(
-            index=str(index), enable_orchestrator="--orchestrate" in flags,
-            orchestrator_mode="parallel" if "parallel" in flags else "sequential",
+            index=str(index), orchestrate="--orchestrate" in flags,
+            mode="parallel" if "parallel" in flags else "sequential",
         )  # fmt: skip
         answers = asyncio.run(score_answers(Reader(settings), lines_of(folder / "questions.jsonl")))
         total = sum(answers.answers.values())
@@ -143,14 +142,14 @@ def main(folder: Path, *flags: str) -> None:
 
 
 def score_all() -> None:
-    """Write both generators' regulations into a temporary folder, and print their scores."""
+    """Score the made corpus in a temporary folder, and the real documents that are here."""
     with tempfile.TemporaryDirectory() as name:
-        for title, write in (("made corpus", corpus.write), ("five layouts", layouts.write)):
-            print(f"{title}:")
-            write(Path(name) / title)
-            main(Path(name) / title, "--orchestrate")
-        print("made corpus, one agent:")
-        main(Path(name) / "made corpus")
+        for flags in (("--orchestrate",), ()):
+            print(f"made corpus, {'specialists' if flags else 'one agent'}:")
+            corpus.write(Path(name))
+            main(Path(name), *flags)
+    print("real documents:")
+    print(real.told(real.HERE))
 
 
 if __name__ == "__main__":

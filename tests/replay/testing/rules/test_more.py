@@ -23,11 +23,13 @@ from callboard.actors.protocol.port_messages import (
     CancelTimer,
     CheckSchema,
     SetTimer,
+    TimerFired,
     ToolReturned,
     ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.budgets import Spending
@@ -198,6 +200,51 @@ def test_an_ask_that_was_not_cancelled_does_not_end_as_cancelled() -> None:
 
 def test_who_waits_in_line_breaks_no_rule() -> None:
     assert check_log(in_line().run().log, is_at_rest=True, kinds=(*DOCTORED,)) == []
+
+
+def retry_beside_others(request: ModelRequest) -> Reply:
+    """Run four sub-agents in one budget; the first is overloaded at first."""
+    if request.profile == "host":
+        return Reply("done") if request.turn > 1 else calls(*map(task, ("flaky", "kid", "kid", "greedy")))
+    if request.profile == "flaky" and request.attempt == 1:
+        busy = ModelFailure("overloaded", is_retryable=True, retry_after_ms=5)
+        return Reply(failure=busy, usage=Usage())
+    return Reply("done")
+
+
+def moved_without(world: SessionWorld, *held: str) -> None:
+    while moves := [move for move in world.moves() if not any(part in move.strand for part in held)]:
+        world.make(moves[0])
+
+
+def test_one_that_waits_since_its_back_off_comes_before_one_that_asked_later() -> None:
+    people = [
+        profile("host", ["kid", "flaky", "greedy"]),
+        profile("kid", max_tokens=1_500),
+        profile("flaky", max_tokens=1_500),
+        profile("greedy", max_tokens=2_700),
+    ]
+    limits = Limits(tokens=4_500, max_result_chars=100)
+    world = SessionWorld(Scenario(people, retry_beside_others, [ask()], limits))
+    moved_without(world, "host.2", "host.3", "host.4")
+    moved_without(world, "model host.2", "model host.3", "host.4")
+    world.jump()
+    moved_without(world, "model host.2", "model host.3", "host.4")
+    log = world.run().log
+    fired = find(log, of_kind(TimerFired)).seq
+    asked = next(one.seq for one in log if one.sender == "host.4" and isinstance(one.body, TurnRequested))
+    granted = [one.body.agent for one in log if isinstance(one.body, CallModel) and one.seq > asked]
+    assert fired < asked
+    assert granted == ["host.1", "host.4", "host"]
+    assert check_log(log, is_at_rest=True) == []
+
+    passed = [one for one in log if one.seq <= asked]  # and who asked later does not come first
+    passed = edited(passed, lambda one: one.seq == asked, need=Need(1))
+    passed = appended(passed, "supervisor", "model", asked, CallModel("host.4", asked))
+    found = check_log(passed, is_at_rest=True, kinds=(FirstCome,))
+    assert [breach.detail for breach in found] == [
+        "host.4 overtakes host.1, which waits for a budget of both"
+    ]
 
 
 # --- answers ------------------------------------------------------------------------
