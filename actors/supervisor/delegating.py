@@ -345,7 +345,7 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         given = (NULL, child.permissions, request.labels, callees)
         named = request.description
         first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules, description=named)
-        if bounds_questions(work.state.rules, profile, narrow(profile.limits, request.limits)):
+        if bounds_questions(work.state.rules, profile, request.limits):
             first = replace(first, bounds_questions=True)
         work.post(child.address, _with_context(first, contexts.get(name)))
     if delegation.is_background:

@@ -21,7 +21,7 @@ import pytest
 
 from callboard import AnthropicModel, ToolContext, tool
 from callboard.actors.protocol.errors import CallboardError, MemoryFailed, ToolError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.runtime.brief import tokens_of
 from callboard.runtime.files.searching import Glob, LinePattern
 from callboard.runtime.files.text import decoded
@@ -235,7 +235,9 @@ def secrets() -> Iterator[Case]:
     """Yield texts with secrets, and those that look as if they had some."""
     yield from texts("secrets in text")
     yield from escapes()
-    yield from jsons("secrets in JSON")
+    yield from parts()
+    for name, made in OF_JSON.items():
+        yield f"secrets in JSON: {name}", LOOKING.redactor.json, partial(_checked, made)
 
 
 def escapes() -> Iterator[Case]:
@@ -244,8 +246,42 @@ def escapes() -> Iterator[Case]:
         text = LOOKING.redactor.text
         yield f"a run and {escape}", text, partial(_behind_a_run, escape)
         yield f"runs between {escape}", text, of(f"password {escape}")
-    for unit in ("hunter2%2dis-my-password ", "AKIAABCDEFGHIJKLMNOP "):
+        yield f"all runs between {escape}", text, of(f"hunter2 password {escape}")
+        yield f"all runs between hundreds of {escape}", text, of(f"hunter2 password {400 * escape}")
+        yield f"lines of base64 between {escape}", text, of(f"{'A' * 60}\n{400 * escape}")
+        yield f"almost the secret with {escape}", text, of(f"hunter2{escape}is-my-password")
+    for unit in ("hunter2%2dis-my-password ", "AKIAABCDEFGHIJKLMNOP ", "hunter2%2dis-my-passwore "):
         yield f"nothing but {unit}", LOOKING.redactor.text, of(unit)
+
+
+def parts() -> Iterator[Case]:
+    """Yield JSON of many parts, of which one or many have secrets."""
+    one = f'"{SECRET}"'
+    for part in ("1", '""', '"a"', '{"a":1}', '"abcdefgh"', '"a\\n"'):
+        yield f"many of {part}", LOOKING.redactor.json, partial(_list_of, f"{part},", one)
+        yield (
+            f"secrets between {part}",
+            LOOKING.redactor.json,
+            partial(_list_of, f"{one},{9 * (part + ',')}", one),
+        )
+    for key in (SECRET, "hunter2%2dis-my-password", f"[secret:1]{SECRET}"):
+        yield f"keys with {key}", LOOKING.redactor.json, partial(_keys_of, key)
+
+
+def _checked(made: Callable[[int], bytes], size: int) -> Json:
+    """Return JSON that was checked before, which has its own row; null for what was refused."""
+    try:
+        return check_json(made(size))
+    except CallboardError:
+        return NULL
+
+
+def _list_of(unit: str, last: str, size: int) -> Json:
+    return Json(f"[{unit * (size // len(unit))}{last}]".encode())
+
+
+def _keys_of(key: str, size: int) -> Json:
+    return Json(json.dumps({f"{key}{at}": at for at in range(size // (len(key) + 16))}).encode())
 
 
 def _behind_a_run(unit: str, size: int) -> str:
@@ -371,7 +407,7 @@ def test_the_result_of_an_async_tool_is_taken_in_linear_time(name: str) -> None:
 
 
 def test_secrets_and_what_looks_like_them_are_searched_in_linear_time() -> None:
-    for _, work, made in escapes():
+    for _, work, made in (*escapes(), *parts()):
         assert_linear(work, made, 4 * LARGE_S)  # of a longer text the rest is replaced as a whole
 
 

@@ -63,6 +63,21 @@ class Plain:
         self._hidden = 2
 
 
+class Slotted:
+    __slots__ = ("_hidden", "inner", "unset")
+
+    def __init__(self) -> None:
+        self.inner, self._hidden = {1}, 2
+
+
+class SlottedMore(Slotted):
+    __slots__ = "more"  # a text is one name
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = 3
+
+
 class Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
     share: float
@@ -148,6 +163,8 @@ NAN = float("nan")
         (ValueError("boo"), '"ValueError: boo"', "values of ValueError are written as text: $"),
         (re.compile("a"), '"re.compile(\'a\')"', "values of Pattern are written as text: $"),
         ([Odd], '["<enum \'Odd\'>"]', "values of EnumType are written as text: $[0]"),
+        (SlottedMore(), '{"inner":[1],"more":3}',
+         "values of SlottedMore are written as their public attributes: $"),
         (object(), '"[object]"', "values of object are written as their public attributes: $"),
         (Loud(), '"[Loud]"', "values of Loud that raised RuntimeError are left out: $"),
         (breaking(), "[1]", "an iterator raised ValueError after 1 items: $"),
