@@ -6,7 +6,7 @@ import { durationText, isBadWord, isFailure, summaryOf, toneOf } from "./words.j
 
 export const ROW_HEIGHT = 24;
 export const SPAN_NAMES = { delegation: "delegate" };
-export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report" };
+export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report", tell: "client", cancel: "client", change: "client", timer: "plain", context: "task" };
 
 export class ListView {
   constructor(container, session, app) {

@@ -25,13 +25,13 @@ from callboard.actors.protocol.profiles import ModelSpec, read_profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.fork_plan import (
     Place,
-    base_for_profiles,
+    base_for_agents,
     call_at,
     calls_of,
-    named,
     plan,
     planned_again,
 )
+from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -166,20 +166,24 @@ def family() -> list[Event]:
 
 def test_a_fork_for_other_profiles_begins_before_the_first_of_their_agents() -> None:
     log = family()
-    begun: dict[str, list[int]] = {"host": [], "kid": [], "aunt": []}
+    begun: dict[str, list[Event]] = {"host": [], "kid": [], "aunt": [], "uncle": []}
     for event in log:
         if isinstance(event.body, Begin):
-            begun[read_profile(bytes(event.body.profile)).name].append(event.cause - 1)
-    assert [len(begun[name]) for name in ("host", "kid", "aunt")] == [1, 2, 1]
-    (aunt,), (first, last) = begun["aunt"], begun["kid"]
-    assert base_for_profiles("s", log, None, ()) is None
-    assert base_for_profiles("s", log, 4, ()) == 4
-    assert base_for_profiles("s", log, None, ("aunt",)) == aunt
-    assert base_for_profiles("s", log, None, ("aunt", "kid")) == first < aunt
-    assert base_for_profiles("s", log, last, ("kid",)) == last
+            begun[read_profile(bytes(event.body.profile)).name].append(event)
+    assert [len(found) for found in begun.values()] == [1, 2, 1, 0]
+    (aunt,), (first, last) = ([event.cause - 1 for event in begun[name]] for name in ("aunt", "kid"))
+
+    def base(at: int | None, *names: str) -> int | None:
+        return base_for_agents("s", log, at, {name: begun[name] for name in names})
+
+    assert base(None) is None
+    assert base(4) == 4
+    assert base(None, "aunt") == aunt
+    assert base(None, "aunt", "kid") == first < aunt
+    assert base(last, "kid") == last
     with pytest.raises(MisuseError, match=f"since all 2 agents of kid begin before it: fork at {last} or"):
-        base_for_profiles("s", log, last + 1, ("kid",))
+        base(last + 1, "kid")
     with pytest.raises(MisuseError, match=f"since aunt begins before it: fork at {aunt} or before"):
-        base_for_profiles("s", log, aunt + 1, ("aunt",))
+        base(aunt + 1, "aunt")
     with pytest.raises(MisuseError, match="no uncle began in session s"):
-        base_for_profiles("s", log, None, ("uncle",))
+        base(None, "uncle")
