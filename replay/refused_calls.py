@@ -5,7 +5,7 @@ tools do not have it, its arguments are unusable, or it is over `max_tool_calls`
 place or a person may still be refused. An ask of a program that ends before it is posted counts, too.
 
 `Suspects` finds the agents that may have refused a call, by the calls of replies that led to no message.
-`refusal_watch` folds the states of these agents again, so that the deciders themselves say what they refused.
+`refusal_watch` folds the states of these agents again, so that the deciders themselves name their refusals.
 """
 
 from collections.abc import Iterable, Iterator

@@ -109,7 +109,7 @@ def events(
     and the event that is answered. Every command takes SESSION#SEQ and SESSION#AGENT:TURN:CALL.
     With --grouped a line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a timer
     that fired, a context or a change of agents, from its first event to its last, with its outcome, how long
-    it took, its attempts, and what came between. SESSION#SEQ is the same as --from SEQ. --full shows each
+    it took, its attempts, and the events between. SESSION#SEQ is the same as --from SEQ. --full shows each
     message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,

@@ -41,7 +41,7 @@ class FailedAsks:
 class FailedBelowOk:
     """Delegations that failed below an ask that ended well: its answer may lack their work.
 
-    One that the parent gave again, and that ended well then, is none.
+    A task that the parent gave again, and that ended well then, does not count.
     """
 
     kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "AskEnded"})

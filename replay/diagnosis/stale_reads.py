@@ -1,4 +1,4 @@
-"""A guess about resources: an agent read one, another changed it, and the first went on with what it had.
+"""A guess about resources: an agent read one, another changed it, and the first went on with the old content.
 
 A resource is a text that two calls have among their arguments: under one name, or under two if it looks like
 a path or an id, such as `limits.toml`.

@@ -1,4 +1,4 @@
-r"""The texts, keys and numbers of JSON, each searched for secrets as what it says, not as it is written.
+r"""The texts, keys and numbers of JSON, each searched for secrets by its meaning, not by its spelling.
 
 Rules
   - JSON keeps its bytes, its key order and its spacing apart from the texts and numbers that change.

@@ -149,7 +149,7 @@ HARMLESS: Final = frozenset({"crash", "detach"})
 class Conserved(SessionMonitor):
     """Counts of the supervisor, and its amounts too after each of its decisions.
 
-    sums: what is known of its states. amounts: the rule of the amounts, which costs no second look so.
+    sums: what is known of its states. amounts: the rule of the amounts, so that no second look is needed.
     """
 
     def __init__(self, name: str, rule: str, sums: Sums, amounts: str) -> None:
