@@ -1,17 +1,22 @@
 """Tools of MCP servers beside the SDK's own client.
 
-    python benchmarks/mcp_servers.py [call] [specs] [sessions]
+    python benchmarks/mcp_servers.py [call] [specs] [sessions] [images]
 
-Prints a row of JSON for each: the cost of a call, of a long list of tools, of 50 sessions on one server.
+Prints a row of JSON for each: the cost of a call, of a long list of tools, of 50 sessions on one server, and
+of an answer of 200 MB that is held up to its limit.
 """
 
 import asyncio
 import gc
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import mcp.types as types
 from mcp import Client, StdioServerParameters
@@ -36,6 +41,7 @@ from callboard.runtime.mcp.live import LiveServer
 from callboard.runtime.mcp.specs import specs_of
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.sources import Scope
+from tests.runtime.mcp.test_large_images import LARGE, over_http, over_stdio
 
 SESSIONS, CALLS = 50, 20
 SLOW = """
@@ -152,10 +158,27 @@ def sessions() -> dict[str, float]:
     return {"ours_s": min(ours), "sdk_s": min(theirs), "ratio": min(ours) / min(theirs), "wrong": wrong}
 
 
+def images() -> dict[str, float]:
+    """Measure the CPU seconds until an image of 200 MB is refused, over a process and over HTTP."""
+    with tempfile.TemporaryDirectory() as temp:
+        works: dict[str, Callable[[], object]] = {
+            "stdio_s": lambda: over_stdio(Path(temp) / "notes", LARGE),
+            "http_json_s": lambda: over_http(LARGE, is_json=True),
+            "http_events_s": lambda: over_http(LARGE, is_json=False),
+        }
+        found = {}
+        for name, work in works.items():
+            begun = time.process_time()
+            work()
+            found[name] = time.process_time() - begun
+    return found
+
+
 PARTS: dict[str, Callable[[], dict[str, float]]] = {
     "call": lambda: asyncio.run(one_call()),
     "specs": list_of_tools,
     "sessions": sessions,
+    "images": images,
 }
 
 

@@ -22,7 +22,9 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, is_agent, p
 from callboard.actors.protocol.codec import canonical
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
-from callboard.replay.diff_values import compared
+from callboard.actors.session.place_names import named
+from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.replay.diff_values import LONG_CHARS, compared, shortened
 from callboard.replay.divergence import first_difference
 from callboard.replay.row_kinds import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
@@ -58,7 +60,8 @@ class Difference(NamedTuple):
     """A pair of events that differ, or one without a pair.
 
     seqs: of the event in each session; 0 where it has none. agent: as the first session addresses it.
-    path: of the first value that differs. first, second: the values there, in each session.
+    path: of the first value that differs. first, second: the values there, in each session. place: the name
+    of the call or turn that they belong to.
     """
 
     kind: str
@@ -67,6 +70,7 @@ class Difference(NamedTuple):
     path: str = ""
     first: object = None
     second: object = None
+    place: str = ""
 
 
 class Totals(NamedTuple):
@@ -135,6 +139,7 @@ def _read(rows: Iterable[Stored]) -> _Side:
     for row in rows:
         stored = canonical(row.body)
         kind, body = kind_of(stored), _decode(stored)
+        body = shortened(body) if len(stored) > LONG_CHARS else body
         agent = _agent(row) or _agent_in(body)
         side.counts[kind] += 1
         place = _place(side, row, kind, body, agent, keys)
@@ -284,8 +289,16 @@ def _differences(
     for key, (seq, body) in side.events.items():
         other_seq, other = theirs.get(key, (0, None))
         if other is None:
-            yield Difference(key[1], key[0], (seq, 0))
+            yield Difference(key[1], key[0], (seq, 0), place=_named(key[0], body))
         elif (mine := compared(body, {})) != (their := compared(other, names)):
-            yield Difference(key[1], key[0], (seq, other_seq), *first_difference(mine, their))
+            values = first_difference(mine, their)
+            yield Difference(key[1], key[0], (seq, other_seq), *values, _named(key[0], body))
     for key in [one for one in theirs if one not in side.events]:
-        yield Difference(key[1], key[0], (0, theirs[key][0]))
+        seq, body = theirs[key]
+        yield Difference(key[1], key[0], (0, seq), place=_named(key[0], body))
+
+
+def _named(agent: str, body: Mapping[str, Any]) -> str:
+    """Return the name of the call or turn of a message; '' for one of neither."""
+    turn = body.get("turn", 0)
+    return named((agent, turn, body.get("call", OF_MODEL))) if agent and turn else ""

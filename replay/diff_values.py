@@ -4,6 +4,7 @@ JSON of users, models and tools is compared whole, with all of its fields.
 """
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any, Final
 
 _FIGURES: Final = frozenset(
@@ -38,6 +39,22 @@ FOREIGN: Final = frozenset(_ASKED | _GIVEN)
 
 _OF_BLOCKS: Final = frozenset({"id", "tool_use_id"})
 _OF_STEPS: Final = frozenset({"run", "at", "wake"})
+
+
+LONG_CHARS: Final = 65_536
+"""Texts that are longer are compared by their digests: two sessions of 1 GB do not fit the memory."""
+
+_KEPT_CHARS: Final = 2_000
+
+
+def shortened(value: Any) -> Any:
+    """Return a JSON value with each long text cut, and its length and digest behind the cut."""
+    if isinstance(value, str) and len(value) > LONG_CHARS:
+        digest = blake2b(value.encode(), digest_size=16).hexdigest()
+        return f"{value[:_KEPT_CHARS]}… ({len(value):,} characters, BLAKE2b {digest})"
+    if isinstance(value, dict):
+        return {name: shortened(inner) for name, inner in value.items()}
+    return [shortened(inner) for inner in value] if isinstance(value, list) else value
 
 
 def compared(value: Any, names: Mapping[str, str]) -> Any:

@@ -12,6 +12,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.session.place_names import call_name
 
 FailureKind: TypeAlias = Literal["delegation", "tool", "doubt"]
 
@@ -21,7 +22,7 @@ class Failure(NamedTuple):
 
     seq: of the event that says so. address: of the sub-agent, or of the tool's agent; '' for a delegation
     that was denied before it had an address. name: of the tool, or the kind of the delegation's end.
-    why: the reason, in one line. trace: the traceback of a tool that raised.
+    why: the reason, in one line. trace: the traceback of a tool that raised. place: of the call.
     """
 
     seq: int
@@ -30,6 +31,7 @@ class Failure(NamedTuple):
     name: str
     why: str
     trace: str = ""
+    place: str = ""
 
 
 class Failures:
@@ -48,7 +50,7 @@ class Failures:
                 self._add_tool(event, returned, self._calls.pop(event.cause, "a tool"))
             case DelegationEnded() as end if STATUS[end.kind] == "failed":
                 why = end.detail or EXPLAINED[end.kind]
-                self.found.append(Failure(event.seq, "delegation", end.address, end.kind, why))
+                self._note(event, "delegation", end.address, end.kind, why)
             case _:
                 pass
 
@@ -57,7 +59,12 @@ class Failures:
             kind: FailureKind = "tool" if returned.status == "error" else "doubt"
             output = msgspec.json.decode(returned.output)
             why = output if isinstance(output, str) else bytes(returned.output).decode()
-            self.found.append(Failure(event.seq, kind, event.recipient, tool, why, returned.trace))
+            self._note(event, kind, event.recipient, tool, why, returned.trace)
+
+    def _note(
+        self, event: Event, kind: FailureKind, address: str, name: str, why: str, trace: str = ""
+    ) -> None:
+        self.found.append(Failure(event.seq, kind, address, name, why, trace, call_name(event)))
 
     def headline(self, start: int = 1, upto: int | None = None) -> str:
         """Count the failures among the events start to upto, in words; '' without any."""

@@ -1,16 +1,32 @@
 """The events of a session as spans: one for each ask, turn, tool call, approval, delegation and report.
 
 A turn's span begins with its first request and ends with the reply that counts, retries between included.
+A call that its agent refused by itself has a span too, at the reply that holds it: no event is its own.
+Spans of their own have also what comes from outside and changes the course: messages to a running agent,
+cancels, timers that fire, contexts, and changes of tools, agents, limits or permissions.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Forked,
+    Resumed,
+    RevokePermission,
+    Tell,
+    TellEnded,
+    ToolsChanged,
+)
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
+    CancelTask,
     Delegate,
     DelegationEnded,
     ReportBack,
@@ -20,13 +36,34 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
+    CancelTimer,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     RequestApproval,
+    SetTimer,
+    TimerFired,
     ToolReturned,
 )
+from callboard.actors.session.place_names import named
+from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.replay.refused_calls import RefusedCall
 
-SpanKind: TypeAlias = Literal["ask", "turn", "tool", "approval", "delegation", "report"]
-_Key: TypeAlias = tuple[str, SpanKind, int, int]
+SpanKind: TypeAlias = Literal[
+    "ask",
+    "turn",
+    "tool",
+    "approval",
+    "delegation",
+    "report",
+    "refused",
+    "tell",
+    "cancel",
+    "timer",
+    "context",
+    "change",
+]
+_Key: TypeAlias = tuple[str, SpanKind, int | str, int]
 
 
 class Moment(NamedTuple):
@@ -43,18 +80,32 @@ class Span:
     """One thing that an agent did.
 
     first, last: its first and last event. body: the message that tells most, the reply of a turn and the
-    beginning of all others. agent: that did it. name: of the tool or of the profiles. attempts: of a turn.
-    outcome: in a word, empty while it is open.
+    beginning of all others; of a refused call, the call. agent: that did it. name: of the tool or of the
+    profiles. attempts: of a turn. outcome: in a word, empty while it is open. note: what the body does not
+    tell: the failures before a reply and another model that gave it, the changed arguments of an approval,
+    the turn in which a message was read and the tools that had started by then.
     """
 
     kind: SpanKind
     first: Moment
     last: Moment
-    body: AnyMessage
+    body: AnyMessage | RefusedCall
     agent: str
     name: str = ""
     attempts: int = 1
     outcome: str = ""
+    note: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return the name of the call or turn; '' for an ask, which has none."""
+        turn = getattr(self.body, "turn", 0)
+        return named((self.agent, turn, getattr(self.body, "call", OF_MODEL))) if turn else ""
+
+    @property
+    def reason(self) -> str:
+        """Return the text that the model was told of a refused call; empty for anything else."""
+        return self.body.reason if isinstance(self.body, RefusedCall) else ""
 
     @property
     def duration_ms(self) -> int:
@@ -68,6 +119,9 @@ class Spans:
     def __init__(self) -> None:
         self.found: list[Span] = []
         self._open: dict[_Key, Span] = {}
+        self._tools: defaultdict[str, list[Span]] = defaultdict(list)
+        self._timers: dict[int, Moment] = {}
+        self._retries: set[int] = set()
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -81,9 +135,21 @@ class Spans:
         if span is not None:
             span.attempts += 1
             return
+        self.opens(key, event, event.sender, name)
+
+    def opens(self, key: _Key, event: Event, agent: str, name: str = "") -> Span:
+        """Open a span of this key."""
         begun = _moment(event)
-        self._open[key] = span = Span(kind, begun, begun, event.body, event.sender, name)
+        self._open[key] = span = Span(key[1], begun, begun, event.body, agent, name)
         self.found.append(span)
+        if span.kind == "tool":
+            self._tools[agent].append(span)
+        return span
+
+    def happens(self, kind: SpanKind, event: Event, agent: str, name: str = "", note: str = "") -> None:
+        """Add a span of one event."""
+        self.opens((agent, kind, event.seq, 0), event, agent, name).outcome = "done"
+        self._open.pop((agent, kind, event.seq, 0)).note = note
 
     def ends(self, kind: SpanKind, event: Event, outcome: str, *, is_last: bool = True) -> None:
         """Close a span. is_last: False if another attempt may follow."""
@@ -96,6 +162,41 @@ class Spans:
         if is_last:
             del self._open[key]
 
+    def closes(self, key: _Key, event: Event, outcome: str) -> Span | None:
+        """Close the span of this key, and return it."""
+        span = self._open.pop(key, None)
+        if span is not None:
+            span.last, span.outcome = _moment(event), outcome
+        return span
+
+    def notes(self, event: Event, kind: SpanKind, note: str) -> None:
+        """Add a note to an open span of the recipient."""
+        span = self._open.get(_key(event.recipient, kind, event.body))
+        if span is not None and note:
+            span.note += "; " * bool(span.note) + note
+
+    def tools_meanwhile(self, span: Span) -> list[str]:
+        """Return the tools that an agent had started before a message to it was read, newest first."""
+        found = []
+        for tool in reversed(self._tools[span.agent]):
+            if tool.outcome and tool.last.seq < span.first.seq:
+                break
+            found.append(tool.name)
+        return found
+
+    def sets(self, event: Event, body: SetTimer) -> None:
+        """Note when a timer was set. The wait before another attempt is told by its turn."""
+        if event.cause not in self._retries:
+            self._timers[body.timer] = _moment(event)
+
+    def fires(self, event: Event, body: TimerFired) -> None:
+        """Add a timer that fired."""
+        set_at = self._timers.pop(body.timer, None)
+        if set_at is None:
+            return
+        note = f"set by event {set_at.seq}, {(event.at - set_at.at) / 1_000:,.1f} s before"
+        self.happens("timer", event, event.recipient, "", note)
+
 
 def spans(events: Iterable[Event]) -> list[Span]:
     """Return the spans of a session, in the order of their first events."""
@@ -103,6 +204,16 @@ def spans(events: Iterable[Event]) -> list[Span]:
     for event in events:
         found.take(event)
     return found.found
+
+
+def with_refusals(found: Iterable[Span], refused: Iterable[RefusedCall]) -> list[Span]:
+    """Return spans with those of refused calls, in the order of their first events."""
+    return sorted([*found, *map(_refusal, refused)], key=lambda span: span.first.seq)
+
+
+def _refusal(call: RefusedCall) -> Span:
+    at = Moment(call.reply, call.replied_at, "model", "ModelReplied")
+    return Span("refused", at, at, call, call.agent, call.tool, outcome="refused")
 
 
 def _moment(event: Event) -> Moment:
@@ -114,22 +225,67 @@ def _key(agent: str, kind: SpanKind, body: Any) -> _Key:
     return agent, kind, getattr(body, "turn", 0), getattr(body, "call", 0)
 
 
+def _asked(found: Spans, event: Event, body: TurnRequested) -> None:
+    found.begins("turn", event)
+    if body.after_ms:
+        found._retries.add(event.seq)
+
+
 def _replied(found: Spans, event: Event, body: ModelReplied) -> None:
     outcome = body.failure.code if body.failure is not None else body.status
+    found.notes(event, "turn", f"answered by {body.model}" if body.model else "")
+    found.notes(event, "turn", "" if body.status == "ok" else f"attempt {body.attempt}: {outcome}")
     found.ends("turn", event, outcome, is_last=body.status == "ok")
 
 
-_TAKES: Final[dict[type, Callable[[Spans, Event, Any], None]]] = {
+def _approved(found: Spans, event: Event, body: ApprovalGiven) -> None:
+    changed = body.arguments != NULL
+    found.notes(event, "approval", f"changed to {bytes(body.arguments).decode()}" if changed else "")
+    found.notes(event, "approval", body.note)
+    found.ends("approval", event, body.verdict)
+
+
+def _told(found: Spans, event: Event, body: TellEnded) -> None:
+    span = found.closes(("", "tell", body.request_id, 0), event, body.status)
+    if span is None:
+        return
+    span.note = f"read in turn {body.turn}" if body.status == "heard" else body.detail
+    if tools := found.tools_meanwhile(span):
+        span.note += f", after {', '.join(reversed(tools[:3]))} had started"
+
+
+def _changed(found: Spans, event: Event, body: Resumed | Forked) -> None:
+    resumed = body.resumed if isinstance(body, Forked) else body
+    parts = {"agents": resumed.profiles, "model": resumed.model, "limits": resumed.limits}
+    found.happens("change", event, event.sender, ", ".join(name for name, value in parts.items() if value))
+
+
+_TAKES: Final[dict[type, Callable[[Spans, Event, Any], object]]] = {
     Ask: lambda found, event, body: found.begins("ask", event, body.request_id),
     AskEnded: lambda found, event, body: found.ends("ask", event, body.kind),
-    TurnRequested: lambda found, event, body: found.begins("turn", event),
+    TurnRequested: _asked,
     ModelReplied: _replied,
     CallTool: lambda found, event, body: found.begins("tool", event, body.tool),
     ToolReturned: lambda found, event, body: found.ends("tool", event, body.status),
     RequestApproval: lambda found, event, body: found.begins("approval", event, body.tool),
-    ApprovalGiven: lambda found, event, body: found.ends("approval", event, body.verdict),
+    ApprovalGiven: _approved,
     Delegate: lambda found, event, body: found.begins("delegation", event, ", ".join(body.profiles)),
     DelegationEnded: lambda found, event, body: found.ends("delegation", event, body.kind),
     ReportBack: lambda found, event, body: found.begins("report", event),
     ReportJudged: lambda found, event, body: found.ends("report", event, body.verdict),
+    Tell: lambda found, event, body: found.opens(("", "tell", body.request_id, 0), event, body.address),
+    TellEnded: _told,
+    Cancel: lambda found, event, body: found.happens("cancel", event, event.sender, "ask"),
+    CancelTask: lambda found, event, body: found.happens("cancel", event, event.sender, "task"),
+    SetTimer: Spans.sets,
+    CancelTimer: lambda found, event, body: found._timers.pop(body.timer, None),
+    TimerFired: Spans.fires,
+    MakeContext: lambda found, event, body: found.opens(
+        ("", "context", event.seq, 0), event, body.parent, body.profile
+    ),
+    ContextMade: lambda found, event, body: found.closes(("", "context", event.cause, 0), event, body.status),
+    Resumed: _changed,
+    Forked: _changed,
+    ToolsChanged: lambda found, event, body: found.happens("change", event, event.sender, "tools"),
+    RevokePermission: lambda found, event, body: found.happens("change", event, event.sender, "permission"),
 }

@@ -12,6 +12,7 @@ from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
+from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import (
     Head,
     LogReader,
@@ -69,8 +70,10 @@ class Source:
 
     def between(self, first: int, last: int) -> Iterator[Stored]:
         """Yield the rows `first` to `last`, not checked. Raises CorruptLog where one is missing."""
+        sizes = PageSizes(PAGE_EVENTS)
         while first <= last:
-            page = self.reader.events(self.session_id, first, min(PAGE_EVENTS, last - first + 1))
+            page = self.reader.events(self.session_id, first, min(sizes.events, last - first + 1))
+            sizes.note(page)
             for row in page:
                 if row.seq != first:
                     raise _gap(self.session_id, first, row.seq)

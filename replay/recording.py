@@ -6,7 +6,7 @@ recording.verify().lines()
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -19,7 +19,8 @@ from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at
-from callboard.replay.search import Match, Query, search
+from callboard.replay.refused_calls import RefusedCall, Suspects
+from callboard.replay.search import Match, Query, search_all
 from callboard.replay.verification import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
@@ -39,13 +40,12 @@ if TYPE_CHECKING:
     from callboard.replay.rights import AgentRights
     from callboard.replay.sent_requests import SentRequest
     from callboard.replay.state_changes import Change
-    from callboard.replay.states import Output, States
+    from callboard.replay.states import States
     from callboard.replay.steps import Steps
     from callboard.replay.verify import Page
     from callboard.runtime.log.tree import Tree
 
 # Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
-_FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12
 
 
@@ -100,9 +100,9 @@ class Recording(AbstractContextManager["Recording"]):
 
     @cached_property
     def _states(self) -> "States":
-        from callboard.replay.states import States
+        from callboard.replay.states import States, history_in
 
-        return States(self._history, self._source.head.seq)
+        return States(partial(history_in, self._source), self._source.head.seq)
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -135,14 +135,25 @@ class Recording(AbstractContextManager["Recording"]):
             yield [(event(row), row.body) for row in rows]
 
     def search(self, query: Query) -> Iterator[Match]:
-        """Yield the events that hold a text, or a value at a path, in order. Every digest is checked."""
-        return search(self.rows.upto(self.head.seq), query)
+        """Yield the events with a text, or a value at a path, then refused calls. Digests are checked."""
+        return search_all(self.rows, self._refused, query)
+
+    def refused_calls(self) -> list[RefusedCall]:
+        """Return the calls that agents refused by themselves, of which no event tells. It checks digests."""
+        return self._refused(Suspects.among(self.rows))
+
+    def _refused(self, suspects: Suspects) -> list[RefusedCall]:
+        if not suspects.agents:  # nearly always: no decider is imported
+            return []
+        from callboard.replay.refusal_watch import refused_in
+
+        return refused_in(self._source, suspects)
 
     def diagnose(self) -> "list[Finding]":
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
         from callboard.replay.diagnosis.diagnose import diagnose
 
-        return diagnose(self.rows.upto(self.head.seq), self._source.event)
+        return diagnose(self.rows.upto(self.head.seq), self._source.event, self._refused)
 
     def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""
@@ -220,10 +231,10 @@ class Recording(AbstractContextManager["Recording"]):
         return Steps(self.events, self._states)
 
     def spans(self) -> "list[Span]":
-        """Return the session as spans: asks, turns, tool calls, approvals, delegations, reports."""
-        from callboard.replay.grouping import spans
+        """Return the session as spans: asks, turns, tool calls, refusals, approvals, delegations, reports."""
+        from callboard.replay.grouping import spans, with_refusals
 
-        return spans(self.events)
+        return with_refusals(spans(self.events), self.refused_calls())
 
     def budget(self, at: int | None = None) -> "BudgetReport":
         """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
@@ -369,19 +380,6 @@ class Recording(AbstractContextManager["Recording"]):
         if not 1 <= at <= last:
             raise UnknownName(f"session {self.session_id} has events 1 to {last}; there is no {at}")
         return at
-
-    def _history(self, actor: str, first: int, last: int) -> "Iterator[Event | Output]":
-        from callboard.actors.session.core import recorded_failure
-        from callboard.replay.states import Output
-
-        for row in self._source.of_actor(actor, first, last):
-            if row.sender == actor:
-                # Only a failure is decoded: an agent's outputs are as many as the events it received.
-                is_failure = row.body.startswith(_FAILED)
-                failure = recorded_failure((self._source.event(row),)) if is_failure else ""
-                yield Output(row.cause, failure)
-            if row.recipient == actor:
-                yield self._source.event(row)
 
 
 def sessions(log: "str | Path") -> list[SessionRow]:

@@ -34,6 +34,10 @@ class Siblings:
         """Return the paths of all values, in the order in which they first occur."""
         return list(dict.fromkeys(path for report in self.reports for path in report.values))
 
+    def is_around(self, address: str) -> bool:
+        """Return whether these are the sub-agents of an agent, or its siblings and itself."""
+        return address == self.parent or any(report.address == address for report in self.reports)
+
 
 def sibling_reports(events: Iterable[Event]) -> list[Siblings]:
     """Return the ends of a session's delegations, by parent and profile."""

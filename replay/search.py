@@ -5,14 +5,14 @@
 
 A text is looked for in every string and number of a message but its own ids and digests, and in the names of
 fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
-text has no capital letter.
+text has no capital letter. The reason for which an agent refused a call by itself stands in no message:
+`search_all` looks there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,8 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
-from callboard.replay.json_values import at_path, leaves, names, parts_of
+from callboard.replay.json_values import at_path, names, parts_of, written
+from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -34,6 +35,7 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "lt": lt,
     "le": le,
 }
+_REPLY: Final = "ModelReplied"
 _CALLS: Final = frozenset({"CallTool", "RequestApproval"})
 _ESCAPES: Final = re.compile(rb"\\[u/]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that JSON writes in another way
@@ -112,13 +114,15 @@ class Query:
 
     def may_hold(self, body: bytes) -> bool:
         """Return False if a body certainly does not hold the text or the path: most events end here."""
-        if all(name in body for name in self._fields) and self._may_hold_text(body):
+        if (not self._fields or all(name in body for name in self._fields)) and self._may_hold_text(body):
             return True
         return _ESCAPES.search(body) is not None
 
     def _may_hold_text(self, body: bytes) -> bool:
+        if self._needle in body:
+            return True
         if not self.text or not self.is_any_case:
-            return self._needle in body
+            return False
         folded = body.lower() if body.isascii() else body.decode().casefold().encode()
         return self._needle in folded
 
@@ -144,16 +148,57 @@ class Query:
                 return path, one
         return None
 
+    @property
+    def may_match_refusal(self) -> bool:
+        """Return False if no refused call can match: the search names a path, or other messages."""
+        return bool(self.text) and not self.path and (not self.kinds or _REPLY in self.kinds)
+
+    def holds_text(self, said: str) -> bool:
+        """Return whether a text holds the one that is looked for."""
+        return self._folded(self.text) in self._folded(said)
+
     def _text(self, value: object) -> tuple[str, object] | None:
-        wanted = self._folded(self.text)
-        texts = chain((one for one in leaves(value, "body") if not _is_id(one[0])), _foreign_names(value))
-        return next((one for one in texts if wanted in self._folded(_as_text(one[1]))), None)
+        wanted, is_any_case = self._folded(self.text), self.is_any_case
+
+        def holds(one: object) -> bool:
+            text = one if isinstance(one, str) else _encode(one).decode()
+            return wanted in (text.casefold() if is_any_case else text)
+
+        if (found := _first_leaf(value, holds, is_own=True)) is not None:
+            parts, leaf = found
+            return ".".join(["body", *map(written, reversed(parts))]), leaf
+        return next((one for one in _foreign_names(value) if holds(one[1])), None)
 
 
-def _is_id(path: str) -> bool:
-    """Return whether an id or a digest of our own stands at a path: most short texts are in some digest."""
-    before, _, name = path.rpartition(".")
-    return name in IDS and FOREIGN.isdisjoint(before.split("."))
+def _first_leaf(
+    value: object, holds: Callable[[object], bool], *, is_own: bool
+) -> tuple[list[str], object] | None:
+    """Return the first leaf that holds a text, behind the parts of its path, the last one first.
+
+    is_own: outside of foreign JSON, where ids and digests of callboard are passed over: most short texts are
+    in some digest.
+    """
+    # A common text is found in most events, so this builds no path and no generator on the way.
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, dict | list):
+                found = _first_leaf(inner, holds, is_own=is_own and name not in FOREIGN)
+            elif (is_own and name in IDS) or not holds(inner):
+                continue
+            else:
+                return [name], inner
+            if found is not None:
+                found[0].append(name)
+                return found
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            found = _first_leaf(inner, holds, is_own=is_own)
+            if found is not None:
+                found[0].append(str(place))
+                return found
+    elif holds(value):
+        return [], value
+    return None
 
 
 def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
@@ -163,22 +208,38 @@ def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
 
 def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
     """Yield the events that match, one by one as they are read."""
-    for row, kind in _chosen(rows, query):
-        found = query.found(_decode(row.body)) if query.may_hold(row.body) else None
-        if found is not None:
-            yield Match(row, kind, *found)
+    may_hold = query.may_hold
+    for row in _of_tool(rows, query.tool) if query.tool else rows:
+        # In this order: most events of a long log end at the first question.
+        if may_hold(row.body) and query.takes(row, kind := kind_of(row.body)):
+            found = query.found(_decode(row.body))
+            if found is not None:
+                yield Match(row, kind, *found)
 
 
-def _chosen(rows: Iterable[Stored], query: Query) -> Iterator[tuple[Stored, str]]:
-    """Yield the rows of the agent, the kinds and the tool of a search."""
+def search_all(
+    rows: Sequence[Stored], refused_by: Callable[[Suspects], Iterable[RefusedCall]], query: Query
+) -> Iterator[Match]:
+    """Yield the events that match, then the replies with a call that was refused in such words.
+
+    rows: of the session, from seq 1. refused_by: returns the calls that suspects refused.
+    """
+    suspects = Suspects()
+    yield from search(suspects.through(rows), query)
+    for call in refused_by(suspects) if query.may_match_refusal else ():
+        is_of_tool = query.tool in ("", call.tool)
+        if is_of_tool and query.holds_text(call.reason) and query.agent in ("", call.agent):
+            yield Match(rows[call.reply - 1], _REPLY, f"refused.{call.call}", call.reason)
+
+
+def _of_tool(rows: Iterable[Stored], tool: str) -> Iterator[Stored]:
+    """Yield the calls of a tool, and what answers them."""
     tools: dict[int, str] = {}
     for row in rows:
-        kind = kind_of(row.body)
-        if query.tool and kind in _CALLS:
+        if kind_of(row.body) in _CALLS:
             tools[row.seq] = _call(row.body).tool
-        is_tool = not query.tool or query.tool in (tools.get(row.seq), tools.get(row.cause))
-        if is_tool and query.takes(row, kind):
-            yield row, kind
+        if tool in (tools.get(row.seq), tools.get(row.cause)):
+            yield row
 
 
 def _compares(value: object, name: str, other: object) -> bool:
@@ -194,7 +255,3 @@ def _compares(value: object, name: str, other: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()

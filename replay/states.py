@@ -1,14 +1,15 @@
 """States of actors at any event of a recording: folds over the events that they received and posted."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
-from callboard.actors.session.core import SessionCore
-from callboard.actors.session.step import ActorState
+from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.step import ActorState, Decision
+from callboard.replay.reading import Source
 
 SNAPSHOT_EVENTS: Final = 1_024
 """Events received between two states that are kept, which share all that did not change."""
@@ -28,6 +29,20 @@ History: TypeAlias = Callable[[str, int, int], Iterable[Event | Output]]
 """(address, first seq, last seq) -> the events that the actor received and its outputs, in order."""
 
 
+_FAILED: Final = b'{"type":"DeciderFailed"'
+
+
+def history_in(source: Source, actor: str, first: int, last: int) -> Iterator[Event | Output]:
+    """Yield the history of an actor in a log, see `History`. Digests are not checked."""
+    for row in source.of_actor(actor, first, last):
+        if row.sender == actor:
+            # Only a failure is decoded: an agent's outputs are as many as the events it received.
+            is_failure = row.body.startswith(_FAILED)
+            yield Output(row.cause, recorded_failure((source.event(row),)) if is_failure else "")
+        if row.recipient == actor:
+            yield source.event(row)
+
+
 class Fold:
     """The state of one actor. A decision is made when its first output is met, or in `finish`."""
 
@@ -43,6 +58,20 @@ class Fold:
     def state(self) -> ActorState | None:
         """Return the state after the decisions made so far; None for an actor that has made none."""
         return self._core.states.get(self.actor)
+
+    def watch(self, note: Callable[[ActorState, Event, ActorState], object]) -> None:
+        """Let `note` see each decision: the state before, the event, and the state that was decided on.
+
+        That of a sub-agent's last decision is kept by no session: `state` is a small one from there on.
+        """
+        step = self._core.step
+
+        def watched(state: ActorState, event: Event) -> Decision:
+            after, posts = step(state, event)
+            note(state, event, after)
+            return after, posts
+
+        self._core.step = watched
 
     def copy(self) -> "Fold":
         """Return a second fold that goes on from the same place."""

@@ -60,6 +60,7 @@ class Brief:
 
     def __call__(self, view: ContextRequest) -> str:
         """Return the brief; empty if the parent has neither said nor read anything."""
+        view = view.plain
         found = list(told_in(view.messages[-MESSAGES_READ:], view.parent))
         flags = list(_flags(view))
         words = [f"{one.by}: {one.text}" for one in found if one.kind == "said"]
@@ -88,6 +89,7 @@ class Transcript:
 
     def __call__(self, view: ContextRequest) -> str:
         """Return the conversation, without the reply that delegates."""
+        view = view.plain
         messages = view.messages[:-1]
         head = f"The conversation of {view.parent}, which delegates to you:"
         left = self.tokens - tokens_of(head) - tokens_of(LEFT_OUT.format(len(messages))) - 2

@@ -85,7 +85,7 @@ def made_context(
 
 def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:
     # Cleaned first: what reads the messages next refuses half of a surrogate pair.
-    cleaned = tuple(to_json(said, max_depth=2 * MAX_DEPTH, what="A message") for said in given)
+    cleaned = tuple(to_json(Json(bytes(said)), max_depth=2 * MAX_DEPTH, what="A message") for said in given)
     if why := why_broken(cleaned):
         raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
     if sum(map(len, cleaned)) > HISTORY_BYTES_MAX:

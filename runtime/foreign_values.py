@@ -19,6 +19,7 @@ Rules
 import base64
 import enum
 from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
@@ -268,9 +269,20 @@ class _Reader:
             self.note(f"values of {_name(value)} are written as text")
             return self._text(text)
         self.note(f"values of {_name(value)} are written as their public attributes")
-        parts: dict[str, object] = getattr(value, "__dict__", {})
-        public = {name: part for name, part in parts.items() if not str(name).startswith("_")}
+        public = {name: part for name, part in _parts(value).items() if not str(name).startswith("_")}
         return self._fields(public.items(), depth) if public else f"[{_name(value)}]"
+
+
+def _parts(value: Any) -> dict[str, object]:
+    """Return the attributes of an object, those in slots too. Those that raise are left out."""
+    parts: dict[str, object] = {}
+    for kind in reversed(type(value).__mro__):
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                with suppress(Exception):
+                    parts[name] = getattr(value, name)
+    return parts | getattr(value, "__dict__", {})
 
 
 def _utf8(data: bytes, *, is_whole: bool) -> str | None:

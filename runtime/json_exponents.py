@@ -2,20 +2,20 @@
 
 import json
 import math
-import re
-from itertools import islice
 from typing import Final
 
 import msgspec
 
-_EXPONENT: Final = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
+# Digits, points and signs as one byte: then `count` finds large exponents, without a step for each byte.
+_KINDS: Final = bytes(57 if byte in b"0123456789.+-" else 101 if byte in b"eE" else 32 for byte in range(256))
+_EXPONENT: Final = b"9e999"
 _EXPONENTS_MAX: Final = 1_000
 _encode = msgspec.json.Encoder().encode
 
 
 def has_exponents(data: bytes) -> bool:
     """Return True for JSON with so many large exponents that `read_exponents` is faster."""
-    return len(data) > _EXPONENTS_MAX and any(islice(_EXPONENT.finditer(data), _EXPONENTS_MAX, None))
+    return len(data) > _EXPONENTS_MAX and data.translate(_KINDS).count(_EXPONENT) > _EXPONENTS_MAX
 
 
 def read_exponents(data: bytes) -> object:

@@ -65,6 +65,7 @@ _DEEP = "is nested too deeply, or contains itself"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_SHORT = 2**14  # bytes of a value that is weighed part by part
 _LONG = 2**16  # bytes of a list that is read by parts
 _PART = 4_096  # items
 _LISTS = (list, tuple)
@@ -144,14 +145,13 @@ def to_json(
             value = value.replace("\0", "\u2400")  # before the encoder makes six bytes of each
             if len(value) > max_bytes:
                 raise _Refused(_LARGE)
-        elif type(value) in _PLAIN_PARTS and is_large(value):
-            left = weighed(value, max_depth, max_bytes)
-            if left is None:  # which part it is, only a look at each can tell
-                _weigh(value, max_depth, max_bytes)
-            else:
-                _left(left)
-        elif type(value) is dict:  # as nearly all arguments
-            _weigh_dict(value, max_depth, max_bytes)
+        elif type(value) is dict and max_bytes > _SHORT:
+            try:  # nearly all are short, and to count their parts first would take as long as to weigh them
+                _weigh_dict(value, max_depth, _SHORT)
+            except _Refused:  # which the long way says again, if it is not for its size
+                _weigh_long(value, max_depth, max_bytes)
+        elif type(value) in _PLAIN_PARTS:
+            _weigh_long(value, max_depth, max_bytes)
         else:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
@@ -213,6 +213,13 @@ def _weigh(value: object, depth: int, budget: int) -> int:
     elif value is not None:
         return _weigh_other(value, depth, budget)
     return _left(budget)
+
+
+def _weigh_long(value: object, depth: int, budget: int) -> None:
+    """Weigh a list or dict; one of many parts in passes of C."""
+    left = weighed(value, depth, budget) if is_large(value) else None
+    # Which part has a fault, only a look at each can tell.
+    _weigh(value, depth, budget) if left is None else _left(left)
 
 
 def _left(budget: int) -> int:
@@ -334,7 +341,8 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     if len(text) > max_bytes or len(data) > max_bytes:
         raise _Refused(_LARGE)
     data = data.strip(b" \t\r\n")
-    data = _without_escapes(data)
+    if data.find(b"\\u") >= 0:
+        data = _without_escapes(data)
     objects = data.count(b"{")
     if objects + data.count(b"[") > max_depth and is_deeper(data, max_depth):
         raise _Refused(f"is nested deeper than {max_depth}, or its brackets do not match")

@@ -55,6 +55,7 @@ class WholeHistory:
 
     def __call__(self, view: ContextRequest) -> HandedHistory | str | None:
         """Return the messages, without the reply that delegates; None if nothing was said before."""
+        view = view.plain
         if view.is_program:
             return Transcript(self.tokens)(view)
         places = _places(view)

@@ -132,7 +132,7 @@ def chat_stream(chance: Random, truth: Sequence[TrueCall]) -> tuple[list[bytes],
     is_faithful = (
         ways.is_faithful
         and (is_keyed or all(call.text != "{}" for call in truth))
-        and not (ways.id == "same" and has_doubles)
+        and not (has_doubles and (ways.id == "same" or (ways.name == "each" and not is_keyed)))
     )
     return [*map(sse, events), b": alive\n\n", *done], is_faithful
 

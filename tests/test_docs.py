@@ -44,6 +44,7 @@ FOLLOWED = [
             "context",
             "streaming",
             "look-back",
+            "diagnose",
             "replay-changes",
             "record-tests",
             "operate",

@@ -111,6 +111,8 @@ def read_task(arguments: Json) -> Task | None:
 
 def described(task: Task) -> str:
     """Return the description of a task on one line; empty for none."""
+    if task.description == NULL:
+        return ""
     try:
         return " ".join(_TEXT.decode(task.description).split())[:DESCRIPTION_CHARS_MAX]
     except msgspec.DecodeError:
@@ -119,6 +121,8 @@ def described(task: Task) -> str:
 
 def asks_for_background(arguments: Json) -> bool:
     """Return True for arguments of a `task` call that shall run in the background."""
+    if b"background" not in bytes(arguments) and b"\\" not in bytes(arguments):
+        return False
     try:
         return bool(_TASK.decode(arguments).background)
     except (msgspec.DecodeError, RecursionError):  # which the call's own reader says

@@ -61,7 +61,7 @@ def take_refusal(state: AgentState, call: int) -> AgentState:
 def take_end(state: AgentState, seq: int, end: DelegationEnded) -> AgentState:
     """Let the end of a task become words. An end of another delegation changes nothing."""
     ordinal = tasks.ordinal_of(state.address, end.address)
-    if ordinal < 0 or state.background.tasks.get(ordinal) != Task(end.turn, end.call):
+    if state.background.tasks.get(ordinal) != Task(end.turn, end.call):
         return state
     background, due = tasks.ended(state.background, ordinal)
     word = Word(text_block(prompts.task_ended(end)), seq)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ToolSpec
@@ -97,19 +98,21 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
     texts: list[str] = []
     is_text_only = is_thought_only = True
     for block in blocks:
-        if block.type == "text":
+        kind = block.type
+        if kind == "text":
             if block.text:
                 texts.append(block.text)
-            continue
-        is_text_only = False
-        if block.type not in _THOUGHTS:
-            is_thought_only = False
-        if block.type == "tool_use":
+        elif kind == "tool_use":
+            is_text_only = is_thought_only = False
             if not block.name or not bytes(block.input).startswith((b"{", b'"')):
                 return None
             spec = specs.get(block.name)
             name = block.name if spec is None else spec.name  # one text for all calls of a tool
-            uses.append(ToolUse(block.id, name, block.input, spec, refused=block.refused))
+            use = ToolUse(block.id, name, block.input, spec)
+            uses.append(replace(use, refused=block.refused) if block.refused else use)
+        else:
+            is_text_only = False
+            is_thought_only = is_thought_only and kind in _THOUGHTS
     text = "\n".join(texts)
     is_empty = is_thought_only and not text.strip()
     return Said(text, tuple(uses), is_text_only and is_empty, is_empty)

@@ -221,6 +221,8 @@ def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
     if state.model.is_program:
         return state.turns_used < (state.limits.max_steps or 0)
+    if state.eager is None:
+        return state.turns_used < (state.limits.max_iterations or 0)
     return turns_left(state) > 0
 
 

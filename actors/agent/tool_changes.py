@@ -90,8 +90,6 @@ def _may_stay(before: RequestPrefix, now: RequestPrefix, model: ModelSpec) -> bo
 def _anew(state: AgentState, prefix: RequestPrefix) -> AgentState:
     """Let the requests begin with another prefix, and the conversation without messages about tools."""
     before, history, origins = state.prefix, state.history, state.origins
-    if before is not None and before.digest == prefix.digest and not before.is_changed:
-        return replace(state, prefix=prefix)
     if before is not None and before.is_changed:
         history, origins = without_system(history, origins)
     return replace(

@@ -71,11 +71,11 @@ def ask_turn(
             tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    asked = (turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
-    request = TurnRequested(*asked, repair=state.repair)
+    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
-    state, request = _telling_labels(state, request)
+    if state.new_labels or state.repair is not None:
+        state, request = _with_rest(state, request)
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
@@ -116,10 +116,10 @@ def _after_change(
     return state, history, digest, sent.seqs, len(sent.message)
 
 
-def _telling_labels(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
-    if not state.new_labels:
-        return state, request
-    return replace(state, new_labels=NO_LABELS), replace(request, labels=state.new_labels)
+def _with_rest(state: AgentState, request: TurnRequested) -> tuple[AgentState, TurnRequested]:
+    """Return a request with the labels that it tells and its level of repair, which few have."""
+    labels, repair = state.new_labels, state.repair
+    return replace(state, new_labels=NO_LABELS), replace(request, labels=labels, repair=repair)
 
 
 def _unsent(

@@ -104,7 +104,7 @@ def _running(address: str, background: Background, names: tuple[str, ...]) -> tu
     has_ended = False
     for name in names:
         ordinal = ordinal_of(address, name)
-        task = background.tasks.get(ordinal) if ordinal >= 0 else None
+        task = background.tasks.get(ordinal)
         if task is None:
             has_ended = True
         else:

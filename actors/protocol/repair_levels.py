@@ -2,7 +2,7 @@
 
     level 0    a reply is repaired by the known input rules of its service (`repairs.py`)
     level 1    every reply goes as if another model had made it (`translation.py`): without reasoning,
-               signatures, item ids and calls of the service's own tools
+               signatures, item ids and calls of the service's own tools, under ids of nine characters
     level 2    so, and with calls and results as words (`spoken_calls.py`)
 
 An agent begins at level 0 with version 1. A service that refuses a request raises the level for the rest of

@@ -37,6 +37,7 @@ from callboard.actors.protocol.spoken_calls import NO_WORDS
 ID_START: Final = "cb_"
 ITEM_ID_CHARS_MAX: Final = 64  # "Invalid 'input[3].id': string too long", Responses
 
+_SIGNS: Final = "abcdefghijklmnopqrstuvwxyz234567"  # of a short id
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _SIGNED: Final = b'"provider_details"'
@@ -132,11 +133,14 @@ class Mender:
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
         has_called = bool(self._ids)  # a server's tool beside calls of ours runs once they have their results
-        self._place, self._number, self._told, self._ids = place, number, [], {}
-        self._item, self._is_signed = None, False
-        self._said, self._changed, self._raw = said, {}, None
-        self._open = self._open if goes_on or has_called else []
+        if not (goes_on or has_called):
+            self._open = []
+        self._item, self._is_signed, self._ids = None, False, {}
         blocks = _blocks_in(said)
+        if not self._open and self._is_words(blocks):
+            return Mended(said, {})
+        self._place, self._number, self._told = place, number, []
+        self._said, self._changed, self._raw = said, {}, None
         for at, block in enumerate(blocks):
             self._repair(at, block)
         left = [at for at in range(len(blocks)) if at not in self._changed or self._changed[at] is not None]
@@ -146,6 +150,13 @@ class Mender:
         has_ids = any(theirs != one for theirs, ours in self._ids.items() for one in ours)
         closed = self._closed(blocks, left) if self._open else None
         return Mended(mended, self._ids if has_ids else {}, tuple(self._told), closed, bool(self._open))
+
+    def _is_words(self, blocks: tuple[_Block, ...]) -> bool:
+        """Return True for one text that any service takes, as most replies are."""
+        if len(blocks) != 1 or blocks[0].type != "text":
+            return False
+        text = blocks[0].text
+        return bool(text) and not text.isspace() and (not self._rules.item_ids or blocks[0].part == NULL)
 
     def close(self) -> None:
         """Take no results any more for the server tools that have none: their calls are left out."""
@@ -329,9 +340,16 @@ def _part_of(block: _Block) -> _Part:
     return _NO_PART if block.part == NULL else _PART.decode(block.part)
 
 
-def our_id(reply: int, number: int, theirs: str) -> str:
-    """Return an id for a call that every service takes. reply: its number. number: of the call in it."""
-    return ID_START + rolled(f"{reply}.{number}", Json(theirs.encode()))
+def our_id(reply: int, number: int, theirs: str, *, is_short: bool = False) -> str:
+    """Return an id for a call. reply: its number. number: of the call in it.
+
+    is_short: as Mistral's models ask for: "must be a-z, A-Z, 0-9, with a length of 9".
+    """
+    digest = rolled(f"{reply}.{number}", Json(theirs.encode()))
+    if not is_short:
+        return ID_START + digest
+    bits = int(digest, 16)
+    return "".join(_SIGNS[bits >> 5 * at & 31] for at in range(9))
 
 
 def _without(part: Json, key: str) -> Json:

@@ -7,7 +7,7 @@ prompt caching works.
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import msgspec
 
@@ -31,6 +31,15 @@ class Messages(tuple[Json, ...]):
         return f"[{', '.join(bytes(one).decode() for one in self)}]"
 
     __repr__ = __str__
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Json: ...
+    @overload
+    def __getitem__(self, place: "slice[Any, Any, Any]") -> "Messages": ...
+    def __getitem__(self, place: Any) -> Any:
+        """Return one message, or some, which print as text too."""
+        found = tuple.__getitem__(self, place)
+        return type(self)(found) if isinstance(place, slice) else found
 
     def __contains__(self, value: object) -> bool:
         """Return whether a message equals a value. Raises TypeError for a text: no message is one."""

@@ -14,10 +14,9 @@
 Rules
   - The translation of a message depends on it and on earlier messages only. So what one origin is sent grows
     at its end, as the conversation does, and a service finds its prompt cache.
-  - An id of ours is legal for every service, and differs for calls of different messages although their
-    makers gave them the same id.
-  - From repair level 1 on each message of a model is read as another's; at level 2 calls and results are
-    words.
+  - An id of ours differs for calls of different messages although their makers gave them the same id.
+  - From repair level 1 on each message of a model is read as another's, and ids of ours are short, since
+    Mistral's models take no others; at level 2 calls and results are words.
   - Two messages of models in a row, one of them by another, get `GO_ON` between them, and so does a
     conversation that ends with another's message, even one that is left out: services continue their own
     last words only.
@@ -126,6 +125,7 @@ class Reader:
         self._sent: list[Json] = []
         self._origin = origin
         self._can_send = can_send
+        self._sendable_forms: set[tuple[str, str]] = set()
         self._is_lossy = is_lossy
         self._handed = handed
         self._replies = 0
@@ -230,7 +230,7 @@ class Reader:
     def _call(self, block: Json, ids: dict[str, deque[str]]) -> Json:
         theirs = id_of(block)
         number = sum(map(len, ids.values()))
-        ours = our_id(self._replies, number, theirs)
+        ours = our_id(self._replies, number, theirs, is_short=self._level > 0)
         ids.setdefault(theirs, deque()).append(ours)
         return call_of(block, ours, self._rules.name)
 
@@ -260,7 +260,14 @@ class Reader:
         if can_send is None:
             return True
         forms = forms_in(said)
-        return forms is not None and all(can_send(kind, source) for kind, source in forms)
+        if forms is None:
+            return False
+        new = {*forms} - self._sendable_forms
+        if new:
+            if not all(can_send(kind, source) for kind, source in new):
+                return False
+            self._sendable_forms |= new
+        return True
 
     def _block(self, at: int, block: Json) -> Json:
         """Return a user's block as it is sent: a result under the id of its call."""

@@ -61,6 +61,11 @@ class ContextRequest:
         """Return the prompt of the delegation: a text, or new content blocks."""
         return msgspec.json.decode(self._prompt, type=str | list[dict[str, object]])
 
+    @property
+    def plain(self) -> "ContextRequest":
+        """Return the view with parts that msgspec encodes: itself, but for one whose parts print."""
+        return self
+
     @cached_property
     def conversation(self) -> list[dict[str, object]]:
         """Decode the conversation into Python values, which belong to the caller."""

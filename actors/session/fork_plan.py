@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS
-from callboard.actors.protocol.client_messages import Ask, Forked
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -17,9 +17,9 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.session.place_names import few_named, named
 from callboard.actors.session.recorded_answers import OF_MODEL, Call, RecordedAnswers
 
-_NAMED: Final = 12
 _CLIENT: Final[Call] = ("", 0, 0)
 
 Place: TypeAlias = Call | int
@@ -76,17 +76,23 @@ def _checked_base(session_id: str, length: int, at: int | None, made: Sequence[F
     return base
 
 
-def base_for_profiles(
-    session_id: str, events: Sequence[Event], at: int | None, profiles: Sequence[str]
-) -> int | None:
-    """Return the last event to share so that agents of these profiles begin again behind it.
+def begun_by_profile(events: Sequence[Event], profiles: Sequence[str]) -> dict[str, list[Event]]:
+    """Return the `Begin`s of the agents of these profiles, by profile."""
+    begun = [event for event in events if isinstance(event.body, Begin)]
+    return {name: [one for one in begun if _is_of(one, name)] for name in profiles}
 
-    at: the event that is wished; None for the last one before the first of them begins. Without profiles it
-    is returned as it is. Raises MisuseError if no agent of a profile begins behind it, or at all.
+
+def base_for_agents(
+    session_id: str, events: Sequence[Event], at: int | None, changed: Mapping[str, Sequence[Event]]
+) -> int | None:
+    """Return the last event to share so that changed agents begin again behind it.
+
+    at: the event that is wished; None for the last one before the first of them begins. changed: the `Begin`s
+    of the agents that a change is for, by the name of their profile. Without changes `at` is returned as it
+    is. Raises MisuseError if no agent of a change begins behind it, or at all.
     """
     bases: list[int] = []
-    for name in profiles:
-        begun = [one for one in events if _begins(one, name)]
+    for name, begun in changed.items():
         if not begun:
             raise MisuseError(f"no {name} began in session {session_id}, so a change of it would do nothing")
         # Its delegation or ask is decided with the profiles of then: it stands behind the shared events, too.
@@ -101,7 +107,23 @@ def base_for_profiles(
     return at if at is not None else min(bases, default=None)
 
 
-def _begins(event: Event, profile: str) -> bool:
+def refuse_idle(session_id: str, events: Sequence[Event], planned: ForkPlan) -> None:
+    """Refuse a fork behind whose base no ask runs and none is asked again. Raises MisuseError."""
+    asks = [event.seq for event in events if isinstance(event.body, Ask)]
+    ends = [event.seq for event in events if isinstance(event.body, AskEnded)]
+    is_asked = sum(seq <= planned.base for seq in asks) > sum(seq <= planned.base for seq in ends)
+    if is_asked or any(isinstance(one.body, Ask) for one in planned.recorded.inputs):
+        return
+    if not asks:
+        raise MisuseError(f"session {session_id} has no prompt, so nothing runs in a fork of it")
+    first, last = asks[-1] - 1, ends[-1] - 1
+    raise MisuseError(
+        f"no prompt is left behind event {planned.base}, so nothing runs there: name a change, "
+        f"or fork at {first}, before the last prompt, or at any event up to {last}"
+    )
+
+
+def _is_of(event: Event, profile: str) -> bool:
     return isinstance(event.body, Begin) and read_profile(bytes(event.body.profile)).name == profile
 
 
@@ -139,7 +161,8 @@ def _located(
     if isinstance(place, int):
         return call_at(session_id, events, place), place
     if place not in known:
-        raise UnknownName(f"session {session_id} has no answer of {named(place)}; there are: {_few(known)}")
+        few = few_named(known, place[0])
+        raise UnknownName(f"session {session_id} has no answer of {named(place)}; there are: {few}")
     return place, known[place]
 
 
@@ -194,14 +217,3 @@ def _input_of(events: Sequence[Event], event: Event) -> str:
     call = next((call for call, at in calls_of(events).items() if at == event.seq), None)
     words = f"event {event.seq}, {event.kind}"
     return words if call is None else f"{words}, which is {named(call)}"
-
-
-def named(call: Call) -> str:
-    """Return a call as AGENT:TURN:CALL, the reply of a model as AGENT:TURN."""
-    agent, turn, index = call
-    return f"{agent}:{turn}" if index == OF_MODEL else f"{agent}:{turn}:{index}"
-
-
-def _few(known: Mapping[Call, int]) -> str:
-    few = [named(call) for call in sorted(known)]
-    return ", ".join(few[:_NAMED]) + (", ..." if len(few) > _NAMED else "") if few else "none"

@@ -1,7 +1,7 @@
 """The keys of port requests: two requests of a session and a fork of it are the same if their keys are equal.
 
     request           its key has
-    CallModel         agent, turn, attempt, and digest of the whole request
+    CallModel         agent, turn, attempt, digest of the whole request, and the model that is asked
     CallTool          agent, turn, call, tool, arguments, and the input given in this round
     RequestApproval   agent, turn, call, tool and arguments
     CheckSchema       task, schema and value
@@ -28,6 +28,7 @@ from callboard.actors.protocol.port_messages import (
     ModelReplied,
     RequestApproval,
 )
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.call_places import CallPlaces, Place
 
 Key: TypeAlias = tuple[object, ...]
@@ -39,6 +40,7 @@ class RequestKeys:
     def __init__(self) -> None:
         self._wishes: dict[int, TurnRequested] = {}
         self._latest: dict[str, str] = {}
+        self._models: dict[str, ModelSpec] = {}
         self._delegations: dict[int, bytes] = {}
         self._places = CallPlaces()
 
@@ -56,6 +58,7 @@ class RequestKeys:
         return self._places.place(agent, turn, call)
 
     def _begin(self, event: Event, begin: Begin) -> None:
+        self._models[event.recipient] = begin.model
         self._places.begin(event.recipient, is_program=begin.model.is_program)
 
     def _replied(self, event: Event, reply: ModelReplied) -> None:
@@ -83,7 +86,10 @@ class RequestKeys:
         agent = self.agent(grant.agent)
         if self._places.is_program(grant.agent):
             return ("step", agent, wish.turn, wish.attempt)
-        return ("model", agent, wish.turn, wish.attempt, wish.digest)
+        # The digest covers what is asked, not of which model.
+        spec = self._models[grant.agent].spec_named(wish.model)
+        model = (wish.model, spec.name, spec.max_tokens, bytes(spec.params))
+        return ("model", agent, wish.turn, wish.attempt, wish.digest, *model)
 
     def _tool(self, event: Event, call: CallTool) -> Key:
         place = self.place(event.sender, call.turn, call.call)

@@ -175,7 +175,7 @@ def begin_host(work: UnitOfWork) -> None:
     model, schema = profile.own_model(record.model), ask.delegation.schema
     told = (model, ask.limits, schema, 0, roster)
     given = (NULL, record.permissions, ask.labels, callees)
-    is_bound = bounds_questions(state.rules, profile, narrow(profile.limits, ask.own))
+    is_bound = bounds_questions(state.rules, profile, ask.own)
     begin = Begin(raw, ask.prompt, *told, *given, rules=state.rules, bounds_questions=is_bound)
     work.post(HOST, begin)
 

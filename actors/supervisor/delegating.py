@@ -80,34 +80,36 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         work.update_record(sender, next_ordinal=first + count, budget=budget)
         work.post(sender, end)
         return
+    kept = NOTHING
     if not parent.profile.is_eager:  # a program keeps no reserve
         budget = with_closing(budget, request.closing, needed)
         if request.mode == "background":
-            budget = with_task(ancestry, budget, room, child_of(sender, first))
+            budget, kept = with_task(ancestry, budget, room, child_of(sender, first))
     work.update_record(sender, next_ordinal=first + count, budget=budget)
-    _open_delegation(work, parent, first, request, room)
+    _open_delegation(work, parent, first, request, room, kept)
 
 
-def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int) -> None:
+def _open_delegation(
+    work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int, kept: Need
+) -> None:
     """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
     count = len(request.profiles)
     schema, output_type = request.schema, ""
     if schema == NULL:
         profile, _ = _profile_of(work.state, request, request.profiles[0])
         schema, output_type = profile.schema, profile.output_type
-    racers = tuple(range(first, first + count))
-    is_background = request.mode == "background"
     delegation = Delegation(
         first,
         request.turn,
         request.call,
-        racers,
+        tuple(range(first, first + count)),
         schema,
         request,
         output_type=output_type,
         room=room,
-        is_background=is_background,
+        is_background=request.mode == "background",
         callee=callee_of(work.state, request),
+        kept=kept,
     )
     if request.implicit == NULL:
         work.update_session(agents=work.state.agents + count)
@@ -345,7 +347,7 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
         given = (NULL, child.permissions, request.labels, callees)
         named = request.description
         first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules, description=named)
-        if bounds_questions(work.state.rules, profile, narrow(profile.limits, request.limits)):
+        if bounds_questions(work.state.rules, profile, request.limits):
             first = replace(first, bounds_questions=True)
         work.post(child.address, _with_context(first, contexts.get(name)))
     if delegation.is_background:

@@ -261,7 +261,7 @@ def _leave_parent(
             parent.address,
             delegations=delegations,
             background=parent.background - len(delegation.racers),
-            **ended_task(ancestry, delegation, end),
+            **ended_task(ancestry, delegation, end, work.state.rules),
         )
         return
     is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
@@ -270,7 +270,7 @@ def _leave_parent(
         parent.address,
         delegations=delegations,
         background=parent.background - len(delegation.racers) * delegation.is_background,
-        budget=without_task(ancestry, budget, delegation, end),
+        budget=without_task(ancestry, budget, delegation, end, work.state.rules),
     )
 
 

@@ -101,6 +101,8 @@ def _models_below(
             yield from _models_below(state, state.profiles[name][0], below, seen)
 
 
-def bounds_questions(rules: int, profile: Profile, own: Limits) -> bool:
-    """Return True if `max_iterations` bounds the questions of a program. own: its limits, none from above."""
-    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES
+def bounds_questions(rules: int, profile: Profile, asked: Limits) -> bool:
+    """Return True if `max_iterations` bounds the questions of a program: its profile or its ask states it."""
+    if not profile.is_eager or rules < SINCE_RULES:
+        return False
+    return profile.limits.max_iterations is not None or asked.max_iterations is not None

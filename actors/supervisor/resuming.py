@@ -3,8 +3,10 @@
 Living agents keep their profile, model, limits and rights. Agents that begin after the resume get the new
 ones, or, with `from_next_ask`, those that begin after the running ask. The rights of a session are narrowed
 by a resume, never widened. A closed session that is reopened goes on: its conversation, its agents' ordinals
-and its spending continue.
+and its spending continue. Requests and delegations that wait are looked at again under new limits.
 """
+
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,9 +15,13 @@ from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.layers import all_added
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.port_messages import ExtendTimer
+from callboard.actors.supervisor.admission import wake_next
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
 from callboard.actors.supervisor.state import Agents, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
+
+LOOKED_AT_SINCE: Final = 2
+"""The first rules under which new limits let go on what waits for room, or for a place."""
 
 
 def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
@@ -76,6 +82,9 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
         budget = host_budget(own, ask.own, ask.before)
         budget = replace(host.budget, tokens=budget.tokens, micro_usd=budget.micro_usd)
         work.update_record(HOST, limits=ask.limits, budget=budget)
+        if work.state.rules >= LOOKED_AT_SINCE:
+            wake_next(work, HOST)
+            work.free_places(HOST, 0)
 
 
 def _extend(work: UnitOfWork, by_ms: int) -> None:

@@ -9,6 +9,8 @@ Rules
   - Without a limit of tokens or cost nothing is reserved.
   - A result that may be longer than its room, a report or a denial, counts as it is once it is known.
   - The parent's own tools have no room: their results come as they are.
+  - The room of a background delegation is given back as it was kept, also if a resume has added limits since
+    then, or lifted them.
 """
 
 from collections.abc import Iterable
@@ -26,6 +28,9 @@ from callboard.actors.supervisor.budgets import add, is_limited, kept_above, sub
 from callboard.actors.supervisor.state import Budget, Delegation, Record
 
 ROOM_BYTES_MIN: Final = 500
+GIVEN_BACK_SINCE: Final = 2
+"""The first rules under which the room of a background delegation is given back as it was kept."""
+
 PARTS: Final = 4
 """The results of one reply get at most one part of so many of the budget that is left."""
 
@@ -91,8 +96,8 @@ def with_result(ancestry: list[Record], end: DelegationEnded) -> Budget:
 # --- background delegations -------------------------------------------------------
 
 
-def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> Budget:
-    """Return the budget of a parent with the room of one more background delegation.
+def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -> tuple[Budget, Need]:
+    """Return the budget of a parent with the room of one more background delegation, and that room's need.
 
     budget: with the room of its result already. address: of its first agent.
     """
@@ -100,12 +105,8 @@ def with_task(ancestry: list[Record], budget: Budget, room: int, address: str) -
     started = need_of_room(ancestry, json_bytes(prompts.started(address)))
     task = need_of_room(ancestry, room + task_frame(address))
     more = add(started, subtract(task, need_of_room(ancestry, room)))
-    return replace(
-        budget,
-        closing=add(budget.closing, more),
-        rooms=add(budget.rooms, more),
-        tasks=add(budget.tasks, task),
-    )
+    closing, rooms = add(budget.closing, more), add(budget.rooms, more)
+    return replace(budget, closing=closing, rooms=rooms, tasks=add(budget.tasks, task)), task
 
 
 def task_frame(address: str) -> int:
@@ -113,14 +114,16 @@ def task_frame(address: str) -> int:
     return len(text_block(prompts.task_ended_with(address, "")))
 
 
-def ended_task(ancestry: list[Record], delegation: Delegation, end: DelegationEnded) -> dict[str, Any]:
+def ended_task(
+    ancestry: list[Record], delegation: Delegation, end: DelegationEnded, rules: int
+) -> dict[str, Any]:
     """Return the fields of a parent's record that change with the end of a background delegation.
 
-    Its room is kept until a request of the parent holds the end.
+    Its room is kept until a request of the parent holds the end. rules: of the session.
     """
     parent, budget = ancestry[-1], with_result(ancestry, end)
     over = subtract(budget.rooms, parent.budget.rooms)
-    room = add(need_of_room(ancestry, delegation.room + task_frame(end.address)), over)
+    room = add(_kept(ancestry, delegation, end, rules), over)
     number = parent.ends + 1
     return {
         "budget": replace(budget, tasks=add(budget.tasks, over)),
@@ -130,13 +133,20 @@ def ended_task(ancestry: list[Record], delegation: Delegation, end: DelegationEn
 
 
 def without_task(
-    ancestry: list[Record], budget: Budget, delegation: Delegation, end: DelegationEnded
+    ancestry: list[Record], budget: Budget, delegation: Delegation, end: DelegationEnded, rules: int
 ) -> Budget:
     """Return the budget of a parent after a delegation that has never run in the background."""
     if not delegation.is_background:
         return budget
-    task = need_of_room(ancestry, delegation.room + task_frame(end.address))
-    return replace(budget, tasks=subtract(budget.tasks, task))
+    return replace(budget, tasks=subtract(budget.tasks, _kept(ancestry, delegation, end, rules)))
+
+
+def _kept(ancestry: list[Record], delegation: Delegation, end: DelegationEnded, rules: int) -> Need:
+    """Return the need that a parent keeps for a background delegation."""
+    if rules >= GIVEN_BACK_SINCE:
+        return delegation.kept
+    # The limits may be others by now, and then more is given back than was kept, or less.
+    return need_of_room(ancestry, delegation.room + task_frame(end.address))
 
 
 def at_new_turn(record: Record, request: TurnRequested) -> Record:

@@ -70,6 +70,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     used: the usage of racers that have left the tree.
     room: the bytes of its result that the parent's model reads, 0 for all of it.
     is_background: True if its parent goes on while it runs.
+    kept: the need that its parent keeps for its end, if it runs in the background.
     labels: of the racers that have ended.
     callee: the profile of its first agent; empty for a question to a model.
     """
@@ -94,6 +95,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     is_background: bool = False
     labels: Labels = ()
     callee: str = ""
+    kept: Need = NOTHING
 
 
 class ProgramBooks(msgspec.Struct, frozen=True, gc=False):

@@ -12,6 +12,8 @@ from callboard.replay.changed.result import (
     DecisionDifference,
     RequestDifference,
     found_lines,
+    more,
+    who,
 )
 
 _LINES: Final = 40  # of a diff
@@ -25,34 +27,41 @@ def changed_lines(found: ChangedReplay, spec: str, *, is_full: bool) -> list[Tex
     """Return the result as styled lines. spec: of the agents. is_full: nothing is folded."""
     told = f"session {found.session_id} with {spec}: {counted(found.events, 'event')}, "
     lines = [Text(safe_line(f"{told}{counted(found.agents, 'agent')}; no model was called", _CHARS))]
+    if found.first_felt:
+        lines.append(Text(safe_line(f"first felt: {found.first_felt}", _CHARS), style="bold"))
     if found.profiles:
         lines += [Text("agents", style="bold"), *_diff(found.profiles, is_full=is_full)]
-    lines += _requests(found.requests, is_full=is_full)
-    lines += _decisions(found.decisions, is_full=is_full)
+    lines += _requests(found.same_requests(), is_full=is_full)
+    lines += _decisions(found.same_decisions(), is_full=is_full)
     return lines
 
 
-def _requests(requests: Sequence[RequestDifference], *, is_full: bool) -> list[Text]:
+def _requests(requests: Sequence[Sequence[RequestDifference]], *, is_full: bool) -> list[Text]:
+    """Return the requests that differ. requests: those that differ alike together."""
     lines = []
-    for place, one in enumerate(requests):
-        head = f"#{one.seq}  {one.agent}: the request of turn {one.turn} differs"
+    for place, same in enumerate(requests):
+        one = same[0]
+        head = f"#{one.seq}  {who(one.agent, same)}: the request of turn {one.turn} differs"
         lines.append(Text(safe_line(head), style="bold"))
         if is_full or place < _AGENTS:
             lines += _diff(one.lines, is_full=is_full)
     return lines or [Text("every request is as recorded")]
 
 
-def _decisions(decisions: Sequence[DecisionDifference], *, is_full: bool) -> list[Text]:
+def _decisions(decisions: Sequence[Sequence[DecisionDifference]], *, is_full: bool) -> list[Text]:
     if not decisions:
         return [Text("every decision is as recorded")]
-    lines = [Text("first decision that differs", style="bold"), *_decision(decisions[0])]
+    first = f"first decision that differs{more(decisions[0])}"
+    lines = [Text(safe_line(first), style="bold"), *_decision(decisions[0][0])]
     return lines + _others(decisions[1:], is_full=is_full)
 
 
-def _others(decisions: Sequence[DecisionDifference], *, is_full: bool) -> list[Text]:
+def _others(decisions: Sequence[Sequence[DecisionDifference]], *, is_full: bool) -> list[Text]:
     others = decisions if is_full else decisions[:_MORE]
     lines = [Text("the first of other actors", style="bold")] * bool(others)
-    lines += [line for one in others for line in _decision(one)]
+    for alike in others:
+        lines += [Text(f"  {safe_line(more(alike).removeprefix(', '))}")] * (len(alike) > 1)
+        lines += _decision(alike[0])
     if (left := len(decisions) - len(others)) > 0:
         lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
     return lines
@@ -86,6 +95,7 @@ def changed_json(found: ChangedReplay, spec: str) -> dict[str, object]:
         "events": found.events,
         "agents": found.agents,
         "same": found.is_same,
+        "first_felt": found.first_felt,
         "profiles": found.profiles,
         "requests": [one._asdict() for one in found.requests],
         "decisions": [one._asdict() for one in found.decisions],

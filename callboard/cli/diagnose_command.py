@@ -6,14 +6,18 @@ import click
 from rich.text import Text
 
 from callboard.cli.options import json_option, log_flag, log_option, session_argument
-from callboard.cli.output import emit, emit_json, emit_lines, talk
+from callboard.cli.output import emit, emit_json, emit_lines, talk, width_of_stderr, width_of_stdout
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
+from callboard.cli.word_wrap import wrapped
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.recording import Recording
 
 _HEADLINE_EVENTS_MAX = 100_000  # a longer session would take seconds
 _HEADLINE_FINDINGS = 3
+_HEADLINE_CHARS = 240
+_CHARS = 600
+_INDENT = 14  # the columns of a finding's mark and event
 
 
 @click.command("diagnose")
@@ -23,10 +27,17 @@ _HEADLINE_FINDINGS = 3
 def diagnose(session: str, log: str, as_json: bool) -> None:
     """Find what went wrong in a session.
 
-    Facts: asks that failed, failures below an ask that ended well, loops (a tool called three times with the
-    same arguments), refusals by limits, calls whose effect is not known, errors that repeat, late reports,
-    lost prompt caches. Guesses, marked `maybe`: a report whose values the parent never used, a report far
-    from its siblings'. Every digest is checked on the way.
+    Each cause is told once, with its event and the one next command that shows it.
+
+    Facts, marked `!`: asks that failed, failures below an ask that ended well, ends at limits, calls that an
+    agent refused by itself and that were never made good, loops (the same call with the same result three
+    times, and no effect in between), a task that was given again and again, calls whose effect is not known,
+    errors that a tool gave until the end, approvals with changed arguments, another model than asked for,
+    words that were not heard, late reports, lost prompt caches.
+
+    Guesses, marked `maybe`: words that came after the call they were about, a read before another agent's
+    write of the same thing, an empty value after an error, a report far from its siblings', a report that was
+    asked for and not used, a tool that always says the same. Every digest is checked on the way.
 
     \b
     Examples:
@@ -40,7 +51,7 @@ def diagnose(session: str, log: str, as_json: bool) -> None:
             {"session": row.session_id, "findings": [finding_json(row.session_id, one) for one in found]}
         )
     elif found:
-        emit_lines(lines_of(row.session_id, found, log_flag()))
+        emit_lines(lines_of(row.session_id, found, log_flag(), width_of_stdout()), is_whole=True)
     else:
         emit(f"nothing found in the {row.head:,} events of session {row.session_id}")
 
@@ -49,27 +60,31 @@ def emit_headline(recording: Recording) -> None:
     """Say on stderr what a session's diagnosis found, the most telling first; nothing without findings."""
     if recording.head.seq > _HEADLINE_EVENTS_MAX:
         return
-    found = recording.diagnose()
+    found, width = recording.diagnose(), width_of_stderr()
     for one in found[:_HEADLINE_FINDINGS]:
-        talk(f"{_mark(one)} event {one.seq}: {safe_line(one.says, 200)}")
+        talk(wrapped(f"{_mark(one)} event {one.seq}: {safe_line(one.says, _HEADLINE_CHARS)}", width))
     if found:
         more = f"{len(found) - _HEADLINE_FINDINGS:,} more findings, and" * (len(found) > _HEADLINE_FINDINGS)
-        talk(f"  {more or 'for'} the next commands: callboard diagnose {recording.session_id}{log_flag()}\n")
+        said = f"  {more or 'for'} the next commands: callboard diagnose {recording.session_id}{log_flag()}"
+        talk(wrapped(said, width) + "\n")
 
 
 def _mark(finding: Finding) -> str:
     return "maybe" if finding.is_maybe else "!"
 
 
-def lines_of(session_id: str, found: Sequence[Finding], flag: str) -> list[Text]:
-    """Return two lines for each finding: its sentence, and the next command."""
+def lines_of(session_id: str, found: Sequence[Finding], flag: str, width: int) -> list[Text]:
+    """Return the lines of each finding: its sentence, broken at words, and the next command.
+
+    width: of the terminal, in columns.
+    """
     lines = []
     for one in found:
         style = "yellow" if one.is_maybe else "bold red"
-        said = Text.assemble(
-            (f"{_mark(one):<5} ", style), (f"{one.seq:>6}  ", "bold"), safe_line(one.says, 400)
-        )
-        lines += [said, Text(f"              callboard {_command(session_id, one)}{flag}", style="dim")]
+        first, *more = wrapped(safe_line(one.says, _CHARS), max(1, width - _INDENT)).split("\n")
+        lines.append(Text.assemble((f"{_mark(one):<5} ", style), (f"{one.seq:>6}  ", "bold"), first))
+        lines += [Text(" " * _INDENT + line) for line in more]
+        lines.append(Text(f"{' ' * _INDENT}callboard {_command(session_id, one)}{flag}", style="dim"))
     return lines
 
 

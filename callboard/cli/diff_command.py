@@ -79,7 +79,7 @@ _STYLES = {"+": "green", "-": "red", "@": "dim"}
 
 
 def _difference(one: Difference, fold: Folding) -> list[Text]:
-    where = f"{one.agent or 'client'} {one.kind}"
+    where = f"{one.place or one.agent or 'client'} {one.kind}"
     if 0 in one.seqs:
         only = "first" if one.seqs[0] else "second"
         return [Text(f"  #{max(one.seqs)}  {where}: only in the {only}")]

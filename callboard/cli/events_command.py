@@ -1,9 +1,11 @@
 """`callboard events`: the events of a session, one a line."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import tee
 from typing import Final, get_args
 
 import click
@@ -17,22 +19,25 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.session.place_names import call_name
 from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
-from callboard.cli.options import full_option, json_option, log_option, session_argument
+from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
 from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.span_lines import emit_spans
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.grouping import Span
+from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
 _PAGE: Final = 1_000
 _POLL_S: Final = 0.2
 _WIDE_FROM: Final = 110
+_ROUTE: Final = 20
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,11 @@ class Filter:
     metavar="A",
     help="Only events that this actor sent or received. May be repeated.",
 )
-@click.option("--grouped", is_flag=True, help="One line for each turn, call, delegation and report.")
+@click.option(
+    "--grouped",
+    is_flag=True,
+    help="One line for each turn, call, delegation, report and message.",
+)
 @full_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @log_option
@@ -94,11 +103,13 @@ def events(
 ) -> None:
     """List a session's events, one a line.
 
-    A line has the event's number, the local time, sender, recipient and kind, the event it answers, and a
-    summary of the message. With --json each line is a JSON object with the whole message under `body` and
-    the time in UTC. On a terminal of less than 110 columns the time and the event it answers are left out.
-    With --grouped a line is a turn, a call, a delegation or a report, from its first event to its last, with
-    its outcome, how long it took, and its attempts. SESSION#SEQ is the same as --from SEQ. --full shows each
+    A line has the event's number, the local time, sender, recipient and kind, the event it answers, its call
+    as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the whole
+    message under `body` and the time in UTC. A terminal of less than 110 columns has no room for time, call
+    and the event that is answered. Every command takes SESSION#SEQ and SESSION#AGENT:TURN:CALL.
+    With --grouped a line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a timer
+    that fired, a context or a change of agents, from its first event to its last, with its outcome, how long
+    it took, its attempts, and the events between. SESSION#SEQ is the same as --from SEQ. --full shows each
     message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
@@ -130,11 +141,12 @@ def events(
                 emit_json(event_json(row.session_id, stored, event), is_line=True)
         else:
             _emit_lines((event for _, event in found), width, Folding(is_full=full))
+            talk(places_of(row.session_id))
 
 
 def _emit_lines(events: Iterable[Event], width: int, fold: Folding) -> None:
-    for event in events:
-        line = line_of(event, width)
+    kept, shown = tee(events)
+    for event, line in zip(kept, lines_of(shown, width), strict=True):
         fold.note(line.plain.endswith("…") and not fold.is_full)
         body = msgspec.json.format(encode(event.body), indent=2).decode() if fold.is_full else ""
         emit_lines([line, *(Text(indented(body), style="dim"),) * fold.is_full], is_whole=fold.is_full)
@@ -155,8 +167,10 @@ def chosen(
 
 def _rows(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
     following = wanted.start
+    sizes = PageSizes(_PAGE)
     while following <= wanted.upto:
-        page = reader.events(session_id, following, min(_PAGE, wanted.upto - following + 1))
+        page = reader.events(session_id, following, min(sizes.events, wanted.upto - following + 1))
+        sizes.note(page)
         yield from page
         following += len(page)
         if not page:
@@ -173,21 +187,34 @@ def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, objec
         "at": utc(stored.at),
         **attributes(stored, "sender", "recipient", "cause"),
         "kind": event.kind,
+        "place": call_name(event),
         "body": Json(stored.body),
         "digest": stored.digest.hex(),
     }
 
 
-def line_of(event: Event, width: int) -> Text:
-    """Return the event in one line. A narrow one leaves out the time and the cause, not the message."""
-    route = f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
+def lines_of(events: Iterable[Event], width: int) -> Iterator[Text]:
+    """Yield each event as a line, the columns below each other. See `line_of`."""
+    widest = _ROUTE
+    for event in events:
+        widest = max(widest, len(_route(event)))
+        yield line_of(event, width, widest)
+
+
+def _route(event: Event) -> str:
+    return f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
+
+
+def line_of(event: Event, width: int, route_width: int = _ROUTE) -> Text:
+    """Return the event in one line. A narrow one leaves out time, cause and call, not the message."""
     line = Text(f"{event.seq:>5}  ", style="bold")
     if width >= _WIDE_FROM:
         line.append(f"{local_time(event.at)}  ", style="not bold dim")
-    line.append(f"{route:<20}  ", style="not bold")
+    line.append(f"{_route(event):<{route_width}}  ", style="not bold")
     line.append(f"{event.kind:<15}", style=f"not bold {style_of(event)}")
     if width >= _WIDE_FROM:
         line.append(f"  ←{event.cause:<5}" if event.cause else " " * 8, style="not bold dim")
+        line.append(f"  {call_name(event):<10}", style="not bold")
     line.append(f"  {summary_of(event.body)}", style="not bold")
     line.rstrip()
     return line
@@ -198,6 +225,12 @@ def style_of(event: Event) -> str:
     if event.sender in PORTS:
         return "green" if event.sender != CLIENT else "magenta"
     return "cyan" if event.sender == SUPERVISOR else "blue"
+
+
+def places_of(session_id: str) -> str:
+    """Say how the events and calls of a list are named on a command line."""
+    name = shlex.quote(session_id)
+    return f"\nan event of these: {name}#SEQ, a call: {name}#AGENT:TURN:CALL{log_flag()}"
 
 
 def kinds_named(names: tuple[str, ...]) -> frozenset[str]:

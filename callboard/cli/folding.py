@@ -5,9 +5,11 @@ from typing import Final, TypeVar
 
 from rich.text import Text
 
+from callboard.actors.protocol.events import Event
 from callboard.cli.formats import counted
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.importance import essential
 
 T = TypeVar("T")
 FIRST_MESSAGES: Final = 2
@@ -52,6 +54,21 @@ class Folding:
             return items, 0, ()
         self._lines += left
         return items[:first], left, items[len(items) - last :]
+
+    def essential(self, events: Sequence[Event], most: int) -> list[Event | int]:
+        """Return the events to show, and between them the numbers of those left out. See `essential`."""
+        shown = events if self.is_full else essential(events, most)
+        found: list[Event | int] = []
+        place = 0
+        for event in shown:
+            begun = place
+            while events[place] is not event:
+                place += 1
+            left = place - begun
+            found += [left] * (left > 1) + list(events[begun:place]) * (left == 1) + [event]
+            self._lines += left if left > 1 else 0
+            place += 1
+        return found
 
     def lines(self, lines: Sequence[Text], first: int, last: int = 0) -> list[Text]:
         """Return the first and the last lines, and between them a line that says how many are left out."""

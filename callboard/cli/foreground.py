@@ -152,15 +152,24 @@ async def attend(
     return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
 
 
-def finish(work: Coroutine[Any, Any, tuple[Outcome, int]], log: str, *, as_json: bool, is_quiet: bool) -> int:
-    """Run a command's ask, print its outcome, and return the exit code."""
+def finish(
+    work: Coroutine[Any, Any, tuple[Outcome, int]],
+    log: str,
+    *,
+    as_json: bool,
+    is_quiet: bool,
+    cost: Callable[[], str] = str,
+) -> int:
+    """Run a command's ask, print its outcome, and return the exit code. cost: told in place of the usage."""
     begun = now_ms()
     outcome, code = event_loop.run(work)
-    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=is_quiet)
+    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=is_quiet, cost=cost())
     return code
 
 
-def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool) -> None:
+def print_result(
+    outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool, cost: str = ""
+) -> None:
     """Print the whole outcome as JSON, or its report or text if there is one; on stderr a summary."""
     if as_json:
         emit_json(outcome_json(outcome, log, elapsed_ms))
@@ -170,7 +179,7 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
         emit(outcome.text)
     # Without a result and without a reason, a quiet command would leave its user with an exit code.
     if not is_quiet or not (outcome.is_ok or as_json):
-        talk(summary(outcome, log, elapsed_ms))
+        talk(summary(outcome, log, elapsed_ms, cost))
         talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")
 
 

@@ -10,23 +10,21 @@ import msgspec
 
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.checkpoints import checkpoint_named
-from callboard.actors.session.fork_plan import Place, base_for_profiles, plan
-from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.place_names import call_named, is_number
 from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
+from callboard.cli.fork_base import Wanted, base_of
 from callboard.cli.fork_variants import Variant, emit_variants, variant_of
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
-from callboard.cli.output import talk
-from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.resume_command import changed_limits, with_recorded_model
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.forks.starting import result_json
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
@@ -35,17 +33,17 @@ from callboard.runtime.sessions.session import Session
 
 
 class _Wish(NamedTuple):
-    """The wish for a fork. at: None for the event before the first change."""
+    """The wish for a fork. at: the last event to share."""
 
     session_id: str
-    at: int | str | None
+    at: int
     changes: Mapping[Place, object]
     effects: Effects
     until: int | None
 
 
 @click.command("fork")
-@click.argument("place", metavar="SESSION[#SEQ|@CHECKPOINT]")
+@click.argument("place", metavar="SESSION[#PLACE|@CHECKPOINT]")
 @click.option("--with", "agent", metavar="MODULE:AGENT", required=True, help="The host, as it is now.")
 @click.option(
     "--set",
@@ -110,57 +108,31 @@ def fork(
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
     """
-    session, at = _place(place)
-    name, past = _recorded(setting.log, session)
+    name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)
     host, own = with_recorded_model(found, model, past)
     changes = dict(map(_change, sets))
-    at = _base(name, past, at, changes, [pair.partition("=")[0] for pair in prompts])
+    named = [pair.partition("=")[0] for pair in prompts]
+    wanted = Wanted(
+        changes, named, model, is_other=bool(setting.limits) or effects != "recorded", until=until
+    )
+    at = base_of(name, past, at, wanted, host, own)
     wish = _Wish(name, at, changes, effects, until)
     if count > 1:
         forks = event_loop.run(_all_forked(setting, own, host, wish, past, count))
         emit_variants(variant_of(name, past.events), forks, as_json=as_json)
         return 0 if all(STATUS[one.outcome] == "ok" for one in forks) else FAILED
-    work = _forked(setting, own, host, wish, past, is_quiet=quiet)
-    return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+    costs: list[str] = []
+    work = _forked(setting, own, host, wish, past, costs, is_quiet=quiet)
+    return finish(work, setting.log, as_json=as_json, is_quiet=quiet, cost=lambda: "".join(costs))
 
 
-def _place(place: str) -> tuple[str, int | str | None]:
-    """Return the session and the event of `SESSION`, `SESSION#SEQ` or `SESSION@CHECKPOINT`."""
-    session, mark, checkpoint = place.partition("@")
-    if mark and checkpoint:
-        return session, checkpoint
-    session, _, seq = place.partition("#")
-    if mark or (seq and not seq.isdecimal()):
-        raise misused(f"{place!r}: name a session, or an event of it as SESSION#SEQ or SESSION@CHECKPOINT")
-    return session, int(seq) if seq else None
-
-
-def _base(
-    session_id: str,
-    past: RecordedSession,
-    at: int | str | None,
-    changes: Mapping[Place, object],
-    profiles: Sequence[str],
-) -> int | str | None:
-    """Return the last event to share, so that agents with other instructions begin behind it."""
-    if not profiles:
-        return at
-    events = past.events
-    wished = checkpoint_named(session_id, events, at) if isinstance(at, str) else at
-    base = base_for_profiles(session_id, events, wished, profiles)
-    if wished is not None or not changes or base is None:
-        return base
-    values = {place: result_json(value) for place, value in changes.items()}
-    return min(base, plan(session_id, events, None, values).base)
-
-
-def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession]:
+def _recorded(log: str, wanted: str) -> tuple[str, RecordedSession, int | None]:
     """Find the session to fork, and read it. Its digests are checked."""
     with open_reader(log) as reader:
-        row = find_session(reader, wanted)
+        row, at = find_place(reader, wanted)
         recording = Recording.open(reader, row.session_id)
-        return row.session_id, recorded_of(row.session_id, recording.rows)
+        return row.session_id, recorded_of(row.session_id, recording.rows), at
 
 
 async def _forked(
@@ -169,19 +141,26 @@ async def _forked(
     host: Agent,
     wish: _Wish,
     past: RecordedSession,
+    costs: list[str],
     *,
     is_quiet: bool,
 ) -> tuple[Outcome, int]:
-    """Run a fork in the foreground. Return the outcome of its last ask and the exit code."""
+    """Run a fork in the foreground. Return the outcome of its last ask and the exit code.
+
+    costs: gets the cost of the fork, in words.
+    """
     async with setting.runtime(own) as runtime:
         session = await _fork(runtime, setting, host, wish, past)
-        rows = [row async for row in runtime.sessions(limit=1)]
-        title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{rows[0].base}"
+        title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{wish.at}"
         found = await attend(
-            session, lambda: _last_outcome(session), setting.approver, title=title, is_quiet=is_quiet
+            session,
+            lambda: _last_outcome(session),
+            setting.approver,
+            title=title,
+            is_quiet=is_quiet,
+            known=wish.at,
         )
-        if not is_quiet:
-            talk(await _told(session))
+        costs.append(billed_text(billing([event async for event in session.events()])))
         return found
 
 
@@ -224,26 +203,17 @@ async def _last_outcome(session: Session) -> Outcome:
     return outcome
 
 
-async def _told(session: Session) -> str:
-    """Return what the fork has paid, in words."""
-    return billed_text(billing([event async for event in session.events()]))
-
-
 def _change(pair: str) -> tuple[Place, object]:
     """Return the call and the value of `CALL=FILE`."""
     place, mark, file = pair.partition("=")
     if not mark or not file:
         raise misused(f"--set {pair!r}: write CALL=FILE, such as host.1:2:0=result.txt")
-    return _call(place), _value(file)
-
-
-def _call(place: str) -> Place:
-    if place.lstrip("#").isdecimal():
-        return int(place.lstrip("#"))
-    agent, *numbers = place.split(":")
-    if not agent or len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
+    where = place.rpartition("#")[2]
+    if is_number(where):
+        return int(where), _value(file)
+    if (call := call_named(where)) is None:
         raise misused(f"--set {place!r}: write AGENT:TURN:CALL, AGENT:TURN, or the seq of the answer")
-    return agent, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else OF_MODEL
+    return call, _value(file)
 
 
 def _value(file: str) -> object:

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.segment import ControlCode, ControlType
 from rich.text import Text
 
+from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.cli.formats import counted, dollars, duration, tokens
@@ -96,6 +97,7 @@ class PlainLines:
         self._out = out
         self._title = safe_line(title, 200)
         self._ended: set[str] = set()
+        self._begun: set[str] = set()
         self._first_at = 0
 
     def start(self) -> None:
@@ -114,7 +116,10 @@ class PlainLines:
         self._first_at = self._first_at or event.at
         if isinstance(event.body, Begin):
             self._ended.discard(event.recipient)
-            self._tell(event.at, "start", tree.nodes[event.recipient], is_news)
+            self._begun.discard(event.recipient)
+        elif isinstance(event.body, Forked):
+            self._begun.clear()  # of these only the agents begin again that get another answer
+        self._tell_start(event, tree, is_news=is_news)
         fresh = islice(tree.nodes.values(), known, None)
         touched = [tree.nodes.get(event.sender), tree.nodes.get(event.recipient)]
         for node in [*(node for node in touched if node), *fresh]:
@@ -122,13 +127,21 @@ class PlainLines:
                 self._ended.add(node.address)
                 self._tell(event.at, "denied" if node.kind == "denied" else "end", node, is_news)
 
+    def _tell_start(self, event: Event, tree: Tree, *, is_news: bool) -> None:
+        """Tell of an agent that begins; in a fork, once it has an answer that is not the recorded one."""
+        node = tree.nodes.get(event.recipient)
+        if node is not None and node.started_at and not node.is_recorded and node.address not in self._begun:
+            self._begun.add(node.address)
+            self._tell(event.at, "start", node, is_news)
+
     def _tell(self, at: int, what: str, node: Node, is_news: bool) -> None:
         if not is_news:
             return
         if what == "start":
             told = safe_line(node.task, 120)
         else:
-            told = _end(node) if what == "end" else safe_line(node.detail or "no reason given", 300)
+            told = "as recorded" if node.is_recorded else ""
+            told = told or _end(node) if what == "end" else safe_line(node.detail or "no reason given", 300)
         self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")
 
     def say(self, line: str) -> None:

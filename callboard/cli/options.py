@@ -50,8 +50,8 @@ quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Show no tree, and a summary only of a failure."
 )
 agent_argument = click.argument("agent", metavar="MODULE:AGENT")
-event_argument = click.argument("words", nargs=-1, required=True, metavar="[SESSION#]SEQ")
-session_argument = click.argument("session", default="", required=False, metavar="[SESSION[#SEQ]]")
+event_argument = click.argument("words", nargs=-1, required=True, metavar="[SESSION#]PLACE")
+session_argument = click.argument("session", default="", required=False, metavar="[SESSION[#PLACE]]")
 beside_option = click.option(
     "--beside", metavar="OTHER", default="", help="Show this session beside it, such as the origin of a fork."
 )

@@ -65,8 +65,8 @@ def ending(kind: OutcomeKind, detail: str = "") -> str:
     return f"{head}: {EXPLAINED[kind]}" + (f": {safe_line(detail, 1_000)}" if detail else "")
 
 
-def summary(outcome: "Outcome", log: str, elapsed_ms: int) -> str:
-    """Summarise an outcome for stderr, with its partial work if it failed."""
+def summary(outcome: "Outcome", log: str, elapsed_ms: int, cost: str = "") -> str:
+    """Summarise an outcome for stderr, with its partial work if it failed. cost: in place of its usage."""
     failed = [one for one in outcome.delegations if STATUS[one.kind] == "failed"]
     lines = [ending(outcome.kind, outcome.detail)]
     if outcome.is_ok and failed:
@@ -79,15 +79,17 @@ def summary(outcome: "Outcome", log: str, elapsed_ms: int) -> str:
     if outcome.in_doubt:
         lines.append(f"not stopped in time, last effects unknown: {', '.join(outcome.in_doubt)}")
     lines += [
-        f"{usage_text(outcome.usage)}, {duration(elapsed_ms)}",
+        f"{cost or usage_text(outcome.usage)}, {duration(elapsed_ms)}",
         f"session {outcome.session_id} in {log}, head {head_text(outcome.head)}",
     ]
     return "\n".join(lines)
 
 
 def billed_text(paid: Billing) -> str:
-    """Return in words what a fork has paid."""
-    return (
-        f"{counted(paid.called, 'model call')} made, {paid.reused:,} taken from the recording; "
-        f"{tokens(paid.billed.tokens)} tokens billed of {tokens(paid.used.tokens)} used"
+    """Return in words the cost of a fork: calls answered by the recording, calls made, and their price."""
+    taken = f"{paid.reused + paid.reused_tools:,} calls taken from the recording"
+    made = f"{counted(paid.called, 'model call')}" + f" and {counted(paid.tools, 'tool call')}" * bool(
+        paid.tools
     )
+    price = f", {dollars(paid.billed.micro_usd)}" if paid.billed.micro_usd else ""
+    return f"{taken}; asked again: {made}; paid: {tokens(paid.billed.tokens)} tokens{price}"

@@ -59,6 +59,11 @@ def width_of_stdout() -> int:
     return WIDE if is_plain() else console_on().width
 
 
+def width_of_stderr() -> int:
+    """Return the columns of the terminal to which `talk` prints, or `WIDE`."""
+    return console_on(sys.stderr).width
+
+
 def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> "Console":
     """Return a console that prints text unchanged, as wide as the terminal or unbounded.
 

@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from callboard.actors.session.checkpoints import checkpoint_named
+from callboard.actors.session.place_names import call_named, call_of, few_named, is_number, named, seq_of
 from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
@@ -20,7 +22,7 @@ from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.session_rows import SessionRow
 
 _LISTED: Final = 5
-_SEQ_DIGITS: Final = 18
+PLACE_FORMS: Final = "SESSION#SEQ, SESSION#AGENT:TURN:CALL or SESSION@CHECKPOINT"
 F = TypeVar("F", bound=Callable[..., Any])
 
 # A key is the content of a file, because one on the command line would stand in the process list.
@@ -112,20 +114,50 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
 
 
 def find_place(reader: LogReader, wanted: str) -> tuple[SessionRow, int | None]:
-    """Return the session and the event that `SESSION` or `SESSION#SEQ` names; None without an event.
+    """Return the session and the event that a place names (`place_names.py`); None without an event.
 
-    Raises Failure for a session or an event that is not there.
+    Raises Failure for a session, an event, a call or a checkpoint that is not there.
     """
-    session, mark, seq = wanted.rpartition("#")
-    if not mark or any(row.session_id == wanted for row in reader.sessions()):
-        return find_session(reader, wanted), None
+    session, where = split_place(wanted, {row.session_id for row in reader.sessions()})
     row = find_session(reader, session)
-    return row, _checked_seq(row, seq)
+    return row, _seq_of(reader, row, where) if where else None
+
+
+def split_place(wanted: str, known: Container[str]) -> tuple[str, str]:
+    """Return the session of a place, and the part behind it: `SEQ`, a call's name or `@CHECKPOINT`.
+
+    known: ids of sessions, which may hold a `#` or an `@` themselves.
+    """
+    if wanted in known:
+        return wanted, ""
+    session, mark, where = wanted.rpartition("#")
+    if mark:
+        refuse_if(not where, f"{wanted!r}: name a session, or a place in it: {PLACE_FORMS}")
+        return session, where
+    session, mark, checkpoint = wanted.partition("@")
+    refuse_if(mark and not checkpoint, f"{wanted!r}: name a session, or a place in it: {PLACE_FORMS}")
+    return (session, f"@{checkpoint}") if mark else (wanted, "")
+
+
+def _seq_of(reader: LogReader, row: SessionRow, where: str) -> int:
+    """Return the event that the part of a place behind its session names."""
+    if where.startswith("@"):
+        recording = Recording.open(reader, row.session_id)
+        return checkpoint_named(row.session_id, recording.events, where[1:])
+    if (call := call_named(where)) is None:
+        return _checked_seq(row, where)
+    recording = Recording.open(reader, row.session_id)
+    if seq := seq_of(recording.events_of(call[0], row.head), call):
+        return seq
+    few = few_named({*filter(None, map(call_of, recording.events))}, call[0])
+    raise not_found(f"session {row.session_id} has no {named(call)}; there are: {few}")
 
 
 def _checked_seq(row: SessionRow, seq: str) -> int:
-    if not (_is_seq(seq) and 1 <= int(seq) <= row.head):
-        raise not_found(f"session {row.session_id} has events 1 to {row.head}; there is no {seq:.20}")
+    if not (is_number(seq) and 1 <= int(seq) <= row.head):
+        raise not_found(
+            f"session {row.session_id} has events 1 to {row.head}; there is no {seq:.20}; write {PLACE_FORMS}"
+        )
     return int(seq)
 
 
@@ -137,20 +169,22 @@ def beside_source(reader: LogReader, wanted: str) -> list[Source]:
     return [Source.upto(reader, row.session_id, seq)]
 
 
-def _is_seq(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _SEQ_DIGITS
+def open_event(log: str, words: tuple[str, ...]) -> tuple[Recording, int]:
+    """Open a session, and return it with the event that a place, `SESSION SEQ` or `SEQ` names.
 
-
-def place_of(words: tuple[str, ...]) -> tuple[str, int]:
-    """Return the session and the event that `SESSION#SEQ`, `SESSION SEQ` or `SEQ` name; '' for the newest.
-
-    Raises Failure for other words.
+    The part behind `#` alone names an event of the newest session. Raises Failure for other words.
     """
-    session, mark, seq = words[-1].rpartition("#")
-    is_event = _is_seq(seq) and (len(words) == 1 or (len(words) == 2 and not mark))
-    if not is_event:
-        raise misused("name an event: SESSION#SEQ, or SEQ alone for one of the newest session")
-    return (words[0] if len(words) == 2 else session), int(seq)
+    place = words[-1]
+    if len(words) == 2:
+        place = f"{words[0]}#{place}"
+    elif is_number(place) or call_named(place) is not None:
+        place = f"#{place}"
+    wrong = f"name an event: {PLACE_FORMS}, or SEQ alone for one of the newest session"
+    refuse_if(len(words) > 2 or not {"#", "@"} & set(place), wrong)
+    recording, seq = open_place(log, place)
+    if seq is None:
+        raise misused(wrong)
+    return recording, seq
 
 
 def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:

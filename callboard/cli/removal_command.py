@@ -16,6 +16,7 @@ from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.titles import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees
@@ -53,7 +54,7 @@ def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str
     refuse_if(with_forks and keep_forks, "write --with-forks or --keep-forks")
     refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
     with open_reader(log) as reader:
-        row = find_session(reader, session)
+        (row,) = titled(reader, [find_session(reader, session)])
         names = trees.with_forks(reader.sessions(), row.session_id)
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
     also = f" and {counted(len(names) - 1, 'fork')}" if with_forks and len(names) > 1 else ""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Sequence
 import msgspec
 from rich.text import Text
 
+from callboard.cli.errors import not_found
 from callboard.cli.folding import Folding
 from callboard.cli.output import WIDE, emit, emit_json, emit_lines, table, width_of_stdout
 from callboard.cli.terminal_escape import safe_line
@@ -18,10 +19,20 @@ _FIRST_ROWS = 40
 _LAST_ROWS = 10
 
 
-def emit_reports(recording: Recording, at: int | None, fold: Folding, *, as_json: bool) -> None:
-    """Print one table for the sub-agents of each parent and profile."""
+def emit_reports(
+    recording: Recording, at: int | None, fold: Folding, *, actor: str = "", as_json: bool
+) -> None:
+    """Print one table for the sub-agents of each parent and profile.
+
+    actor: only the tables of its own sub-agents and of its siblings; '' for all. Raises Failure for an agent
+    without any.
+    """
     upto = recording.head.seq if at is None else recording.event(at).seq
     found = sibling_reports(recording.events.upto(upto))
+    if actor:
+        found = [siblings for siblings in found if siblings.is_around(actor)]
+        if not found:
+            raise not_found(f"no delegation of or by {actor} has ended; `callboard tree` lists the agents")
     odd = {finding.seq for finding in recording.diagnose() if finding.kind == "outlier"}
     if as_json:
         shown = [_json(siblings, odd) for siblings in found]

@@ -8,6 +8,8 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.place_names import named
+from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import (
@@ -19,7 +21,7 @@ from callboard.cli.options import (
     log_option,
 )
 from callboard.cli.output import emit, emit_json, emit_lines, fields, talk
-from callboard.cli.recordings import open_recording, place_of, say_checked
+from callboard.cli.recordings import open_event, say_checked
 from callboard.cli.terminal_escape import safe_line
 
 
@@ -51,8 +53,7 @@ def request(
       callboard request 2026#17 --json | jq '.messages[-1]'
       callboard request 7 --as-sent | sha256sum
     """
-    session, seq = place_of(words)
-    recording, _ = open_recording(log, session)
+    recording, seq = open_event(log, words)
     if check:
         recording.check()
     asked = recording.request(seq)
@@ -77,6 +78,7 @@ def show_request(asked: ModelRequest, fold: Folding) -> None:
     """Print a request: its facts, and its messages."""
     tools = [msgspec.json.decode(tool, type=dict[str, object]).get("name") for tool in asked.tools]
     facts = {
+        "reply": named((asked.address, asked.turn, OF_MODEL)),
         "asked for": f"{asked.address} ({asked.profile}), turn {asked.turn}, attempt {asked.attempt}",
         "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
         "tools": ", ".join(map(str, tools)) or "none",

@@ -13,6 +13,7 @@ from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.titles import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
 
@@ -59,7 +60,7 @@ def sessions(
         found = reader.sessions(
             SessionQuery(status, tag, since_ms, after, None if wanted is None else wanted + 1)
         )
-    rows = found[:wanted]
+        rows = list(titled(reader, found[:wanted]))
     following = rows[-1].cursor if rows and len(found) > len(rows) else None
     if as_json:
         emit_json({"log": log, "sessions": list(map(row_json, rows)), "next": following})

@@ -16,6 +16,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.diagnose_command import emit_headline
+from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
@@ -31,9 +32,10 @@ from callboard.replay.billing import billing
 from callboard.replay.failures import Failure, Failures
 from callboard.replay.lineage import Branch
 from callboard.replay.recording import Recording
+from callboard.replay.titles import title_in
 from callboard.runtime.log.tree import Node, Tree
 
-_FAILURES_SHOWN = 10
+_FAILURES_SHOWN = 40  # that differ
 _FORKS_SHOWN = 8
 
 
@@ -68,7 +70,7 @@ def show(session: str, log: str, as_json: bool) -> None:
     recording, row = open_recording(log, session)
     found = _overview(recording)
     if as_json:
-        emit_json(_session_json(recording, row.title, found))
+        emit_json(_session_json(recording, row.title or found.title, found))
         return
     emit_headline(recording)
     emit_lines(fields(_facts(recording, found)))
@@ -84,6 +86,7 @@ def show(session: str, log: str, as_json: bool) -> None:
 @session_argument
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
 @click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
+@click.option("--actor", default="", metavar="A", help="With --reports: only around this agent.")
 @full_option
 @click.option("--permissions", is_flag=True, help="Show the rights of each agent, and who bounds them.")
 @click.option("--labels", is_flag=True, help="Show the labels of each agent, and where they came from.")
@@ -93,6 +96,7 @@ def tree(
     session: str,
     at: int | None,
     reports: bool,
+    actor: str,
     full: bool,
     permissions: bool,
     labels: bool,
@@ -103,20 +107,24 @@ def tree(
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
     more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
-    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. Of a
+    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. With
+    --actor only the tables of that agent's sub-agents, and of itself among its siblings, are shown. Of a
     session that is a fork or has forks, the other sessions stand above the tree.
 
     \b
     Examples:
       callboard tree
-      callboard tree --reports
+      callboard tree --reports --actor host.7
       callboard tree 2026 --at 40
       callboard tree --permissions
       callboard tree --json | jq '.. | select(.status? == "failed") | .address'
     """
+    refuse_if(
+        bool(actor) and not reports, "--actor is for --reports; `callboard events --actor` lists events"
+    )
     recording, _ = open_recording(log, session)
     if reports:
-        emit_reports(recording, at, Folding(is_full=full), as_json=as_json)
+        emit_reports(recording, at, Folding(is_full=full), actor=actor, as_json=as_json)
         return
     if permissions or labels:
         emit_rights(recording, at, shows_labels=labels, as_json=as_json)
@@ -156,6 +164,7 @@ class _Overview:
     tags: tuple[str, ...] = ()
     metadata: Json | None = None
     failures: Failures = field(default_factory=Failures)
+    title: str = ""
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -169,6 +178,7 @@ class _Overview:
                 self.fallback = tuple(one.name for one in model.fallback)
                 self.tags, self.metadata = event.body.tags, event.body.metadata
             case Ask() as ask:
+                self.title = self.title or title_in(event)
                 self.turns.append(Turn(event.seq, event.at, ask))
             case AskEnded() as end if self.turns:
                 self.turns[-1] = self.turns[-1]._replace(end=end, ended_seq=event.seq, ended_at=event.at)
@@ -243,19 +253,26 @@ def _head(recording: Recording) -> str:
 
 
 def _emit_failures(failures: list[Failure]) -> None:
-    """Print the last failures, tools with their tracebacks."""
+    """Print each failure, and those that are the same but for their agents and calls once."""
     if not failures:
         return
-    shown = failures[-_FAILURES_SHOWN:]
-    more = f", the last {len(shown)} of them" if len(shown) < len(failures) else ""
-    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below{more}", style="bold")])
-    for each in shown:
-        _emit_failure(each)
+    same: dict[tuple[str, ...], list[Failure]] = {}
+    for each in failures:
+        same.setdefault((each.kind, each.name, each.why, each.trace), []).append(each)
+    groups = list(same.values())
+    left = sum(map(len, groups[_FAILURES_SHOWN:]))
+    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below", style="bold")])
+    for group in groups[:_FAILURES_SHOWN]:
+        _emit_failure(group[0], len(group) - 1)
+    if left:
+        emit_lines([Text(f"… {left:,} more failures; --json lists them", style="dim")])
 
 
-def _emit_failure(failure: Failure) -> None:
-    head = f"event {failure.seq}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
-    emit_lines([Text(safe_line(head, 1_000))])
+def _emit_failure(failure: Failure, more: int) -> None:
+    place = f", {failure.place}" if failure.place else ""
+    head = f"event {failure.seq}{place}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
+    again = f" ({more:,} more like this)" if more else ""
+    emit_lines([Text(safe_line(head, 1_000) + again)])
     if failure.trace:
         emit_lines([Text(indented(failure.trace), style="dim")])
 

@@ -8,6 +8,7 @@ from rich.text import Text
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.session.place_names import call_name
 from callboard.cli.events_command import event_json, style_of
 from callboard.cli.formats import duration, local, local_time
 from callboard.cli.state_command import plain, summary
@@ -70,6 +71,8 @@ def _heading(recording: Recording, event: Event, width: int) -> Text:
 def _envelope(recording: Recording, step: Step) -> list[Text]:
     event = step.event
     lines = [labelled("route", f"{safe_line(event.sender)} → {safe_line(event.recipient)}")]
+    call = call_name(event)
+    lines.append(labelled("place", f"{recording.session_id}#{call or event.seq}"))
     if step.decision:
         cause = recording.events[event.cause - 1]
         place = [one.seq for one in step.decision].index(event.seq) + 1

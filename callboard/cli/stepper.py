@@ -8,24 +8,17 @@ import click
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import is_decider
-from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    Delegate,
-    DelegationEnded,
-    Finished,
-    ReportJudged,
-    Stop,
-)
-from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
+from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.cli.change_lines import change_lines, heading
-from callboard.cli.events_command import line_of
+from callboard.cli.events_command import lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.output import console_on, emit_lines
 from callboard.cli.request_command import show_request
 from callboard.cli.step_lines import step_lines
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.importance import is_failure
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
 
@@ -169,7 +162,7 @@ class Stepper:
         """Print the events that this one was made of, and the way to it."""
         found, width = self._recording.why(self.at), console_on().width
         for title, events in (("made of", found.parts), ("the way to it", found.way[-_AROUND_BODY:])):
-            emit_lines([Text(title, style="bold"), *(line_of(event, width) for event in events)])
+            emit_lines([Text(title, style="bold"), *lines_of(events, width)])
 
     def _show(self, *, is_whole: bool = False, has_state: bool = False) -> None:
         console = console_on()
@@ -190,19 +183,6 @@ def _is_delegation(event: Event) -> bool:
     return isinstance(event.body, Delegate | DelegationEnded)
 
 
-def _is_failure(event: Event) -> bool:
-    """Return whether an event tells of a failure, or of a refusal."""
-    match event.body:
-        case ModelReplied(status=status) | ToolReturned(status=status):
-            return status not in ("ok", "detached")
-        case DelegationEnded(kind=kind) | Finished(kind=kind) | Stop(reason=kind):
-            return STATUS[kind] == "failed"
-        case ReportJudged(verdict=verdict) | ApprovalGiven(verdict=verdict):
-            return verdict not in ("accepted", "approved")
-        case _:
-            return False
-
-
 def _of_actor(stepper: Stepper, *, is_back: bool) -> None:
     actor = stepper.actor
     stepper.seek(lambda event: actor in (event.sender, event.recipient), f"event of {actor}", is_back=is_back)
@@ -217,8 +197,8 @@ _ACTIONS: Final[dict[str, Callable[[Stepper], None]]] = {
     "A": lambda stepper: _of_actor(stepper, is_back=True),
     "d": lambda stepper: stepper.seek(_is_delegation, "delegation"),
     "D": lambda stepper: stepper.seek(_is_delegation, "delegation", is_back=True),
-    "f": lambda stepper: stepper.seek(_is_failure, "failure"),
-    "F": lambda stepper: stepper.seek(_is_failure, "failure", is_back=True),
+    "f": lambda stepper: stepper.seek(is_failure, "failure"),
+    "F": lambda stepper: stepper.seek(is_failure, "failure", is_back=True),
     "/": Stepper.search,
     "v": Stepper.last_change,
     "b": lambda stepper: stepper._show(is_whole=True),

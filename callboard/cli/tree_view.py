@@ -65,6 +65,8 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
     line = Text(f"{counted(len(order), 'agent')}: ")
     for place, (status, count) in enumerate(_by_status([node for _, node in order])):
         line.append(", " * bool(place)).append(f"{count:,} {status}", style=STYLES[status])
+    recorded = sum(_is_as_recorded(node) for _, node in order)
+    line.append(f" ({recorded:,} as recorded)" * bool(recorded), style="dim")
     used = usage_of(order)
     line.append(
         f"; {tokens(used.tokens)} tokens" + (f", {dollars(used.micro_usd)}" if used.micro_usd else "")
@@ -150,7 +152,7 @@ class _Columns:
         left_out |= {"turns", "tools"} if space.width < _NUMBERS_FROM else set()
         numbers = tuple(column for column in _NUMBERS.items() if column[0] not in left_out)
         room = space.width - 1 - sum(width + 1 for _, width in numbers)
-        widest = max(len("state"), *(cell_len(safe_line(node.activity)) for _, node in chosen_nodes))
+        widest = max(len("state"), *(cell_len(_state(node)) for _, node in chosen_nodes))
         state = 24 if space.width >= _NOTE_FROM else 18
         state = min(state, widest) if space.width == WIDE else state
         name = max(len("agent"), *map(cell_len, names))
@@ -168,11 +170,10 @@ class _Columns:
 
     def line(self, name: str, node: Node, now_ms: int) -> Text:
         """Return the line of one agent."""
-        style = STYLES[node.status]
+        style = "dim" if _is_as_recorded(node) else STYLES[node.status]
+        state = _state(node)
         line = Text.assemble(
-            (padded(name, self.name), style if node.is_over else ""),
-            "  ",
-            (padded(safe_line(node.activity), self.state), style),
+            (padded(name, self.name), style if node.is_over else ""), "  ", (padded(state, self.state), style)
         )
         values = _values(node, now_ms)
         for column, width in self.numbers:
@@ -182,6 +183,15 @@ class _Columns:
             note = safe_line(said, self.note if self.note < WIDE // 2 else 200)
             line.append("  " + padded(note, min(self.note, max(1, cell_len(note)))), style="dim")
         return line
+
+
+def _is_as_recorded(node: Node) -> bool:
+    """Return whether a fork took all of an agent's answers from its origin, so that the agent did not run."""
+    return node.is_recorded and node.is_over
+
+
+def _state(node: Node) -> str:
+    return "as recorded" if _is_as_recorded(node) else safe_line(node.activity)
 
 
 def _values(node: Node, now_ms: int) -> dict[str, str]:

@@ -9,7 +9,8 @@ from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
-from callboard.cli.events_command import line_of
+from callboard.actors.session.place_names import call_name
+from callboard.cli.events_command import lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.message_summary import summary_of
 from callboard.cli.options import (
@@ -20,12 +21,12 @@ from callboard.cli.options import (
     log_flag,
     log_option,
 )
-from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
-from callboard.cli.recordings import open_recording, place_of, say_checked
+from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
+from callboard.cli.recordings import open_event, say_checked
 from callboard.replay.label_source import label_source
 from callboard.replay.why import Why
 
-_SHOWN_ENDS = 6  # lines at each end of a long list
+_SHOWN = 12  # events of a long list, beside those that matter
 
 
 @click.command("why")
@@ -57,8 +58,7 @@ def why(
       callboard why 2026#120 --value 41900
       callboard why 120 --label untrusted
     """
-    session, seq = place_of(words)
-    recording, _ = open_recording(log, session)
+    recording, seq = open_event(log, words)
     if check:
         recording.check()
     found = recording.why(seq, value)
@@ -93,11 +93,9 @@ def _emit_source(found: Why, value: str, fold: Folding) -> None:
 
 def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
     width = width_of_stdout()
-    head, left, tail = fold.ends(events, _SHOWN_ENDS, _SHOWN_ENDS)
-    lines = [line_of(event, width) for event in head]
-    if left:
-        lines.append(fold.gap(left, "events", "       "))
-    lines += [line_of(event, width) for event in tail]
+    shown = fold.essential(events, _SHOWN)
+    drawn = lines_of([one for one in shown if isinstance(one, Event)], width)
+    lines = [next(drawn) if isinstance(one, Event) else fold.gap(one, "events", "       ") for one in shown]
     lines = lines or [Text("       nothing: it is an input")]
     emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
 
@@ -105,7 +103,8 @@ def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
 def _first_words(found: Why) -> str:
     """Say in one line who brought the value into the session."""
     first = found.source[-1]
-    where = f"event {first.seq}"
+    place = call_name(first)
+    where = f"event {first.seq}" + f", {place}" * bool(place)
     match first.body:
         case ModelReplied():
             return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"
@@ -133,5 +132,5 @@ def why_json(found: Why) -> dict[str, object]:
 
 def _json(events: Sequence[Event]) -> list[dict[str, object]]:
     return [
-        {"seq": one.seq, "sender": one.sender, "recipient": one.recipient, "kind": one.kind} for one in events
+        {**attributes(one, "seq", "sender", "recipient", "kind"), "place": call_name(one)} for one in events
     ]

@@ -53,10 +53,12 @@ _NOT_RECORDED: Final = "not_recorded"
 class RecordedScenario(Scenario):
     """A session that was recorded, as `callboard export --format scenario` writes it.
 
-    The messages are JSON values. opened: the first one. asks, tells, changes: of the client. closes: whether
-    it closes the session at the end. replies: by agent and turn, each attempt in order. results, approvals:
-    by agent and (turn, call), each round in order. contexts: of delegations. programs: by agent, the steps of
-    each run; their results are known by the ids of their asks. faults, monitors, name: as of `Scenario`.
+    The messages are JSON values. opened: the first one. asks, tells, changes: of the client; a tell comes
+    with the event that `after` names, such as `CallTool host.1:2:0`, and without it at any time.
+    closes: whether it closes the session at the end. replies: by agent and turn, each attempt in order.
+    results, approvals: by agent and (turn, call), each round in order. contexts: of delegations. programs: by
+    agent, the steps of each run; their results are known by the ids of their asks. faults, monitors, name: as
+    of `Scenario`.
 
     Raises MisuseError for values that are no messages.
     """
@@ -99,8 +101,13 @@ class RecordedScenario(Scenario):
             changes=[_message(one, ToolsChanged).change for one in changes],
             state=first.state,
             capacity=first.capacity,
-            tells=[_message(one, Tell) for one in tells],
+            tells=[_message(_without_after(one), Tell) for one in tells],
+            tells_after={str(one["request_id"]): str(one["after"]) for one in tells if "after" in one},
         )
+
+
+def _without_after(tell: Value) -> Value:
+    return {name: value for name, value in tell.items() if name != "after"}
 
 
 class _Answers:

@@ -49,6 +49,7 @@ from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.ports.tool_port import with_use
+from callboard.runtime.readable_contexts import ReadableContext
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
@@ -202,7 +203,7 @@ def context_of(agents: Mapping[str, Agent]) -> PureContext:
     def made(view: ContextRequest) -> HandedHistory:
         agent = agents[view.profile]
         assert agent.context is not None  # its profile names a function
-        given = _at_once(agent.context(view), "a context function", _ANSWER)
+        given = _at_once(agent.context(ReadableContext.of(view)), "a context function", _ANSWER)
         try:
             return made_context(given, agent.context_in)
         except InvalidPrompt as error:  # as at the live port: it ends the delegation, not the simulation

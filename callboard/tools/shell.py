@@ -123,7 +123,8 @@ def _told(finished: Finished, seconds: float, processes_max: int) -> str:
     text = _output(finished)
     left = f"; {finished.survivors} processes could not be ended" if finished.survivors else ""
     if finished.ended in reasons:
-        raise ToolError(f"{text}[{reasons[finished.ended]}{left}]")
+        # The reason first: of a long error the model reads the beginning.
+        raise ToolError(f"[{reasons[finished.ended]}{left}]\n{text}".rstrip())
     return text + _exit(finished.code or 0) + (f"[{left[2:]}]" if left else "")
 
 

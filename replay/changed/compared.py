@@ -31,7 +31,7 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     ),
     "CallModel": frozenset({"request"}),
     "RequestCapacity": frozenset({"model"}),
-    "Begin": frozenset({"profile", "model", "limits", "schema", "roster"}),
+    "Begin": frozenset({"profile", "model", "limits", "schema", "roster", "permissions"}),
     "ToolsGiven": frozenset({"tools"}),
     "CheckSchema": frozenset({"check", "schema"}),
     "MakeContext": frozenset({"request"}),

@@ -318,6 +318,10 @@ class Following:
             self._made[recorded.seq] = made
             self._seqs[made.seq] = recorded.seq
 
+    def profile_of(self, actor: str) -> str:
+        """Return the profile that an agent began with as recorded; '' for another actor."""
+        return self._profiles.get(actor, "")
+
     def _unequal(self, actor: str, event: Event, found: Unequal) -> None:
         decision = self._seqs.get(event.seq, 0)
         seq = found.seq or decision
@@ -334,7 +338,8 @@ class Following:
         path: str = "",
     ) -> None:
         """Note the first decision of an actor that differs."""
-        found = DecisionDifference(actor, seq, decision, kind, path, recorded, now)
+        profile = self.profile_of(actor)
+        found = DecisionDifference(actor, seq, decision, kind, path, recorded, now, profile)
         self.decisions.setdefault(actor, found)
         self._inboxes.pop(actor, None)
 

@@ -54,7 +54,8 @@ def _requests(
         state = state_of(event.seq, agent)
         assert isinstance(state, AgentState)
         lines = _diff(request_lines(request_of(state)), request_lines(now))
-        yield RequestDifference(agent, event.seq, body.turn, body.attempt, tuple(lines))
+        profile = following.profile_of(agent)
+        yield RequestDifference(agent, event.seq, body.turn, body.attempt, tuple(lines), profile)
 
 
 def _lines(profiles: tuple[Json, ...]) -> list[str]:

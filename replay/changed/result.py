@@ -1,7 +1,8 @@
 """The result of a replay with changed agents."""
 
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from callboard.actors.protocol.events import Event
 
@@ -12,22 +13,34 @@ changed, missing, extra: its posts. raised: the decider raises now. misfit: a re
 request of today. program: a program does not repeat its step. timer: it fires at another time.
 """
 
+T = TypeVar("T")
+
 
 class RequestDifference(NamedTuple):
-    """The first request of an agent that differs. seq: of its `TurnRequested`. lines: a unified diff."""
+    """The first request of an agent that differs. seq: of its `TurnRequested`. lines: a unified diff.
+
+    profile: of the agent.
+    """
 
     agent: str
     seq: int
     turn: int
     attempt: int
     lines: tuple[str, ...]
+    profile: str = ""
+
+    @property
+    def changed_lines(self) -> tuple[str, ...]:
+        """Return the lines of the diff that are only in one of the requests."""
+        return tuple(line for line in self.lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
 
 
 class DecisionDifference(NamedTuple):
     """The first decision of an actor that differs.
 
     seq: of the recorded output, or of the event decided on if it has none. decision: of the event decided
-    on. path: of the first value that differs. recorded, now: both sides, as JSON or in words.
+    on. path: of the first value that differs. recorded, now: both sides, as JSON or in words. profile: of
+    the agent that decided; '' for the supervisor.
     """
 
     actor: str
@@ -37,6 +50,7 @@ class DecisionDifference(NamedTuple):
     path: str
     recorded: str
     now: str
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,19 +75,60 @@ class ChangedReplay:
         """Return whether every request and every decision is as recorded."""
         return not self.requests and not self.decisions
 
+    @property
+    def first_felt(self) -> str:
+        """Return the first difference that an agent reads or makes, in one line; '' without any.
+
+        A decision of the supervisor is felt by an agent where it leads to another request or decision.
+        """
+        found = [(one.seq, f"the request of {one.agent}:{one.turn} differs") for one in self.requests]
+        for one in self.decisions:
+            if one.profile:
+                now = one.now or "nothing"
+                said = f"{one.actor} decides otherwise: recorded {one.recorded or 'nothing'}; now {now}"
+                found.append((one.seq, said))
+        return next((f"event {seq}: {said}" for seq, said in sorted(found)), "")
+
+    def same_requests(self) -> "list[list[RequestDifference]]":
+        """Return the requests that differ, those of one profile with the same changes together."""
+        return _alike(self.requests, lambda one: (one.profile or one.agent, one.changed_lines))
+
+    def same_decisions(self) -> "list[list[DecisionDifference]]":
+        """Return the decisions that differ, those of one profile and of the same kind together."""
+        return _alike(self.decisions, lambda one: (one.profile or one.actor, one.kind, one.path))
+
     def lines(self) -> list[str]:
         """Return the result as lines of text."""
         lines = [f"session {self.session_id}: {self.events:,} events, {self.agents:,} agents"]
+        lines += [f"first felt: {self.first_felt}"] if self.first_felt else []
         lines += self.profiles
-        for one in self.requests:
-            lines.append(f"{one.agent}, turn {one.turn} (event {one.seq}): the request differs")
+        for same in self.same_requests():
+            one = same[0]
+            lines.append(f"{who(one.agent, same)}, turn {one.turn} (event {one.seq}): the request differs")
             lines += one.lines
-        for place, found in enumerate(self.decisions):
-            lines.append("first decision that differs:" if not place else "also:")
-            lines += found_lines(found)
+        for place, alike in enumerate(self.same_decisions()):
+            lines.append(f"first decision that differs{more(alike)}:" if not place else f"also{more(alike)}:")
+            lines += found_lines(alike[0])
         if not self.decisions:
             lines.append("every decision is as recorded")
         return lines
+
+
+def _alike(found: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for one in found:
+        groups.setdefault(key(one), []).append(one)
+    return list(groups.values())
+
+
+def who(agent: str, same: Sequence[RequestDifference]) -> str:
+    """Return the agents of requests that differ alike: their number, their profile, and the first one."""
+    return agent if len(same) == 1 else f"{len(same)} agents of {same[0].profile}, first {agent}"
+
+
+def more(alike: Sequence[DecisionDifference]) -> str:
+    """Return how many agents of the profile decide otherwise in the same way."""
+    return f", of {len(alike)} agents of {alike[0].profile} alike" if len(alike) > 1 else ""
 
 
 def found_lines(one: DecisionDifference) -> list[str]:

@@ -1,73 +1,40 @@
-"""Checks of tool calls: loops, repeated errors, calls in doubt."""
+"""Checks of tool calls: errors that repeat, calls in doubt."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.diagnosis.finding import Finding
-
-LOOP_FROM: Final = 3
-"""Calls of one tool with the same arguments, by one agent, that count as a loop."""
+from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
 
 _TWICE: Final = 2
 
 
-class Loops:
-    """Agents that call a tool with the same arguments again and again."""
-
-    kinds: ClassVar = frozenset({"CallTool"})
+class RepeatedErrors(CallCheck):
+    """Tools that give one agent the same error more than once, and nothing else after it."""
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[str, str], dict[bytes, list[int]]] = {}
+        self._errors: dict[tuple[str, str], tuple[int, list[int]]] = {}
 
-    def take(self, event: Event) -> None:
-        """Count a call by its agent, tool and arguments."""
-        assert isinstance(event.body, CallTool)
-        of_tool = self._calls.setdefault((event.sender, event.body.tool), {})
-        of_tool.setdefault(bytes(event.body.arguments), []).append(event.seq)
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        key = call.agent, call.tool
+        if result.status == "error":
+            before, seqs = self._errors.get(key, (result.digest, []))
+            self._errors[key] = result.digest, seqs if before == result.digest else []
+            self._errors[key][1].append(result.seq)
+        else:  # the agent has found a way
+            self._errors.pop(key, None)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""
-        for (agent, tool), by_arguments in self._calls.items():
-            again = [seqs for seqs in by_arguments.values() if len(seqs) >= LOOP_FROM]
-            if again:
-                calls = sum(map(len, by_arguments.values()))
-                says = (
-                    f"{agent} called {tool} {calls:,} times with {len(by_arguments):,} different arguments; "
-                    f"{max(map(len, again)):,} times with the same"
-                )
-                first = min(seqs[LOOP_FROM - 1] for seqs in again)
-                command = f"events {{session}} --grouped --actor {agent}"
-                yield Finding("loop", first, agent, says, command)
-
-
-class RepeatedErrors:
-    """Tools that give one agent the same error more than once."""
-
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned"})
-
-    def __init__(self) -> None:
-        self._tools: dict[int, str] = {}
-        self._errors: dict[tuple[str, str, bytes], list[int]] = {}
-
-    def take(self, event: Event) -> None:
-        """Take in a call or its answer."""
-        if isinstance(event.body, CallTool):
-            self._tools[event.seq] = event.body.tool
-        elif isinstance(event.body, ToolReturned):
-            tool = self._tools.pop(event.cause, "a tool")
-            if event.body.status == "error":
-                key = event.recipient, tool, bytes(event.body.output)
-                self._errors.setdefault(key, []).append(event.seq)
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield one finding for each agent, tool and error."""
-        for (agent, tool, _), seqs in self._errors.items():
+        for (agent, tool), (_, seqs) in self._errors.items():
             if len(seqs) >= _TWICE:
-                says = f"{tool} gave {agent} the same error {len(seqs):,} times"
-                yield Finding("repeated_error", seqs[0], agent, says)
+                says = f"{tool} gave {agent} the same error {len(seqs):,} times, and nothing else after it"
+                command = f"events {{session}} --grouped --actor {agent}"
+                yield Finding("repeated_error", seqs[0], agent, says, command, (agent,))
 
 
 class InDoubt:

@@ -1,15 +1,21 @@
 """Diagnose a session: run every check over its events, in one pass.
 
-Facts: asks that failed, failures below an ask that ended well, loops, refusals by limits, calls in doubt,
-repeated errors, late reports, lost cache prefixes, answers above their need. Guesses, which a finding marks:
-reports that were not used, reports that differ from their siblings'.
+Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
+loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
+models, words that were not heard, late reports, lost cache prefixes, answers above their need. Guesses, which
+a finding marks: words that came too late, reads before another's write, empty values after an error, reports
+that differ from their siblings' or were not used, tools that always say the same.
+
+`causes` tells each cause once.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, get_args
 
 from callboard.actors.protocol.events import Event
-from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors
+from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
+from callboard.replay.diagnosis.causes import each_once
+from callboard.replay.diagnosis.defaulted import Defaulted
 from callboard.replay.diagnosis.ends import (
     FailedAsks,
     FailedBelowOk,
@@ -18,55 +24,86 @@ from callboard.replay.diagnosis.ends import (
     Refused,
     RefusedReplies,
 )
-from callboard.replay.diagnosis.finding import Check, Finding, FindingKind
+from callboard.replay.diagnosis.finding import Check, Finding, FindingKind, Taker
+from callboard.replay.diagnosis.loops import Loops, SameAnswers
+from callboard.replay.diagnosis.models import OtherModels
 from callboard.replay.diagnosis.needs import AboveNeed
 from callboard.replay.diagnosis.outliers import Outliers
+from callboard.replay.diagnosis.people import ChangedApprovals, LateWords
+from callboard.replay.diagnosis.refusals import MadeCalls, refusals
+from callboard.replay.diagnosis.retries import Retries
+from callboard.replay.diagnosis.stale_reads import StaleReads
+from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
 from callboard.replay.diagnosis.unused_reports import UnusedReports
+from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import kind_of
 from callboard.runtime.log.protocol import Stored
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,
     FailedBelowOk,
-    Loops,
     Refused,
+    Loops,
+    Retries,
     InDoubt,
     RepeatedErrors,
+    ChangedApprovals,
+    OtherModels,
     LateReports,
     RefusedReplies,
     LostCache,
     AboveNeed,
-    UnusedReports,
+    LateWords,
+    StaleReads,
+    Defaulted,
     Outliers,
+    UnusedReports,
+    SameAnswers,
 )
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
 class Diagnosis:
-    """The checks of one session. Feed it every row in order; ask for the findings at any time."""
+    """The checks of one session. Feed it every row in order; ask for the findings at any time.
+
+    suspects: the agents that may have refused a call by themselves.
+    """
 
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
+        self._made, self.suspects = MadeCalls(), Suspects()
+        of_calls = [check for check in self._checks if isinstance(check, CallCheck)]
+        self._takers: list[Taker] = [
+            ToolCalls([*of_calls, self._made]),
+            *self._checks,
+            self._made,
+            self.suspects,
+        ]
 
-    def takers(self, kind: str) -> list[Check]:
+    def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
-        return [check for check in self._checks if kind in check.kinds]
+        return [taker for taker in self._takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
         for check in self.takers(event.kind):
             check.take(event)
 
-    def findings(self) -> list[Finding]:
-        """Return the findings up to here, the most telling kind first."""
+    def findings(self, refused: Iterable[RefusedCall]) -> list[Finding]:
+        """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
-        return sorted(found, key=lambda one: (_ORDER[one.kind], one.seq))
+        found += refusals(refused, self._made)
+        return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 
-def diagnose(rows: Iterable[Stored], event: Callable[[Stored], Event]) -> list[Finding]:
-    """Return the findings of a session. event: decodes a row."""
+def diagnose(
+    rows: Iterable[Stored],
+    event: Callable[[Stored], Event],
+    refused_by: Callable[[Suspects], Iterable[RefusedCall]],
+) -> list[Finding]:
+    """Return the findings of a session. event: decodes a row. refused_by: the calls that suspects refused."""
     found = Diagnosis()
-    takers: dict[str, list[Check]] = {}
+    takers: dict[str, list[Taker]] = {}
     for row in rows:
         kind = kind_of(row.body)
         if (chosen := takers.get(kind)) is None:
@@ -75,4 +112,4 @@ def diagnose(rows: Iterable[Stored], event: Callable[[Stored], Event]) -> list[F
             decoded = event(row)
             for check in chosen:
                 check.take(decoded)
-    return found.findings()
+    return found.findings(refused_by(found.suspects))

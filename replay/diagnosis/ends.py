@@ -1,7 +1,7 @@
 """Checks of ends: failed asks, failures below answers, refusals, late reports, repairs, lost caches."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.client_messages import AskEnded
@@ -10,6 +10,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged, TurnRequested
 from callboard.actors.protocol.repair_levels import START
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.retries import is_one_task, words_of
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
 _LEVELS: Final = {1: "every reply goes as if another model had made it", 2: "calls and results go as words"}
@@ -38,33 +39,68 @@ class FailedAsks:
 
 
 class FailedBelowOk:
-    """Delegations that failed below an ask that ended well: its answer may lack their work."""
+    """Delegations that failed below an ask that ended well: its answer may lack their work.
 
-    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+    A task that the parent gave again, and that ended well then, does not count.
+    """
+
+    kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "AskEnded"})
 
     def __init__(self) -> None:
-        self._failed: list[tuple[int, str, OutcomeKind]] = []
+        self._given: dict[tuple[str, int, int], tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._failed: list[_Failed] = []
         self._found: list[Finding] = []
 
     def take(self, event: Event) -> None:
-        """Take in an end."""
+        """Take in a delegation or an end."""
         body = event.body
-        if isinstance(body, DelegationEnded) and STATUS[body.kind] == "failed":
-            self._failed.append((event.seq, body.address or event.recipient, body.kind))
+        if isinstance(body, Delegate):
+            self._given[event.sender, body.turn, body.call] = body.profiles, words_of(body)
+        elif isinstance(body, DelegationEnded):
+            profiles, words = self._given.pop((event.recipient, body.turn, body.call), ((), frozenset()))
+            if STATUS[body.kind] == "failed":
+                agent = body.address or event.recipient
+                self._failed.append(_Failed(event.seq, agent, body.kind, event.recipient, profiles, words))
+            elif STATUS[body.kind] == "ok":
+                self._failed = [one for one in self._failed if not one.is_done(event, profiles, words)]
         elif isinstance(body, AskEnded):
             if STATUS[body.kind] == "ok" and self._failed:
                 self._found.append(self._finding())
             self._failed = []
 
     def _finding(self) -> Finding:
-        seq, agent, kind = self._failed[0]
+        first = self._failed[0]
         more = f"; {len(self._failed) - 1:,} more failed" if len(self._failed) > 1 else ""
+        kind, agent = first.kind, first.agent
         says = f"the ask ended well, but {agent} failed below it ({kind}): {EXPLAINED[kind]}{more}"
-        return Finding("failed_below_ok", seq, agent, says)
+        agents = tuple(one.agent for one in self._failed)
+        return Finding("failed_below_ok", first.seq, agent, says, _command(kind, agent), agents)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each ask."""
         yield from self._found
+
+
+class _Failed(NamedTuple):
+    seq: int
+    agent: str
+    kind: OutcomeKind
+    parent: str
+    profiles: tuple[str, ...]
+    words: frozenset[str]
+
+    def is_done(self, event: Event, profiles: tuple[str, ...], words: frozenset[str]) -> bool:
+        """Return whether a later delegation, which ended well, has done the work."""
+        is_of_same = (self.parent, self.profiles) == (event.recipient, profiles)
+        # A denied one has done no work, and mostly comes with arguments that have to be put right.
+        return is_of_same and (self.kind == "denied" or is_one_task(self.words, words))
+
+
+def _command(kind: OutcomeKind, agent: str) -> str:
+    """Return the command that shows an end: for one at a limit, the spending or the turns that led to it."""
+    if kind == "budget":
+        return "budget {session} --at {seq}"
+    return f"events {{session}} --grouped --actor {agent}" if kind == "iteration_cap" else "why {at}"
 
 
 class Refused:
@@ -73,22 +109,22 @@ class Refused:
     kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
 
     def __init__(self) -> None:
-        self._first: dict[OutcomeKind, tuple[int, str, int]] = {}
+        self._first: dict[OutcomeKind, tuple[int, list[str]]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an end."""
         body = event.body
         if isinstance(body, DelegationEnded | AskEnded) and body.kind in _REFUSALS:
             agent = body.address or event.recipient if isinstance(body, DelegationEnded) else "host"
-            seq, first, count = self._first.get(body.kind, (event.seq, agent, 0))
-            self._first[body.kind] = seq, first, count + 1
+            self._first.setdefault(body.kind, (event.seq, []))[1].append(agent)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each kind."""
-        for kind, (seq, agent, count) in self._first.items():
+        for kind, (seq, agents) in self._first.items():
+            agent, count = agents[0], len(agents)
             more = f"; {count - 1:,} more such ends followed" if count > 1 else ""
-            command = "budget {session} --at {seq}" if kind == "budget" else "why {at}"
-            yield Finding("refused", seq, agent, f"{agent} {EXPLAINED[kind]} ({kind}){more}", command)
+            says = f"{agent} {EXPLAINED[kind]} ({kind}){more}"
+            yield Finding("refused", seq, agent, says, _command(kind, agent), tuple(agents))
 
 
 class LateReports:

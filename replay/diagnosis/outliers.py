@@ -1,5 +1,10 @@
-"""A guess about reports: one that differs from those of its siblings."""
+"""A guess about reports: one that differs from those of its siblings.
 
+A number differs if it is far from the others (`spread`), a text if it is the only other one in a field that
+says how to read the rest, such as `unit`.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -7,13 +12,18 @@ from typing import Any, ClassVar, Final
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.spread import median, odd_places
 from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
 
 SIBLINGS_MIN: Final = 4
 """Reports of one profile to one parent below which none is called an outlier."""
 
-_TIMES: Final = 10  # a number is an outlier if it is so many times the median of its siblings', or a tenth
+# Names of fields that say how to read another one. Verdicts differ by right: one "reject" is no fault.
+_MEASURES: Final = frozenset({"unit", "units", "currency", "scale", "zone", "timezone", "format", "encoding"})
+# Names of fields whose numbers depend on the machine and the moment.
+_TIMES: Final = frozenset({"seconds", "ms", "duration", "elapsed", "took", "latency", "time"})
+_WORDS: Final = re.compile(r"[a-z]+")
 
 
 class Outliers:
@@ -65,22 +75,17 @@ def _odd(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event,
 
 
 def _odd_numbers(column: list[tuple[Event, Any]], name: str) -> Iterator[tuple[Event, str]]:
-    middle = _median([value for _, value in column])
-    for event, value in column:
-        if middle and not abs(middle) / _TIMES < abs(value) < abs(middle) * _TIMES:
-            yield event, f"reported {name} = {value:,}; the median of its siblings is {middle:,}"
-
-
-def _median(values: list[Any]) -> Any:
-    """Return the median. The module `statistics` takes longer to import than a diagnosis."""
-    ordered, half = sorted(values), len(values) // 2
-    if len(values) % 2:
-        return ordered[half]
-    both = ordered[half - 1] + ordered[half]
-    return both // 2 if both % 2 == 0 else both / 2
+    if _TIMES.intersection(_WORDS.findall(name.casefold())):
+        return
+    numbers = [value for _, value in column]
+    for place in odd_places(numbers):
+        said = f"{name} = {numbers[place]:,}; the median of its siblings is {median(numbers):,}"
+        yield column[place][0], f"reported {said}"
 
 
 def _odd_words(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event, str]]:
+    if not _MEASURES.intersection(_WORDS.findall(name.casefold())):
+        return
     (usual, count), *_ = Counter(repr(value) for _, value in column).most_common()
     if len(column) - count == 1 and count >= SIBLINGS_MIN - 1:
         event, odd = next((event, value) for event, value in column if repr(value) != usual)

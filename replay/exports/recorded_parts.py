@@ -10,12 +10,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.client_messages import Ask, Close, SessionOpened, Tell, ToolsChanged
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
-from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.messages import Begin, Delegate
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     ContextMade,
@@ -23,7 +24,9 @@ from callboard.actors.protocol.port_messages import (
     ModelReplied,
     RequestApproval,
     ToolReturned,
+    ToolStarted,
 )
+from callboard.actors.session.place_names import call_name, moment_name
 from callboard.replay.exports.recorded_programs import RecordedPrograms, Step, named
 
 K = TypeVar("K")
@@ -40,11 +43,12 @@ _ANSWERED: Final = frozenset({"ok", "error", "input_required", "needs_effect", "
 class RecordedParts(NamedTuple):
     """The parts of a session, as JSON values of their messages.
 
-    opened: the first message. asks, tells, changes: of the client, in order. closes: True if it closed the
-    session at last. replies: by agent and turn, each attempt in order. results, approvals: by agent, and by
-    (turn, call), each round in order. contexts: each with the parent, the profile and the prompt. programs:
-    the runs of each program, each a list of steps; their results are known by the ids of their asks, and
-    people's answers by tool and arguments.
+    opened: the first message. asks, tells, changes: of the client, in order; a tell has the name of the last
+    event of its agent under `after`. closes: True if it closed the session at last.
+    replies: by agent and turn, each attempt in order. results, approvals: by agent, and by (turn, call), each
+    round in order. contexts: each with the parent, the profile and the prompt. programs: the runs of each
+    program, each a list of steps; their results are known by the ids of their asks, and people's answers by
+    tool and arguments.
     """
 
     opened: Value
@@ -85,6 +89,7 @@ class _Reader:
         self._contexts: list[Value] = []
         self._programs = RecordedPrograms()
         self._questions: dict[int, str] = {}
+        self._moments: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -94,7 +99,7 @@ class _Reader:
             case SessionOpened():
                 self._opened = _value(body)
             case Ask() | Tell() | ToolsChanged() | Close() if event.sender == "client":
-                self._said[type(body)].append(_value(body))
+                self._said[type(body)].append(_value(body) | self._after(body))
             case RequestApproval():
                 self._questions[event.seq] = named(body)
             case ModelReplied() | ToolReturned() | ApprovalGiven():
@@ -103,6 +108,16 @@ class _Reader:
                 self._take_context(event, body)
             case _:
                 pass
+        for address in {event.sender, event.recipient}:
+            # Of the others some come in another number or order in a simulated run.
+            is_sure = isinstance(body, Begin) or (call_name(event) and not isinstance(body, ToolStarted))
+            if is_agent(address) and is_sure:
+                self._moments[address] = moment_name(event)
+
+    def _after(self, body: object) -> Value:
+        """Return the last event of the agent before words for it, so that they come in no other place."""
+        after = self._moments.get(body.address) if isinstance(body, Tell) else None
+        return {"after": after} if after else {}
 
     def _take_answer(self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
         agent = event.recipient

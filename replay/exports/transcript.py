@@ -6,7 +6,8 @@ neither end its block nor pass for a heading. A text of more than `TEXT_CHARS` c
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -18,33 +19,54 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Told
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
+from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.runtime.log.tree import Tree
 
 TEXT_CHARS: Final = 10_000
+_Parts: TypeAlias = dict[str, list[tuple[int, str]]]
+"""The pieces of each place, with the seqs of their events."""
+
 _FENCES: Final = re.compile("`{3,}")
 
 
-def transcript(session_id: str, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the transcript in pieces that end with a line break."""
-    tree = Tree()
-    parts = _parts(events, tree)
+def transcript(
+    session_id: str,
+    events: Iterable[Event],
+    refused_by: Callable[[Suspects], Iterable[RefusedCall]] = lambda suspects: (),
+) -> Iterator[str]:
+    """Yield the transcript in pieces that end with a line break.
+
+    refused_by: returns the calls that suspects refused by themselves. Each stands behind its reply.
+    """
+    tree, suspects = Tree(), Suspects()
+    parts = _parts(events, tree, suspects)
+    for call in refused_by(suspects):
+        piece = _titled(f"Not run: {_inline(call.tool)} (event {call.reply})", call.reason)
+        parts.setdefault(call.agent, []).append((call.reply, piece))
     yield f"# Session {_inline(session_id)}\n"
-    yield from parts.get(CLIENT, [])
+    yield from _pieces(parts, CLIENT)
     for depth, node in tree.walk():
         end = f", {node.kind}" if node.kind else ", still at work"
         yield f"\n{'#' * min(6, depth + 2)} {node.address}: {_inline(node.profile)}{end}\n"
-        yield from parts.get(node.address, [])
+        yield from _pieces(parts, node.address)
 
 
-def _parts(events: Iterable[Event], tree: Tree) -> dict[str, list[str]]:
-    """Return the pieces of each place, and add the events to the tree."""
-    parts: dict[str, list[str]] = {}
+def _parts(events: Iterable[Event], tree: Tree, suspects: Suspects) -> _Parts:
+    """Return the pieces of each place, and add the events to the tree and to the suspects."""
+    parts: _Parts = {}
     for event in events:
         tree.add(event)
+        if event.kind in suspects.kinds:
+            suspects.take(event)
         if take := _TAKES.get(type(event.body)):
             agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
-            parts.setdefault(_place(agent, event), []).extend(take(event, event.body))
+            pieces = parts.setdefault(_place(agent, event), [])
+            pieces += ((event.seq, piece) for piece in take(event, event.body))
     return parts
+
+
+def _pieces(parts: _Parts, place: str) -> Iterator[str]:
+    return (piece for _, piece in sorted(parts.get(place, []), key=itemgetter(0)))
 
 
 def _place(agent: str, event: Event) -> str:

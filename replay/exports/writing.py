@@ -15,6 +15,7 @@ from callboard.replay.exports.python_files import regression_test, scenario_file
 from callboard.replay.exports.transcript import transcript
 from callboard.replay.page.building import html_page
 from callboard.replay.reading import Source
+from callboard.replay.refusal_watch import refused_in
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
@@ -94,7 +95,8 @@ def _json(job: Job) -> Iterator[bytes]:
 def _markdown(job: Job) -> Iterator[bytes]:
     for source in job.sources:
         events = (source.event(row.whole() if row.cuts else row) for row in _rows(job, source))
-        yield from (part.encode() for part in transcript(source.session_id, events))
+        refused = partial(refused_in, source)
+        yield from (part.encode() for part in transcript(source.session_id, events, refused))
 
 
 def _html(job: Job) -> Iterator[bytes]:

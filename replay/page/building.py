@@ -8,7 +8,7 @@ which the policy enforces too (`require-trusted-types-for`). Nothing of a sessio
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source
+from callboard.replay.refusal_watch import refused_in
 
 EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
@@ -87,7 +88,7 @@ def findings_of(source: Source) -> list[Finding]:
     if source.head.seq > EVENTS_DIAGNOSED_MAX:
         return []
     rows = Rows(source, lambda stored: stored)
-    return diagnose(rows.upto(source.head.seq), source.event)
+    return diagnose(rows.upto(source.head.seq), source.event, partial(refused_in, source))
 
 
 @cache

@@ -21,6 +21,8 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap, Node
 from callboard.actors.session.core import recorded_failure
 from callboard.replay.digests import to_jsonable
+from callboard.replay.refusal_watch import RefusalWatch
+from callboard.replay.refused_calls import RefusedCall
 from callboard.replay.states import Fold, Output
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -43,10 +45,12 @@ class Changes:
     """The changes of all agents. Feed it every event of a session in order.
 
     diverged: the reason by agent, where this code decides otherwise than the log; its changes end there.
+    refused: the calls that agents refused by themselves, as far as the changes are known.
     """
 
     def __init__(self) -> None:
         self.diverged: dict[str, str] = {}
+        self.refused: list[RefusedCall] = []
         self._folds: dict[str, _Watched] = {}
         self._found: list[Change] = []
 
@@ -70,7 +74,7 @@ class Changes:
             return
         fold = self._folds.get(actor)
         if fold is None:
-            fold = self._folds[actor] = _Watched(actor, self._found)
+            fold = self._folds[actor] = _Watched(actor, self._found, self.refused)
         self._try(actor, partial(fold.take, item))
 
     def _try(self, actor: str, fold: Callable[[], object]) -> None:
@@ -86,11 +90,12 @@ class Changes:
 
 
 class _Watched(Fold):
-    """A fold that notes the changes of each decision."""
+    """A fold that notes the changes of each decision, and the calls that were refused."""
 
-    def __init__(self, actor: str, found: list[Change]) -> None:
+    def __init__(self, actor: str, found: list[Change], refused: list[RefusedCall]) -> None:
         super().__init__(actor)
         self._found = found
+        self.watch(RefusalWatch(refused).note)
         self._before = initial_agent(actor)
 
     def _decide(self, event: Event, failure: str = "") -> None:

@@ -23,9 +23,11 @@ import msgspec
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.grouping import Span, Spans
+from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
 from callboard.replay.reading import Source
+from callboard.replay.refused_calls import RefusedCall
+from callboard.replay.titles import title_in
 from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree
@@ -55,6 +57,7 @@ class SessionLines:
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
         self._shared = Shared()
+        self._title = ""
 
     def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
         """Take an event in. Yield its line, and the lines of the changes that are known now."""
@@ -64,6 +67,7 @@ class SessionLines:
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
+        self._title = self._title or title_in(event)
         if is_agent(event.recipient):
             self._shared.note(event.seq, body)
         for change in self._changes.take(event):
@@ -73,6 +77,11 @@ class SessionLines:
         """Yield the changes of the last events of agents."""
         for change in self._changes.finish():
             yield from self._shared.lines_of(change)
+
+    @property
+    def refused(self) -> list[RefusedCall]:
+        """Return the calls that agents refused by themselves, as far as the changes are known."""
+        return sorted(self._changes.refused)
 
     def last(
         self,
@@ -88,14 +97,14 @@ class SessionLines:
                 "format": FORMAT,
                 "session": row.session_id,
                 "head": f"{head.seq}:{head.digest.hex()}",
-                "title": row.title,
+                "title": row.title or self._title,
                 "kind": row.kind,
                 "status": row.status,
                 "diverged": self._changes.diverged,
                 **self._columns.plain(since),
                 **extra,
                 "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
-                "spans": [_span(one) for one in self._spans.found],
+                "spans": [_span(one) for one in with_refusals(self._spans.found, self.refused)],
                 "findings": [
                     [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in findings
                 ],
@@ -219,7 +228,9 @@ class _Columns:
 
 
 def _span(span: Span) -> list[object]:
-    return [span.kind, span.first.seq, span.last.seq, span.agent, span.name, span.attempts, span.outcome]
+    reason = (span.reason,) if span.reason else ()
+    places = span.first.seq, span.last.seq
+    return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *reason]
 
 
 def _agent(depth: int, node: Node) -> list[object]:

@@ -63,7 +63,7 @@ class LivePage:
 
     def _last(self, since: int) -> bytes:
         is_short = self._seq <= EVENTS_DIAGNOSED_MAX
-        findings = self._diagnosis.findings() if is_short else []
+        findings = self._diagnosis.findings(self._made.refused) if is_short else []
         extra = {"is_followed": True, "is_over": self._is_over}
         return self._made.last(self._row(), self._source.head, findings, extra, since)
 

@@ -27,6 +27,7 @@ from callboard.replay.testing.world import (
     Violation,
     W,
     World,
+    watches,
 )
 
 FAIR_FACTOR = 10
@@ -116,18 +117,19 @@ def perform(
     run = Run([], steps=bounds.steps)
     for monitor in monitors:
         monitor.begin(bounds.steps)
+    watchers = [monitor for monitor in monitors if watches(monitor)]
     heals = hasattr(world, "heal")  # a tenth of a microsecond; isinstance(world, Heals) takes five
     try:
-        _look(world, monitors, 0, run)
+        _look(world, watchers, 0, run)
         if run.violation is None:
-            _first(world, monitors, first, bounds.steps if heal_at is None else heal_at, run, heals)
+            _first(world, monitors, watchers, first, bounds.steps if heal_at is None else heal_at, run, heals)
         if run.is_cut and goes_on:
             run.is_cut = run.is_at_rest = False
         if run.violation is None and not run.is_cut and (heals or not run.is_at_rest):
             run.healed_at, run.is_at_rest = len(run.made), False
             if isinstance(world, Heals):
                 world.heal()
-            _second(world, monitors, second, bounds.steps_in_all, run)
+            _second(world, watchers, second, bounds.steps_in_all, run)
         if run.violation is None:
             (_look_at_rest if run.is_at_rest else _look_unfinished)(world, monitors, run)
     except MisuseError:  # a mistake of the caller breaks no rule of the session
@@ -149,12 +151,18 @@ def _raised(error: Exception, at: int) -> Violation:
 
 
 def _first(
-    world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run, heals: bool
+    world: W,
+    monitors: Sequence[Monitor[W]],
+    watchers: Sequence[Monitor[W]],
+    choose: Choose,
+    steps: int,
+    run: Run,
+    heals: bool,
 ) -> None:
-    """Make moves until one of these: at rest, cut, a violation, `steps` moves."""
+    """Make moves until one of these: at rest, cut, a violation, `steps` moves. watchers: those that watch."""
     # The hottest loop of a campaign: look-ups and conditions stay in front of it.
     moves, make, made = world.moves, world.make, run.made
-    watchers = [monitor.after for monitor in monitors]
+    looks = [monitor.after for monitor in watchers]
     judges = bool(monitors) and not heals
     for at in range(1, steps + 1):
         offered = moves()
@@ -173,14 +181,14 @@ def _first(
             return
         made.append(move)
         make(move)
-        for after in watchers:
+        for after in looks:
             if (violation := after(world, at, 0)) is not None:
                 run.violation = violation
                 return
     run.is_at_rest = not not_faults(moves())
 
 
-def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run) -> None:
+def _second(world: W, watchers: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run) -> None:
     """Make the part without faults, up to `steps` moves in both parts together."""
     made, healed_at = run.made, len(run.made)
     for at in range(healed_at + 1, steps + 1):
@@ -193,7 +201,7 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
             return
         made.append(move)
         world.make(move)
-        _look(world, monitors, at - healed_at, run)
+        _look(world, watchers, at - healed_at, run)
         if run.violation is not None:
             return
     run.is_at_rest = not not_faults(world.moves())
@@ -202,8 +210,8 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
 # Loops, not generators: the first two are called for every run, and `_look` for every fair step.
 
 
-def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
-    for monitor in monitors:
+def _look(world: W, watchers: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
+    for monitor in watchers:
         run.violation = monitor.after(world, len(run.made), fair_steps)
         if run.violation is not None:
             return

@@ -4,8 +4,10 @@
     kept.difference(make_world, monitors)     # "" if the same moves lead to the same run again
 
 Rules
-  - A campaign makes its first run again in the end. A run that breaks a rule is made again before it is made
-    small: if it then keeps the rule, it is no counterexample, and the campaign ends.
+  - A campaign makes its first run again in the end, twice: where kept state goes round, as a counter does
+    that picks one of three answers, the first time may begin as the campaign began.
+  - A run that breaks a rule is made again before it is made small: if it then keeps the rule, it is no
+    counterexample, and the campaign ends.
   - A rule that is broken before the first step, and was not in the run before, is the same: all worlds of a
     campaign start alike.
 """

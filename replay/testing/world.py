@@ -12,7 +12,7 @@ Rules
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -156,6 +156,22 @@ class Monitor(Protocol[W_contra]):
 
     def at_rest(self, world: W_contra, at: int) -> Violation | None:
         """Look at the world when nothing more is going to happen in it."""
+
+
+_IDLE: Final[set[Callable[..., object]]] = set()
+
+After = TypeVar("After", bound=Callable[..., object])
+
+
+def idle(after: After) -> After:
+    """Mark the `after` of monitors that look at worlds at rest only: no run calls it."""
+    _IDLE.add(after)
+    return after
+
+
+def watches(monitor: object) -> bool:
+    """Return whether a monitor looks at steps."""
+    return getattr(type(monitor), "after", None) not in _IDLE
 
 
 @runtime_checkable

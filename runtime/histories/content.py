@@ -6,11 +6,16 @@ image_url, input_image             image, from a data URL or an address
 file, input_file                   document, from a data URL or an address
 image, document, thinking, ...     the same block without its cache mark
 audio, the id of a file            a text that names the part left out
+any other part                     its JSON as text
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.blocks import is_private
 
 Block: TypeAlias = dict[str, Any]
 
@@ -18,6 +23,8 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
 _IMAGES: Final = frozenset({"image_url", "input_image"})
 _FILES: Final = frozenset({"file", "input_file"})
 _WITHOUT: Final = frozenset({"input_audio", "audio", "output_audio", "input_video", "video_url"})
+_KEPT: Final = frozenset({"image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
+_READ: Final = _TEXTS | _IMAGES | _FILES | _WITHOUT | _KEPT | {"refusal"}
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
 
@@ -44,7 +51,7 @@ def _blocks_of(part: object) -> Iterator[Block]:
 
 
 def _of_part(part: Block) -> Iterator[Block]:
-    kind = str(part.get("type", "text" if "text" in part else ""))
+    kind = _kind_of(part)
     if kind in _TEXTS:
         yield from _blocks_of(_inner(part.get("text"), "value"))
     elif kind == "refusal":
@@ -54,10 +61,24 @@ def _of_part(part: Block) -> Iterator[Block]:
     elif kind in _FILES:
         file = part["file"] if isinstance(part.get("file"), dict) else part
         yield _medium("document", file.get("file_data") or file.get("file_url"))
-    elif kind in _WITHOUT or not kind:
-        yield left_out(kind or "a part without a type")
-    else:
+    elif kind in _WITHOUT:
+        yield left_out(kind)
+    elif is_known(part):
         yield without_marks(part)
+    else:
+        yield text_of(msgspec.json.encode(part).decode())
+
+
+def _kind_of(part: Block) -> str:
+    return str(part.get("type", "text" if "text" in part else ""))
+
+
+def is_known(part: object) -> bool:
+    """Return False for a part of a type that none of the shapes has, or without a type."""
+    if not isinstance(part, dict):
+        return True
+    kind = _kind_of(part)
+    return kind in _READ or is_private(kind)
 
 
 def _inner(value: object, key: str) -> object:

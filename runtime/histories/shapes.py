@@ -20,7 +20,7 @@ import msgspec
 
 from callboard.actors.protocol.blocks import UNKNOWN
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.histories.content import Block, blocks_in, left_out, text_of
+from callboard.runtime.histories.content import Block, blocks_in, is_known, left_out, text_of
 from callboard.runtime.histories.repairs import Repairs
 
 Shape: TypeAlias = Literal["messages", "chat", "responses"]
@@ -47,6 +47,11 @@ _ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
 _ABOUT: Final = frozenset({"content", "usage", "metadata", "annotations", "_meta"})
 """The keys of a message that hold lists or objects and none of its words."""
 
+_MODELS: Final = frozenset({"assistant", "model", "ai", "gpt", "chatbot", "bot"})
+_WORDS: Final = ("text", "message", "value", "body", "input", "output", "prompt", "response", "completion")
+"""The keys under which products have the words of a message, beside `content`."""
+
+_FORM: Final = "has its content in a form that none of the shapes has"
 _UNREADABLE: Final = "unreadable"
 
 _JSON: Final = msgspec.json.Decoder()
@@ -105,8 +110,9 @@ class Reader:
         if not _holds_more(item):
             self._repairs.add(index, "is empty", "it is left out")
             return []
-        self._repairs.add(index, "has its content in a form that none of the shapes has", "its JSON is text")
-        return [Words(_speaker(_role_of(item)), text_of(msgspec.json.encode(item).decode()))]
+        self._repairs.add(index, _FORM, "its JSON is text")
+        speaker = _speaker(_role_of(item) or _str(item.get("from")))
+        return [Words(speaker, text_of(msgspec.json.encode(item).decode()))]
 
     def _said(self, item: Block, index: int) -> Iterator[Said]:
         role, kind = _role_of(item), item.get("type")
@@ -124,13 +130,17 @@ class Reader:
             yield from self._content(item, "assistant", index)
             yield from self._chat_calls(item, index)
         else:
-            self._repairs.add(index, f"has the role {role!r:.40}", "it is read as a user's")
-            yield from self._content(item, "user", index)
+            speaker = _speaker(role or _str(item.get("from")))
+            self._repairs.add(index, f"has the role {role!r:.40}", f"it is read as the {speaker}'s")
+            yield from self._content(item, speaker, index)
 
     # --- content, with the calls and results of the Messages API ------------------------
 
     def _content(self, item: Block, role: Literal["user", "assistant"], index: int) -> Iterator[Said]:
-        for block in blocks_in(item.get("content")):
+        content = item.get("content")
+        if not all(map(is_known, content if isinstance(content, list) else [content])):
+            self._repairs.add(index, _FORM, "its JSON is text")
+        for block in blocks_in(content):
             kind = block.get("type")
             if kind == "tool_result":
                 yield self._result(block, block.get("content"))
@@ -231,13 +241,14 @@ def _role_of(item: Block) -> str | None:
 
 def _speaker(role: str | None) -> Literal["user", "assistant"]:
     """Return whose words an item of another product has, by its role or type."""
-    return "assistant" if role in ("assistant", "model", "ai") else "user"
+    return "assistant" if role and role.lower() in _MODELS else "user"
 
 
 def _holds_more(item: Block) -> bool:
     """Return True for an item that has content under keys of its own, and so is not empty."""
     others = (value for key, value in item.items() if key not in _ABOUT)
-    return any(isinstance(value, dict | list) and value for value in others) or bool(item.get("text"))
+    has_parts = any(isinstance(value, dict | list) and value for value in others)
+    return has_parts or any(_str(item.get(key)).strip() for key in _WORDS)
 
 
 def _is_private(item: Block) -> bool:
@@ -266,5 +277,5 @@ def _object(arguments: object) -> dict[str, Any] | None:
 def _parts(content: object) -> object:
     """Return the parts of a result; its JSON as text for one that is data and no content."""
     parts = content if isinstance(content, list) else [content]
-    is_content = all(isinstance(one, str) or (isinstance(one, dict) and "type" in one) for one in parts)
+    is_content = all(isinstance(one, str) or (isinstance(one, dict) and is_known(one)) for one in parts)
     return content if content is None or is_content else msgspec.json.encode(content).decode()

@@ -31,6 +31,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
+from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import Head, Sealed, Segment
 
 DIGEST_BYTES: Final = 32
@@ -138,9 +139,11 @@ class HashChain:
         """Yield the rows behind `head` in pages, checked. known: as in `checked_pages`."""
         _compare(session_id, head, known)
         # A page ends at the known head, which is compared before any event behind it is looked at.
+        sizes = PageSizes(PAGE_EVENTS)
         for last in (min(known.seq, upto), upto):
             while head.seq < last:
-                page = read(head.seq + 1, min(PAGE_EVENTS, last - head.seq))
+                page = read(head.seq + 1, min(sizes.events, last - head.seq))
+                sizes.note(page)
                 head = self._checked(session_id, head, page)
                 _compare(session_id, head, known)
                 yield page

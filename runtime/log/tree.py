@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST, child_of, parent_of
-from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
+from callboard.actors.protocol.client_messages import AskEnded, Forked, Tell, TellEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -30,6 +30,7 @@ from callboard.actors.protocol.port_messages import (
     ModelReplied,
     RequestApproval,
     RequestCapacity,
+    ToolReturned,
 )
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
@@ -46,6 +47,7 @@ class Node:
     is_background: its parent goes on while it works. tasks: the number of its own such agents that work.
     words: the number of a client's texts on their way to it. is_silent: its last reply has no calls.
     need: of its newest turn, which is charged where the use of a call is not known.
+    is_recorded: in a fork, it has no answer but those of the session that was forked.
     """
 
     address: str
@@ -67,6 +69,7 @@ class Node:
     is_silent: bool = False
     need: Need = NOTHING
     description: str = ""
+    is_recorded: bool = False
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:
@@ -108,6 +111,7 @@ class Tree:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.last_at = 0
+        self._is_fork = False
         self._tasks: dict[tuple[str, int, int], Delegate] = {}
         self._background: dict[str, int] = {}
         self._words: dict[str, str] = {}
@@ -141,7 +145,7 @@ class Tree:
     def _node(self, address: str) -> Node:
         node = self.nodes.get(address)
         if node is None:
-            node = self.nodes[address] = Node(address)
+            node = self.nodes[address] = Node(address, is_recorded=self._is_fork)
             parent = self.nodes.get(parent_of(address))
             if parent is not None:
                 parent.children.append(address)
@@ -160,6 +164,12 @@ def prompt_text(prompt: Json, longest: int = 200) -> str:
         value = " ".join(part for part in parts if isinstance(part, str))
     text = " ".join(str(value or "").split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _forked(tree: Tree, event: Event, body: Forked) -> None:
+    tree._is_fork = True
+    for node in tree.nodes.values():
+        node.is_recorded = True
 
 
 def _begin(tree: Tree, event: Event, body: Begin) -> None:
@@ -236,6 +246,11 @@ def _replied(tree: Tree, event: Event, body: ModelReplied) -> None:
     node = tree._node(event.recipient)
     node.is_silent = b'"tool_use"' not in bytes(body.content)
     node.does("deciding")
+    node.is_recorded &= bool(body.reused) or body.status != "ok"
+
+
+def _returned(tree: Tree, event: Event, body: ToolReturned) -> None:
+    tree._node(event.recipient).is_recorded &= bool(body.reused) or body.status not in ("ok", "error")
 
 
 def _settled(tree: Tree, event: Event, body: TurnSettled) -> None:
@@ -264,6 +279,7 @@ def _ask_ended(tree: Tree, event: Event, body: AskEnded) -> None:
 
 
 _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
+    Forked: _forked,
     Begin: _begin,
     TurnRequested: _turn,
     CallModel: lambda tree, event, body: tree._node(body.agent).does("thinking"),
@@ -276,6 +292,7 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     Tell: _tell,
     TellEnded: _tell_ended,
     CallTool: _tool,
+    ToolReturned: _returned,
     RequestApproval: lambda tree, event, body: tree._node(event.sender).does(
         f"waiting for approval of {body.tool}"
     ),

@@ -5,12 +5,15 @@ servers alone
 
 a command     command, args, env, cwd
 an address    url, serverUrl or httpUrl, with headers
-either        type or transport; disabled or enabled; timeout
+either        type, transport or transportType; disabled or enabled; timeout
 
 The same word means two things to two clients in places, so each is decided here:
 
-allowedTools, includeTools, enabledTools   the agent gets these tools only
-excludeTools, disabledTools                it does not get these
+allowedTools, includeTools, enabledTools,  the agent gets these tools only
+  tools (Copilot)
+excludeTools, disabledTools,               it does not get these
+  disallowedTools
+any other word for tools or permission     refused: passed over, it would give the agent more
 autoApprove, alwaysAllow                   these run without a question; a person is asked before all others
 trust: true                                nothing: no tool asks by itself here
 timeout                                    of a call: seconds up to 3,600, as Cline and Roo write it, else
@@ -51,8 +54,9 @@ _HTTP: Final = frozenset({"http", "sse", "streamable-http", "streamable_http", "
 _STDIO: Final = frozenset({"stdio", "local"})
 _COMMAND_KEYS: Final = ("command", "args", "env", "cwd")
 _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
-_ONLY_KEYS: Final = ("allowedTools", "includeTools", "enabledTools")
-_WITHOUT_KEYS: Final = ("excludeTools", "disabledTools")
+_TYPE_KEYS: Final = ("type", "transport", "transportType")
+_ONLY_KEYS: Final = ("allowedTools", "includeTools", "enabledTools", "tools")
+_WITHOUT_KEYS: Final = ("excludeTools", "disabledTools", "disallowedTools")
 _APPROVED_KEYS: Final = ("autoApprove", "alwaysAllow")
 # They change the variables and headers of a server, so they are not passed over.
 _UNSUPPORTED: Final = {
@@ -63,9 +67,12 @@ _UNSUPPORTED: Final = {
 _KNOWN: Final = frozenset(
     (
         *(*_COMMAND_KEYS, *_URL_KEYS, *_ONLY_KEYS, *_WITHOUT_KEYS, *_APPROVED_KEYS),
-        *("type", "transport", "headers", "disabled", "enabled", "timeout", "trust", "name", "description"),
+        *_TYPE_KEYS,
+        *("headers", "disabled", "enabled", "timeout", "trust", "name", "description"),
     )
 )
+# Any other key that may keep tools from an agent: passed over, it would give them to it.
+_LIMITS_TOOLS: Final = re.compile("(?i)tool|allow|den[iy]|block|exclude|include|filter|permission|read_?only")
 # Their values stand in many texts, and are no secrets.
 _PLAIN: Final = frozenset(
     (
@@ -259,7 +266,11 @@ class _Server:
         for key, instead in _UNSUPPORTED.items():
             if fields.get(key):
                 raise InvalidAgent(f"{self._where}: {key} is not supported; {instead}")
-        if unknown := sorted(fields.keys() - _KNOWN):
+        unknown = sorted(fields.keys() - _KNOWN)
+        if key := next(filter(_LIMITS_TOOLS.search, unknown), ""):
+            instead = "choose tools by allowedTools and excludeTools"
+            raise InvalidAgent(f"{self._where}: {key:.100} is not supported; {instead}")
+        if unknown:
             logger.warning("%s: callboard does not know %s", self._where, ", ".join(unknown)[:300])
         server, options = self._address() if self._is_http() else self._command()
         options |= {"prefix": _prefix(name), "name": clean_text(name)[:_NAME_CHARS], **self._tools()}
@@ -269,16 +280,20 @@ class _Server:
             options["secrets"] = self._secrets
         return Entry(name, server, options)
 
-    def _kind(self) -> object:
-        kind = self._fields.get("type", self._fields.get("transport"))
-        return kind.lower() if isinstance(kind, str) else kind
+    def _kind(self) -> str:
+        """Return the transport that the file names; empty for none."""
+        key = next((key for key in _TYPE_KEYS if self._fields.get(key) is not None), "type")
+        kind = self._fields.get(key, "")
+        if not isinstance(kind, str):
+            raise InvalidAgent(f"{self._where}: {key} is a text, not {kind!r:.100}")
+        return kind.lower()
 
     def _is_http(self) -> bool:
         fields, word = self._fields, self._kind()
         address = [key for key in _URL_KEYS if fields.get(key)]
         if len(address) + bool(fields.get("command")) != 1:
             raise InvalidAgent(f"{self._where}: it needs a command or a url, and not both")
-        if word is not None and word not in (_HTTP if address else _STDIO):
+        if word and word not in (_HTTP if address else _STDIO):
             words = ", ".join(sorted(_HTTP if address else _STDIO))
             raise InvalidAgent(f"{self._where}: its type is one of {words}, not {word!r:.100}")
         return bool(address)

@@ -14,6 +14,7 @@ neither content nor data    Unreadable, which shows the result
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -30,6 +31,7 @@ _MARKS: Final = {
     b"GIF8": "image/gif",
     b"%PDF": _PDF,
 }
+_DATA_URL: Final = re.compile(r"(?i)data:([\w.+-]{1,100}/[\w.+-]{1,100})?(?:;[\w=.+-]{1,100}){0,9};base64,")
 _BLOCKS_MAX: Final = 1_000
 _BLOCK_CHARS: Final = 4_000  # of a block that is shown as its JSON
 _TRUE: Final = (True, "true", "True", 1)
@@ -139,6 +141,9 @@ def _name(more: Mapping[object, object]) -> str:
 
 def _data(what: str, media_type: str, data: str) -> Block:
     """Return a block with base64 data, or a text with the reason for its absence."""
+    if (found := _DATA_URL.match(data)) is not None:  # some servers give the address of the data
+        media_type, data = (found[1] or media_type).lower(), data[found.end() :]
+    data = "".join(data.split())  # some encoders write lines
     media_type = _seen(data) or media_type  # a service refuses a request whose image is of another type
     kind = "image" if media_type in _IMAGES else "document" if media_type == _PDF else ""
     if not kind:

@@ -73,6 +73,7 @@ ROWS: Final = (
             "n_ctx",  # LM Studio: Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)
             "maximum model length",  # vLLM
             "max_model_len",  # vLLM
+            "max_num_tokens",  # TensorRT-LLM
             "maximum allowed length",  # SGLang
             "maximum allowed input length",  # OpenRouter, Poolside
             "`inputs` tokens + `max_new_tokens`",  # Text Generation Inference
@@ -321,6 +322,7 @@ VAGUE: Final = (
                 "modelerrorexception",  # Bedrock, 424
                 "modelstreamerrorexception",  # Bedrock, in a stream
                 "generation", "incompletegeneration",  # Text Generation Inference, 424
+                "toolusefailed", "jsonvalidatefailed", "outputparsefailed",  # Groq, 400: the model's output
                 "engineerror",
                 "upstreamerror",
                 "providererror",
@@ -338,6 +340,7 @@ VAGUE: Final = (
             "an error occurred while processing your request",  # OpenAI
             "model produced invalid sequence",  # Bedrock
             "failed during generation",  # Text Generation Inference
+            "failed to call a function",  # Groq, from a gateway without its code
             "connection reset",
             "upstream error",
             "error from provider",

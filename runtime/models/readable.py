@@ -14,7 +14,7 @@ Rules
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, SupportsIndex, cast, overload
+from typing import cast
 
 import msgspec
 
@@ -67,63 +67,57 @@ class PrintedList(Messages):
 
     __repr__ = __str__
 
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> Json: ...
-    @overload
-    def __getitem__(self, place: "slice[Any, Any, Any]") -> "PrintedList": ...
-    def __getitem__(self, place: Any) -> Any:
-        """Return one value, or a list of some."""
-        found = tuple.__getitem__(self, place)
-        return PrintedList(found) if isinstance(place, slice) else found
 
-
-def _printed(value: Json) -> Json:
+def printed(value: Json) -> Json:
+    """Return a value that prints as its text."""
     return cast(Json, PrintedJson(value))  # it is read as one
 
 
 class ReadableRequest(ModelRequest):
     """A request as policies read it."""
 
-    _plain: ModelRequest
-
     @classmethod
     def of(cls, request: ModelRequest) -> "ReadableRequest":
         """Return the view of a request."""
         view = object.__new__(cls)
-        own = view.__dict__ = request.__dict__.copy()
-        own["_plain"] = request
-        own.pop("messages", None)
-        own.pop("conversation", None)
+        # One for each question to a policy: it shares the fields, and prints those that are read.
+        view.__dict__ = request.__dict__
         return view
 
     # In the class, so that they stand before the fields of the request.
     @property
+    def plain(self) -> ModelRequest:
+        """Return the request as an adapter gets it."""
+        request = object.__new__(ModelRequest)
+        request.__dict__ = self.__dict__
+        return request
+
+    @property
     def system(self) -> Json:  # type: ignore[override]  # a field there, which no policy sets
         """Return the system prompt, which prints."""
-        return _printed(self._plain.system)
+        return printed(self.__dict__["system"])
 
     @property
     def tools(self) -> tuple[Json, ...]:  # type: ignore[override]  # as above
         """Return the tools, which print."""
-        return PrintedList(map(_printed, self._plain.tools))
+        return PrintedList(map(printed, self.__dict__["tools"]))
 
     @property
-    def plain(self) -> ModelRequest:
-        """Return the request as an adapter gets it."""
-        return self._plain
-
-    @cached_property
     def messages(self) -> Messages:
         """Return the conversation, oldest first: JSON objects with `role` and `content`, which print."""
-        return PrintedList(map(_printed, self._plain.messages))
+        return self._printed_messages
+
+    @cached_property
+    def _printed_messages(self) -> Messages:
+        return PrintedList(map(printed, self.plain.messages))
 
     def message(self, place: int) -> Json:
         """Return one message, which prints. Raises IndexError."""
-        return _printed(self._plain.message(place))
+        return printed(super().message(place))
 
     def body(self) -> Json:
         """Return the request as one JSON object, which prints."""
-        return _printed(self._plain.body())
+        return printed(self.plain.body())
 
     def __str__(self) -> str:
         return str(self.body())

@@ -23,6 +23,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
 from callboard.runtime.contexts import ContextFunction, made_context
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.readable_contexts import ReadableContext
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.instances import Instances
 from callboard.runtime.tools.execution import driven
@@ -65,7 +66,8 @@ class ContextPort:
             self._answer(request, wanted, "this program has no context function for it")
         else:
             ordinal = wanted.delegation + delegate.profiles.index(wanted.profile)
-            work = self._prepared(child_of(wanted.parent, ordinal), function, view)
+            readable = ReadableContext.of(view)
+            work = self._prepared(child_of(wanted.parent, ordinal), function, readable)
             self._tasks.spawn(request.seq, self._wait(request, wanted, work), work)
 
     def abort(self, request: Event) -> bool:

@@ -116,7 +116,7 @@ class ModelPort:
         answer = self._call(asked, live)
         if isinstance(answer, DivergedAnswer) and self._is_left_open(grant.agent, answer):
             return
-        if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
+        if type(answer) is not ModelAnswer and inspect.isawaitable(answer):
             self._live[request.seq] = live
             work = self._wait(request, wish, asked.model, answer, live)
             self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)

@@ -18,14 +18,24 @@ def encodings_of(value: str) -> tuple[str, ...]:
     >>> encodings_of("a b&c-d")
     ('YSBiJmMtZ', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d', 'a+b&c-d')
     """
+    found = written_forms_of(value) | base64_forms_of(value)
+    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+
+def written_forms_of(value: str) -> set[str]:
+    """Return the forms of a value that a person can read."""
     found = {value, clean_text(value), value.strip()}
     found.update(value.replace(sign, 2 * sign) for sign in _DOUBLED)
     found.update(value.replace("'", closed) for closed in ("'\\''", "'\"'\"'"))  # inside quotes of a shell
     found.add(value.replace(" ", "+"))  # of a form, without any other escape
     lines = value.replace("\r\n", "\n")
     found |= {lines, lines.replace("\n", "\r\n")}
-    found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
-    return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
+    return set(map(clean_text, found))
+
+
+def base64_forms_of(value: str) -> set[str]:
+    """Return the parts of a value's base64 that do not depend on the bytes beside it."""
+    return set(_base64_cores(value.strip().encode("utf-8", "replace")))
 
 
 def plain_forms_of(value: str) -> set[bytes]:

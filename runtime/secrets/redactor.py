@@ -3,69 +3,56 @@
 Rules
   - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none.
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
-  - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), where a text has
-    some, and a run of letters and digits of a value.
-  - A text of thousands of secrets is cut at one of them: it takes no longer than any other.
-  - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
+  - Values are also looked for in the text without the escapes of encoders (`unescaping.py`), at the places
+    that look like one (`likeness.py`).
+  - A text of thousands of secrets, or of places that look like one, is cut at one of them: it takes no longer
+    than any other.
+  - JSON is searched as what its texts say (`json_texts.py`).
   - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
-import json
-import re
 import threading
 import traceback
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, groupby
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final
 
-import msgspec
 import re2
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.large_values import uncollected
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.forms import encodings_of, plain_forms_of
+from callboard.runtime.secrets import json_texts
+from callboard.runtime.secrets.forms import base64_forms_of, encodings_of, plain_forms_of, written_forms_of
+from callboard.runtime.secrets.likeness import Likeness
+from callboard.runtime.secrets.places import Found, merged, with_placeholders
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
+    MIN_CHARS,
     SecretPattern,
     checked_secret_name,
     checked_value,
     may_hold_key,
 )
-from callboard.runtime.secrets.unescaping import GROWTH_MAX, Lines, Plain, has_escapes, has_wrapped_lines
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, steps_of
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
-FOUND_MAX: Final = 2_000
-"""Secrets in one text, and texts with secrets in one JSON value, that are replaced one by one.
+FOUND_MAX: Final = 1_000
+"""Secrets in one text or JSON value that are replaced one by one.
 
 Of a text, all from the next secret on is replaced; of JSON, each new text from the next one on.
 """
 
-_MANY: Final = b'"[secret:one of more than 2,000 in a value]"'
+STEPS_MAX: Final = 10_000
+"""Escapes and line ends that are read, of the parts of a text that look like a secret.
 
+From the next such part on, all of the text is replaced.
+"""
+
+_LIKE_MANY: Final = "among thousands of escapes"
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_STEP: Final = 4_096  # bytes of a text that are unescaped, or not, together
-_PIECE: Final = 16  # of these
-_RUN_CHARS_MAX: Final = 128  # of a run: a longer one is found by its beginning
 _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
-
-# What stands before it, a string or a number, and the colon of a key. Without groups for objects: `findall`
-# takes a third of the time of `finditer`.
-_TOKEN: Final = re.compile(
-    rb'([^"0-9-]*+)("(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+)([ \t\r\n]*+:)?', re.DOTALL
-)
-_RUN: Final = re.compile(rb"[A-Za-z0-9]{4,}")
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
-
-
-class _Found(NamedTuple):
-    start: int
-    end: int
-    name: str
 
 
 class Redactor:
@@ -83,11 +70,13 @@ class Redactor:
         self._encodings: dict[str, str] = {}
         self._plain: dict[bytes, str] = {}
         self._in_plain: re2._Regexp | None = None
-        self._runs: re2._Regexp | None = None
+        self._likenesses: tuple[Likeness, ...] = ()
+        self._written: set[str] = set()
+        self._base64: set[str] = set()
         self._searches: tuple[tuple[str, re2._Regexp], ...] = ()
         self._any: re2._Regexp | None = None
         self._which: re2.Set | None = None
-        self._are_keys = False
+        self._finds_keys_only = self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
         self._build()
 
@@ -106,8 +95,9 @@ class Redactor:
         checked_value(checked_secret_name(name), value)
         with self._lock:
             new = {form: name for form in encodings_of(value) if form not in self._encodings}
-            for form in plain_forms_of(value):
-                self._plain.setdefault(form, name)
+            self._plain = {**dict.fromkeys(plain_forms_of(value), name), **self._plain}
+            self._written |= written_forms_of(value) | {form.decode() for form in plain_forms_of(value)}
+            self._base64 |= base64_forms_of(value)
             if new:
                 known = {**self._encodings, **new}
                 self._encodings = dict(sorted(known.items(), key=lambda item: -len(item[0])))
@@ -124,10 +114,9 @@ class Redactor:
         self._searches = (*values, *((each.name, each.regexp) for each in self._patterns))
         self._which = _set_of([regexp.pattern for _, regexp in self._searches])
         every = tuple(f"(?:{regexp.pattern})" for _, regexp in self._searches)
-        self._are_keys = all(each.regexp.pattern in _KEYS for each in self._patterns) and all(
-            may_hold_key(_bytes(form)) for form in self._encodings
-        )
-        self._runs = _runs_of(self._plain)
+        self._finds_keys_only = all(each.regexp.pattern in _KEYS for each in self._patterns)
+        self._are_keys = self._finds_keys_only and all(may_hold_key(_bytes(form)) for form in self._encodings)
+        self._likenesses = (Likeness.of_texts(self._written), Likeness.of_base64(self._base64))
         self._in_plain = _compiled(b"|".join(map(re2.escape, self._plain)).decode()) if self._plain else None
         self._any = _compiled("|".join(every)) if every else None
 
@@ -142,60 +131,45 @@ class Redactor:
             return False
         if not (self._are_keys and not may_hold_key(data)) and self._any.search(data) is not None:
             return True
-        return any(True for _ in self._found_in_plain(data))
+        return self._in_plain is not None and any(True for _ in self._found_in_plain(data))
 
-    def _found_in_plain(self, data: bytes) -> Iterator[_Found]:
+    def _found_in_plain(self, data: bytes) -> Iterator[Found]:
         """Yield the secrets in the text without its escapes, by their places in the text as it is."""
-        if self._in_plain is None or not self.may_be_escaped(data):
+        if self._in_plain is None:
             return
-        left = FOUND_MAX
-        for first, part in self._near(data):
+        left, steps = FOUND_MAX, STEPS_MAX
+        for first, last in chain.from_iterable(each.regions(data) for each in self._likenesses):
+            part = data[first:last]
+            steps -= steps_of(part)
+            if steps < 0:
+                yield Found(first, len(data), _LIKE_MANY, is_rest=True)
+                return
             plain = Plain(part)
             for level, text in enumerate(plain.levels):
-                values = ((*match.span(), self._plain[match[0]]) for match in self._in_plain.finditer(text))
-                for start, end, name in chain(values, self._found_in(text)):
-                    start, end = (first + place for place in plain.came_from(level, start, end))
-                    yield _Found(start, end if left else len(data), name)
+                for found in chain(self._values_in(text), self._found_in(text)):
+                    start, end = plain.came_from(level, found.start, found.end)
                     if not left:
+                        yield Found(first + start, len(data), found.name, is_rest=True)
                         return
+                    yield Found(first + start, first + end, found.name)
                     left -= 1
 
-    def _near(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the parts of data, with their places, in which a value may have escapes."""
-        # No encoder changes the runs of a value's letters, so only text near them loses its escapes. One
-        # search for the longest ones rules out most blocks. A stranger may know a word of a value, not all.
-        step = max(_STEP, GROWTH_MAX * max(map(len, self._plain)))
-        lines = Lines(data)
-        values = {tuple(_RUN.findall(value)) for value in self._plain}
-        near = [
-            self._runs is None
-            or self._runs.search(data[at : at + step + _RUN_CHARS_MAX]) is not None
-            or lines.are_in(at, at + step)
-            for at in range(0, len(data), step)
-        ]
-        near = [any(near[max(0, place - 1) : place + 2]) for place in range(len(near))]
-        at = 0
-        for is_near, blocks in groupby(near):
-            end = at + step * sum(1 for _ in blocks)
-            # In pieces that overlap by a value: the search stops at FOUND_MAX.
-            for piece in range(at, end, _PIECE * step) if is_near else ():
-                first, last = max(at, piece - step), min(end, piece + (_PIECE + 1) * step)
-                part = data[first:last]
-                if lines.are_in(first, last) or any(all(run in part for run in runs) for runs in values):
-                    yield first, part
-            at = end
+    def _values_in(self, plain: bytes) -> Iterator[Found]:
+        """Yield the values in a text without escapes."""
+        assert self._in_plain is not None
+        if self._in_plain.search(plain) is None:
+            return
+        # Each alone: one can begin inside of another.
+        for value, name in self._plain.items():
+            at = plain.find(value)
+            while at >= 0:
+                yield Found(at, at + len(value), name)
+                at = plain.find(value, at + len(value))
 
     @property
     def plain_values(self) -> tuple[bytes, ...]:
         """Every value as it stands in a text without escapes."""
         return tuple(self._plain)
-
-    def may_be_escaped(self, data: bytes) -> bool:
-        """Return whether data may hold a value in the form of an encoder."""
-        if self._in_plain is None:
-            return False
-        is_near = has_escapes(data) and (self._runs is None or self._runs.search(data) is not None)
-        return is_near or has_wrapped_lines(data)
 
     def text(self, text: str) -> str:
         """Return the text with a placeholder for every secret."""
@@ -227,29 +201,17 @@ class Redactor:
         return self.text("".join(traceback.format_exception(error)))
 
     def _replaced(self, data: bytes, end: int) -> bytes:
-        """Return the data up to an end, with placeholders. A secret at the end is replaced whole."""
-        parts, at = [], 0
-        for found in self.spans(data):
-            if found.start < end:
-                parts += [data[at : found.start], placeholder(found.name).encode()]
-                at = found.end
-        return b"".join([*parts, data[at:end]])
+        return with_placeholders(data, end, self.spans(data))
 
-    def spans(self, data: bytes) -> list[_Found]:
+    def spans(self, data: bytes) -> list[Found]:
         """Return the places of secrets in order. Those that overlap are one, named after the first."""
-        merged: list[_Found] = []
-        for each in sorted(self._found(data), key=lambda each: (each.start, -each.end)):
-            if merged and each.start < merged[-1].end:
-                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
-            else:
-                merged.append(each)
-        return merged
+        return merged(self._found(data))
 
-    def _found(self, data: bytes) -> Iterator[_Found]:
+    def _found(self, data: bytes) -> Iterator[Found]:
         yield from self._found_in(data)
         yield from self._found_in_plain(data)
 
-    def _found_in(self, data: bytes) -> Iterator[_Found]:
+    def _found_in(self, data: bytes) -> Iterator[Found]:
         searches, which, left = self._searches, self._which, FOUND_MAX
         # One pass tells which searches find something: a pass for each of them takes ten times as long.
         for place in (which.Match(data) or ()) if which else range(len(searches)):
@@ -257,10 +219,10 @@ class Redactor:
             for match in regexp.finditer(data):
                 start, end = _secret_in(match, regexp.groups)
                 if not left:
-                    yield _Found(start, len(data), name)
+                    yield Found(start, len(data), name, is_rest=True)
                     break
                 left -= 1
-                yield _Found(start, end, name)
+                yield Found(start, end, name)
 
     # --- JSON ---------------------------------------------------------------------
 
@@ -270,26 +232,8 @@ class Redactor:
         if not self.may_be_in(data):
             return value
         with uncollected():
-            return self._json(value, data)
-
-    def _json(self, value: Json, data: bytes) -> Json:
-        # Equal texts are searched once, and one search can rule out half of them all.
-        tokens: list[tuple[bytes, bytes, bytes]] = _TOKEN.findall(data)
-        texts = list(dict.fromkeys(written for _, written, _ in tokens))
-        only = [one[1:-1] if one[:1] == b'"' and b"\\" not in one else _text_of(one) for one in texts]
-        known: dict[bytes, bytes] = {}
-        for count, place in enumerate(self._places_with(only, 0, len(only))):
-            if count == FOUND_MAX:
-                known.update(dict.fromkeys(texts[place:], _MANY))
-                break
-            known[texts[place]] = _encode(self.text(only[place].decode()))
-        if not known:
-            return value
-        parts = [part for before, one, colon in tokens for part in (before, known.get(one, one), colon)]
-        end = len(b"".join(chain.from_iterable(tokens)))
-        redacted = b"".join([*parts, data[end:]])
-        has_new_keys = any(colon and one in known for _, one, colon in tokens)
-        return Json(_with_unique_keys(redacted) if has_new_keys else redacted)
+            found = json_texts.redacted(data, self.spans, MIN_CHARS if self._finds_keys_only else 1)
+        return value if found is None else Json(found)
 
     def may_be_in(self, data: bytes) -> bool:
         """Return whether JSON can hold a secret."""
@@ -297,44 +241,14 @@ class Redactor:
             return False
         if self._is_in(data):
             return True
-        if data.find(b"\\") < 0:  # without escapes its texts stand in it as they are
-            return False
-        escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
-        return self.finds("\n".join(escaped))
-
-    def _places_with(self, texts: list[bytes], start: int, end: int) -> Iterator[int]:
-        """Yield the places of texts that hold a secret. One search can rule out half of them at once."""
-        if not self._is_in(b"\n".join(texts[start:end])):
-            return
-        if end - start == 1:
-            yield start
-            return
-        middle = (start + end) // 2
-        yield from self._places_with(texts, start, middle)
-        yield from self._places_with(texts, middle, end)
-
-
-def placeholder(name: str) -> str:
-    """Return the text that replaces a secret."""
-    return f"[secret:{name}]"
-
-
-def _text_of(written: bytes) -> bytes:
-    """Return the text of a string or number of JSON."""
-    return _bytes(_decode(written)) if written.startswith(b'"') else written
+        # Without escapes its texts stand in it as they are.
+        return data.find(b"\\") >= 0 and self._is_in(json_texts.unescaped([data])[0])
 
 
 def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:
     """Return the secret's place in a match: its group, or the whole match if the group took no part."""
     start, end = match.span(group)
     return (start, end) if start >= 0 and end > start else (match.start(), match.end())
-
-
-def _runs_of(values: Iterable[bytes]) -> "re2._Regexp | None":
-    """Return a search for the longest run of letters and digits of each value; None if one has none."""
-    # No encoder escapes these characters. A text without any of the runs needs no second look.
-    runs = [max(_RUN.findall(value), key=len, default=b"")[:_RUN_CHARS_MAX] for value in values]
-    return _compiled(b"|".join(runs).decode()) if runs and all(runs) else None
 
 
 def _set_of(patterns: list[str]) -> "re2.Set | None":
@@ -361,23 +275,3 @@ def _compiled(pattern: str) -> "re2._Regexp":
 
 def _bytes(text: str) -> bytes:
     return clean_text(text).encode()  # values are looked for as the log has them
-
-
-def _with_unique_keys(data: bytes) -> bytes:
-    """Add numbers to keys that became the same placeholder."""  # most parsers keep one of two equal keys
-    is_changed = False
-
-    def numbered(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        nonlocal is_changed
-        made: dict[str, object] = {}
-        numbers: Counter[str] = Counter()
-        for key, item in pairs:
-            free = key
-            while free in made:
-                numbers[key] += 1
-                free, is_changed = f"{key} {numbers[key] + 1}", True
-            made[free] = item
-        return made
-
-    value = json.loads(data, object_pairs_hook=numbered)
-    return _encode(value) if is_changed else data

@@ -9,6 +9,7 @@ Base64 in lines loses its line breaks.
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import Final
 
 from callboard.runtime.sanitize import clean_text
@@ -26,17 +27,15 @@ _ESCAPE: Final = re.compile(
     rb"|&(?:#[xX](?P<hex>[0-9a-fA-F]{1,6})|#(?P<decimal>[0-9]{1,7})|(?P<name>quot|amp|lt|gt|apos));"
 )
 _BASES: Final = {"decimal": 10, "octal": 8}
-_MARKS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
-_NAMES: Final = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
+MARKS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
+NAMES: Final = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
 # Behind a line of base64: encoders write at least 60 characters on it.
 _BREAK: Final = re.compile(
     rb"(?:\r\n(?<=[A-Za-z0-9+/_-]{60}\r\n)|\n(?<=[A-Za-z0-9+/_-]{60}\n))[ \t]*+(?=[A-Za-z0-9+/_=-])"
 )
-_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_LINES: Final = bytes(97 if byte in _BASE64 else 110 if byte in b"\r\n\\" else 32 for byte in range(256))
-_LINE: Final = b"a" * 60 + b"n"
 _NUL: Final = clean_text("\0").encode()  # as the log has it
 _SIGNS: Final = (b"\\", b"%", b"&")
+_STEPS: Final = (*_SIGNS, b"\n")
 
 
 class Plain:
@@ -46,14 +45,15 @@ class Plain:
         self.levels: list[bytes] = []
         self._rounds: list[_Round] = []
         for _ in range(ROUNDS_MAX):
-            data = self._without(data, _ESCAPE)
-        if has_wrapped_lines(data):
+            if has_escapes(data):
+                data = self._without(data, _ESCAPE)
+        if data.find(b"\n") >= 0:
             self._without(data, _BREAK)
 
     def _without(self, data: bytes, pattern: "re.Pattern[bytes]") -> bytes:
         """Return data without what a pattern finds; a level of its own if that is something."""
         done = _Round(data, pattern)
-        if done.starts:
+        if done.data != data:
             self._rounds.append(done)
             self.levels.append(done.data)
         return done.data
@@ -66,29 +66,44 @@ class Plain:
 
 
 class _Round:
-    """One replacement. starts: of the replaced escapes in the new data."""
+    """One replacement."""
 
     def __init__(self, old: bytes, pattern: "re.Pattern[bytes]") -> None:
-        self.starts: list[int] = []
-        self._olds: list[tuple[int, int, int]] = []  # of an escape: start and end in the old data, new bytes
-        parts: list[bytes] = []
-        at = size = 0
-        for found in pattern.finditer(old):
-            new = _meant(found) if pattern is _ESCAPE else b""
-            parts += (old[at : found.start()], new)
-            size += found.start() - at
-            self.starts.append(size)
-            self._olds.append((found.start(), found.end(), len(new)))
-            size, at = size + len(new), found.end()
-        self.data = b"".join((*parts, old[at:])) if parts else old
+        self._old = old
+        self._pattern = pattern
+        self._known: dict[bytes, bytes] = {}
+        self.data = pattern.sub(self._new if pattern is _ESCAPE else b"", old)
+
+    def _new(self, found: "re.Match[bytes]") -> bytes:
+        """Return the bytes in place of an escape, or of a break."""
+        written = found[0]
+        new = self._known.get(written)
+        if new is None:
+            new = self._known[written] = _meant(found) if self._pattern is _ESCAPE else b""
+        return new
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[tuple[int, int, int]]]:
+        """Return the starts of the escapes in the new data; their starts and ends in the old, and sizes."""
+        # Few texts need them: those with a secret.
+        starts, olds = [], []
+        saved = 0
+        for found in self._pattern.finditer(self._old):
+            start, end = found.span()
+            size = len(self._new(found))
+            starts.append(start - saved)
+            olds.append((start, end, size))
+            saved += end - start - size
+        return starts, olds
 
     def came_from(self, place: int) -> tuple[int, int]:
         """Return start and end of the byte, or of the escape, at a place."""
-        number = bisect_right(self.starts, place) - 1
+        starts, olds = self._places
+        number = bisect_right(starts, place) - 1
         if number < 0:
             return place, place + 1
-        start, end, size = self._olds[number]
-        inside = place - self.starts[number]
+        start, end, size = olds[number]
+        inside = place - starts[number]
         return (start, end) if inside < size else (end + inside - size, end + inside - size + 1)
 
 
@@ -96,7 +111,7 @@ def _meant(found: "re.Match[bytes]") -> bytes:
     """Return the bytes that an escape stands for, as UTF-8."""
     kind, text = found.lastgroup, found[found.lastgroup or 0]
     if kind == "mark":
-        return _MARKS.get(text, text)
+        return MARKS.get(text, text)
     if kind == "percents":
         return (
             bytes.fromhex(text.replace(b"%", b"").decode())
@@ -105,7 +120,7 @@ def _meant(found: "re.Match[bytes]") -> bytes:
             .replace(b"\0", _NUL)
         )
     if kind == "name":
-        return _NAMES[text]
+        return NAMES[text]
     if kind == "low":
         return _utf8(0x10000 + ((int(found["high"], 16) & 0x3FF) << 10) + (int(text, 16) & 0x3FF))
     return _utf8(int(text, _BASES.get(kind or "", 16)))
@@ -120,18 +135,6 @@ def has_escapes(data: bytes) -> bool:
     return any(data.find(sign) >= 0 for sign in _SIGNS)
 
 
-class Lines:
-    """The places of base64 in lines."""
-
-    def __init__(self, data: bytes) -> None:
-        kinds = data.translate(_LINES)
-        self._kinds = kinds if kinds.find(_LINE) >= 0 else b""
-
-    def are_in(self, start: int, end: int) -> bool:
-        """Return True if such a line begins between these places."""
-        return self._kinds.find(_LINE, start, end + len(_LINE) - 1) >= 0
-
-
-def has_wrapped_lines(data: bytes) -> bool:
-    """Return True for data with base64 in lines."""
-    return Lines(data).are_in(0, len(data))
+def steps_of(data: bytes) -> int:
+    """Return about how many steps of Python it takes to read the escapes of data."""
+    return sum(map(data.count, _STEPS))

@@ -37,6 +37,7 @@ _NOTICE_ROOM = 130
 _PLAIN_BITS: Final = 64  # of a whole number that is written at once
 UNUSABLE: Final = "The tool ran, but what it returned cannot be used: "
 _LESS: Final = "return less, or the path of a file"
+_WRITTEN: Final = frozenset((str, int, float, bool, list, dict))  # of most results, and no work that waits
 _STRING: Final = msgspec.json.Decoder(str)
 _NOTHING: Final = NO_SECRETS.redactor
 _BLOCK_KEYS: Final = {
@@ -87,7 +88,7 @@ def returned(
     """
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
-    if reason := unfinished(value):
+    if type(value) not in _WRITTEN and (reason := unfinished(value)):
         return failed(f"{UNUSABLE}{reason}", max_chars)
     try:
         return ToolOutcome("ok", _output(value, max_chars, redactor, may_cut))
@@ -97,21 +98,28 @@ def returned(
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
     """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
+    if type(value) is str or (type(value) is int and value.bit_length() < _PLAIN_BITS):
+        return _text_output(str(value), max_chars, redactor, may_cut)
     if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
         return _blocks(blocks, max_chars, redactor)
     text, notes = (value, "") if isinstance(value, str) else _text(value, may_cut)
+    return _text_output(text, max_chars, redactor, may_cut, notes)
+
+
+def _text_output(text: str, max_chars: int, redactor: Redactor, may_cut: bool, notes: str = "") -> Json:
+    """Encode a text, cut with room for the notes. Raises InvalidPrompt for one that must not be cut."""
     if not may_cut:
         _refuse_long(len(text), max_chars)
         return to_json(text)
+    if not notes:
+        return to_json(cut(text, max_chars, redactor))
     return to_json(cut(text, max(0, max_chars - len(notes)), redactor) + notes)
 
 
 def _text(value: object, may_cut: bool) -> tuple[str, str]:
     """Return a result as text, and the line of notes on it. A program gets JSON, and no notes."""
-    if type(value) is int and value.bit_length() < _PLAIN_BITS:
-        return str(value), ""
     found = taken(value.blocks if isinstance(value, Blocks) else value, bytes_as_text=may_cut)
     text = bytes(found.json).decode()
     if may_cut:

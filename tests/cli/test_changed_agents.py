@@ -113,8 +113,9 @@ def test_arguments_that_a_tool_refuses_today_are_a_decision(
     done = callboard("replay", "survey", "--with", spec, "--log", log)
     assert done.exit_code == DIVERGED
     assert "count refuses it: Invalid arguments for count" in done.stdout
-    assert "first decision that differs\n  event " in done.stdout
-    assert "the first of other actors" in done.stdout
+    assert "first decision that differs, of 2 agents of counter alike\n  event " in done.stdout
+    assert "the first of other actors" not in done.stdout
+    assert "first felt: event " in done.stdout
 
 
 def test_a_program_that_takes_another_step_is_a_decision(
@@ -182,7 +183,7 @@ def test_long_diffs_are_folded(callboard: Callboard, log: str, tmp_path: Path) -
     folded = callboard("replay", "survey", "--with", spec, "--log", log).stdout
     assert "more lines; --full shows them" in folded
     full = callboard("replay", "survey", "--with", spec, "--full", "--log", log).stdout
-    assert full.count("+system: line") == 180
+    assert full.count("+system: line") == 90
     assert "--full shows them" not in full
 
 

@@ -35,6 +35,9 @@ def answer(request):
         return call("mail", text="hot" if "hot" in told else "mild")
     return say("All is " + ("hot." if "hot" in told else "mild."))
 
+def other(request):
+    return say("It is otherwise.")
+
 child = Agent("child", description="Measures.", instructions="Measure.", tools=[measure])
 host = Agent("host", agents=[child], tools=[mail], model=ScriptedModel(answer))
 '''
@@ -47,6 +50,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callboard: Callboard) -
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "warm.py").write_text(AGENTS)
     (tmp_path / "result.txt").write_text("999 degrees")
+    (tmp_path / "same.txt").write_text("20 degrees")
     (tmp_path / "prompt.md").write_text("Measure twice.")
     done = callboard("run", "warm:host", "How warm is it?", "--log", "own.db", "-q")
     assert done.exit_code == 0, done.stderr
@@ -62,8 +66,10 @@ def test_a_fork_without_a_change_costs_nothing(callboard: Callboard, log: str) -
     (origin,) = ids(callboard, log)
     done = callboard("fork", f"{origin}#20", "--with", "warm:host", "--log", log)
     assert (done.exit_code, done.stdout) == (0, "All is mild.\n"), done.stderr
-    assert "0 model calls made, " in done.stderr
-    assert "; 0 tokens billed of " in done.stderr
+    assert "asked again: 0 model calls; paid: 0 tokens" in done.stderr
+    assert "start" not in done.stderr  # no agent ran: those of the recording are not shown as if they did
+    assert done.stderr.count(": as recorded") == 4
+    assert "mild" not in done.stderr
     fork, _ = ids(callboard, log)
     assert callboard("diff", origin, fork, "--log", log).exit_code == 0
     assert callboard("verify", "--all", "--log", log).exit_code == 0
@@ -77,7 +83,9 @@ def test_a_changed_result_that_leads_to_an_effect_ends_the_ask(callboard: Callbo
     done = callboard("fork", origin, "--with", "warm:host", "--set", "host.2:1:0=result.txt", "--log", log)
     assert done.exit_code == 1
     assert "call 0 of turn 2, mail, has an effect" in done.stderr
-    assert "2 model calls made" in done.stderr
+    assert "start  host.2 child: Place 2." in done.stderr
+    assert "start  host.1" not in done.stderr
+    assert "asked again: 2 model calls; paid: " in done.stderr
     assert Path("mailed").read_text() == "mild\n"
     options = ("--effects", "live", "--log", log, "-q")
     done = callboard("fork", origin, "--with", "warm:host", "--set", "host.2:1:0=result.txt", *options)
@@ -94,7 +102,7 @@ def test_another_prompt_is_paid_for_where_it_is_read(callboard: Callboard, log: 
         "fork", f"{origin}#2", "--with", "warm:host", "--prompt", "child=prompt.md", "--log", log
     )
     assert (done.exit_code, done.stdout) == (0, "All is mild.\n"), done.stderr
-    assert "6 model calls made, 3 taken from the recording" in done.stderr
+    assert "7 calls taken from the recording; asked again: 6 model calls; paid: 12 tokens" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -111,8 +119,40 @@ def test_without_an_event_it_begins_before_the_first_agent_with_another_prompt(
 ) -> None:
     (origin,) = ids(callboard, log)
     done = callboard("fork", origin, "--with", "warm:host", *options, "--log", log)
-    assert f"{made} model calls made, " in done.stderr, done.stderr
+    assert f"asked again: {made} model calls" in done.stderr, done.stderr
     assert callboard("verify", "--all", "--log", log).exit_code == 0
+
+
+def test_without_an_event_it_begins_before_the_first_agent_that_has_changed(
+    callboard: Callboard, log: str, tmp_path: Path
+) -> None:
+    (origin,) = ids(callboard, log)
+    (tmp_path / "warmer.py").write_text(AGENTS.replace('"Measures."', '"Measures all."'))
+    (tmp_path / "drier.py").write_text(AGENTS.replace('"Measure."', '"Measure twice."'))
+    done = callboard("fork", origin, "--with", "drier:host", "--log", log)
+    assert "asked again: 6 model calls; " in done.stderr, done.stderr
+    done = callboard("fork", f"{origin}#40", "--with", "drier:host", "--log", log)
+    assert done.exit_code == 2
+    assert "a change of child does nothing behind event 40, since all 3 agents" in done.stderr
+    options = ("--set", "host.2:1:0=result.txt", "--with", "drier:host", "--log", log)
+    done = callboard("fork", origin, *options)
+    assert "asked again: 2 model calls; " in done.stderr  # the wish is the result, so nothing else is new
+    assert "1 agent changed since the recording and already at work" in done.stderr
+    done = callboard("fork", origin, "--with", "warmer:host", "--log", log)  # its text is in the host's tool
+    assert "asked again: 0 model calls; " in done.stderr
+    done = callboard("fork", origin, "--with", "warm:host", "--model", "scripted:warm:other", "--log", log)
+    assert (done.exit_code, done.stdout) == (0, "It is otherwise.\n"), done.stderr
+
+
+def test_a_tree_shows_agents_without_an_answer_of_the_fork_as_recorded(
+    callboard: Callboard, log: str
+) -> None:
+    (origin,) = ids(callboard, log)
+    options = ("--set", "host.2:1:0=result.txt", "--effects", "live", "--with", "warm:host", "--log", log)
+    assert callboard("fork", origin, *options).exit_code == 0
+    lines = callboard("tree", ids(callboard, log)[0], "--log", log).stdout.splitlines()
+    assert [("as recorded" in line) for line in lines if " child " in line] == [True, False, True]
+    assert lines[-1].startswith("4 agents: 4 ok (2 as recorded); ")
 
 
 @pytest.mark.parametrize(
@@ -131,8 +171,20 @@ def test_without_an_event_it_begins_before_the_first_agent_with_another_prompt(
             "since all 3 agents of child begin before it: fork at",
         ),
         (["ORIGIN#3", "--prompt", "host=prompt.md"], 2, "since host begins before it: fork at 1 or before"),
-        (["ORIGIN#0"], 2, "a fork begins behind one of them, not 0"),
-        (["ORIGIN#x"], 2, "SESSION#SEQ"),
+        (["ORIGIN#0"], 3, "has events 1 to 59; there is no 0"),
+        (
+            ["ORIGIN"],
+            2,
+            "so nothing runs there: name a change, or fork at 1, before the last",
+        ),
+        (["ORIGIN#57"], 2, "no prompt is left behind event 57"),
+        (["ORIGIN", "--limit", "tokens=500"], 2, "or at any event up to 56"),
+        (["ORIGIN", "--effects", "live"], 2, "no prompt is left behind"),
+        (["ORIGIN", "--until", "20"], 2, "no prompt is left behind"),
+        (["ORIGIN#1", "--until", "1"], 2, "no prompt is left behind"),
+        (["ORIGIN", "--set", "host.2:1:0=same.txt"], 2, "is the recorded one"),
+        (["ORIGIN#40", "--model", "scripted:warm:other"], 2, "a change of the model does nothing behind"),
+        (["ORIGIN#x"], 3, "SESSION#SEQ"),
         (["ORIGIN@nothing"], 3, "has no checkpoint 'nothing'; there are: none; a tool makes one"),
         (["ORIGIN@"], 2, "SESSION@CHECKPOINT"),
         (["ORIGIN", "--set", "1=result.txt"], 2, "SessionOpened, cannot be changed"),
@@ -164,7 +216,7 @@ def test_show_and_tree_name_the_origins_and_the_forks(callboard: Callboard, log:
         assert "fork of" not in of_origin
         of_second = callboard(command, second, "--log", log).stdout
         assert f"{first}#25, a fork of {origin}#20" in of_second
-        assert "0 model calls made" in of_second
+        assert "asked again: 0 model calls" in of_second
         found = json.loads(callboard(command, first, "--log", log, "--json").stdout)
         assert found["origins"] == [{"session": origin, "seq": 20}]
         assert found["forks"] == [{"session": second, "seq": 25}]

@@ -163,6 +163,20 @@ def test_reports_of_siblings_stand_side_by_side(callboard: Callboard) -> None:
     assert [one["agent"] for one in early["siblings"]] == ["nobody"]
 
 
+def test_reports_around_one_agent_are_its_own_and_those_of_its_siblings(
+    callboard: Callboard, own_log: Path
+) -> None:
+    whole = callboard("tree", "20250101", "--reports").stdout
+    assert callboard("tree", "20250101", "--reports", "--actor", "host").stdout == whole
+    found = callboard("tree", "20250101", "--reports", "--actor", "host.1", "--json")
+    (siblings,) = json.loads(found.stdout)["siblings"]
+    assert [report["address"] for report in siblings["reports"]] == ["host.1"]
+    gone = callboard("tree", "20250101", "--reports", "--actor", "host.9")
+    assert gone.exit_code == 3
+    assert "no delegation of or by host.9 has ended" in gone.stderr
+    assert callboard("tree", "20250101", "--actor", "host.1").exit_code == 2
+
+
 def test_the_report_that_differs_from_its_siblings_is_marked(callboard: Callboard, own_log: Path) -> None:
     recording = poisoned_sum()
     add_session(own_log, "poisoned", list(recording.events))

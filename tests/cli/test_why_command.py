@@ -11,7 +11,7 @@ def test_the_way_the_parts_and_the_source_are_shown(callboard: Callboard) -> Non
     assert [line.split()[0] for line in (way[1], way[-1])] == ["2", "26"]
     assert parts[0] == "made of"
     assert source[0] == "the source of '3 files'"
-    assert done.stdout.splitlines()[-1] == "event 16: a tool returned it to host.1"
+    assert done.stdout.splitlines()[-1] == "event 16, host.1:1:0: a tool returned it to host.1"
     assert "chain not checked" in done.stderr
 
 
@@ -36,7 +36,7 @@ def test_as_json_the_lists_have_seqs(callboard: Callboard) -> None:
 
 def test_the_words_for_each_source(callboard: Callboard) -> None:
     made_up = callboard("why", "20250101#26", "--value", "That is all").stdout
-    assert "event 24: the model of host wrote it; nothing that it was asked holds it" in made_up
+    assert "event 24, host:2: the model of host wrote it; nothing that it was asked holds it" in made_up
     asked = callboard("why", "20250101#3", "--value", "are there").stdout
     assert "event 2: the client wrote it" in asked
     described = callboard("why", "20250101#3", "--value", "Answers.").stdout

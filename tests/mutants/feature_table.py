@@ -57,7 +57,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "denied_tasks": Feature(
         ["waits: denied_tasks", "waits: denied_and_priced"],
-        ["reserved-is-open", "places-are-held", "both-sides"],
+        ["reserved-is-open", "same-books", "places-are-held", "both-sides"],
         ["Tasks denied before they begin"],
     ),
     "task_wait": Feature(
@@ -94,7 +94,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "budgets": Feature(
         ["core: budgets", "core: costs", "core: to_the_token", "later: later_requests"],
-        ["budgets", "nothing-refused-that-fits", "reserved-is-open", "bound", "later-needs", "needs"],
+        ["budgets", "nothing-refused-that-fits", "same-books", "bound", "later-needs", "needs"],
         ["Budgets", "Needs of later requests"],
     ),
     "capacity": Feature(
@@ -141,7 +141,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "rooms": Feature(
         ["core: rooms", "core: inner_budgets", "core: spent_by_the_reply"],
-        ["rooms", "reserve-holds", "closing-turns", "reserved-is-open"],
+        ["rooms", "reserve-holds", "closing-turns", "reserved-is-open", "same-books"],
         ["Rooms for results"],
     ),
     "fallback": Feature(

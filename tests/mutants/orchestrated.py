@@ -39,6 +39,7 @@ class Plan(NamedTuple):
 
     more: the questions that specialists may leave open. default: the specialists of the default route.
     most: the cap. iterations: those of each specialist. never: the specialists that do not end in time.
+    timeout_s: the time of each; None for any.
     """
 
     question: Question
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
     most: int
     iterations: int
     never: tuple[str, ...] = ()
+    timeout_s: int | None = None
 
 
 class Found(NamedTuple):
@@ -97,11 +99,31 @@ def breach_of(plan: Plan, world: SessionWorld) -> str:
     if ends[0].kind == "crashed":
         return f"it crashed: {ends[0].detail}"
     answer = msgspec.json.decode(ends[0].text) if ends[0].kind == "answered" else None
+    if slow := _too_slow(plan, world):
+        return slow
     asked, found = _asked(world), _found(world, plan.never)
     must, met = _route(plan, found)
     if answer is None:  # it was stopped in mid-route
         return _difference("asked", asked, must[: len(asked)])
     return _difference("asked", asked, must) or _difference("answer", _shape(answer), _merged(plan, met))
+
+
+def _too_slow(plan: Plan, world: SessionWorld) -> str:
+    """Return the specialist that had more time than it may take, or ''."""
+    if plan.timeout_s is None:
+        return ""
+    begun: dict[tuple[int, int], int] = {}
+    for event in world.log:
+        match event.body:
+            case Delegate(turn=turn, call=call):
+                begun[turn, call] = event.at
+            case DelegationEnded(turn=turn, call=call):
+                took = event.at - begun[turn, call]
+                if took > 1_000 * plan.timeout_s:
+                    return f"{event.body.metadata and event.body.metadata.subagent} took {took} ms"
+            case _:
+                pass
+    return ""
 
 
 def _difference(what: str, told: object, must: object) -> str:

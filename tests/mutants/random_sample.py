@@ -13,7 +13,7 @@ same sources, so the last line names the commit.
 
 Each mutant goes through these stages, up to the first that fails:
 
-    mirrored    the module's own test file
+    mirrored    the module's own test file, and those that continue it: `test_meta_wal.py` is one of `meta.py`
     explore     a few runs of the sessions of all parts, with all rules: less work than a folder of tests
     folder      all tests of the folder of that file
     explore     all runs
@@ -132,18 +132,35 @@ def _bounded() -> None:
 def stages_of(mutant: Mutant, tests: str, runs: int) -> list[Stage]:
     """Return the stages for a mutant. tests: the last stage with tests. runs: of the explorer, 0 for none."""
     path = mutant.path.relative_to(ROOT)
-    mirrored = Path("tests") / path.parent / f"test_{path.name}"
     pytest = ("-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+    folder = Path("tests") / path.parent
+    targets = {"mirrored": mirrored_by(path), "folder": [folder] if (ROOT / folder).exists() else []}
     found: list[Stage] = [
-        (name, *pytest, "-o", _HANGS, str(target))
-        for name, target in (("mirrored", mirrored), ("folder", mirrored.parent))[: TESTS[tests]]
-        if (ROOT / target).exists()
+        (name, *pytest, "-o", _HANGS, *map(str, paths))
+        for name, paths in [*targets.items()][: TESTS[tests]]
+        if paths
     ]
     child = ("explore", "-m", "tests.mutants.child", ALL_PARTS, NO_MUTANT, "explore", "portfolio", "sample")
     if not runs:
         return found
     few = [] if runs <= FEW_RUNS else [(*child, str(FEW_RUNS))]
     return [*found[:1], *few, *found[1:], (*child, str(runs))]
+
+
+def mirrored_by(path: Path) -> list[Path]:
+    """Return the test files of a module, below the repository: its own, and those that continue it."""
+    folder = Path("tests") / path.parent
+    own = folder / f"test_{path.name}"
+    more = (one.relative_to(ROOT) for one in sorted((ROOT / folder).glob(f"test_{path.stem}_*.py")))
+    # `test_session_files.py` tests `session_files.py`, not `session.py`.
+    continued = [one for one in more if not _has_module(one.stem.removeprefix("test_"), path)]
+    return [one for one in (own, *continued) if (ROOT / one).exists()]
+
+
+def _has_module(name: str, beside: Path) -> bool:
+    """Return True if a longer name than this module's begins the name of a test."""
+    modules = (one.stem for one in (ROOT / beside.parent).glob(f"{beside.stem}_*.py"))
+    return any(name == one or name.startswith(f"{one}_") for one in modules)
 
 
 def measured(

@@ -23,6 +23,7 @@ from tests.mutants.orchestrated import Json, Orchestrated, Plan, Question
 
 ITERATIONS: Final = 3
 MOST: Final = 4
+TIMEOUT_S: Final = 30
 DEFAULT: Final = ("prose", "notes")
 TABLE_WORDS: Final = ("table", "row", "表")
 ANALYZER: Final = QueryAnalyzer(
@@ -160,14 +161,21 @@ def orchestrated(
         analyzer=ANALYZER,
         router=Router(default=DEFAULT, max_hops=MOST),
         mode=mode,
-        timeout_s=30 if never else None,
+        timeout_s=TIMEOUT_S if never else None,
         name="host",
     )
     scenario = Scenario(host, answers, Prompt(question.query, question.scope).prompt()).pure
     layers = (Layer(SESSION, Bundle(deny=Denied(agents=denied)).own),) if denied else ()
     chosen = faults(*kinds, fault_mixes=7) if kinds else scenario.faults
     plan = Plan(
-        question, {ROW.query: ROW, ROWS.query: ROWS}, mode == "parallel", DEFAULT, MOST, ITERATIONS, never
+        question,
+        {ROW.query: ROW, ROWS.query: ROWS},
+        mode == "parallel",
+        DEFAULT,
+        MOST,
+        ITERATIONS,
+        never,
+        TIMEOUT_S if never else None,
     )
     return Orchestrated(replace(scenario, permissions=layers, faults=chosen), plan)
 

@@ -127,10 +127,8 @@ DENIED: Final = (
         "denied-task-keeps-its-frame",
         "The words around the end of a background task that never begins stay reserved.",
         "supervisor.rooms",
-        "    task = need_of_room(ancestry, delegation.room + task_frame(end.address))\n"
-        "    return replace(budget, tasks=subtract(budget.tasks, task))",
-        "    task = need_of_room(ancestry, delegation.room)\n"
-        "    return replace(budget, tasks=subtract(budget.tasks, task))",
+        "subtract(budget.tasks, _kept(ancestry, delegation, end, rules))",
+        "subtract(budget.tasks, need_of_room(ancestry, delegation.room))",
     ),
     Mutant(
         "denied-task-still-counted",
@@ -157,8 +155,8 @@ DENIED: Final = (
         "denied-takes-two-rooms",
         "A background task that is denied before it begins gives back the room of another one, too.",
         "supervisor.rooms",
-        "    return replace(budget, tasks=subtract(budget.tasks, task))",
-        "    return replace(budget, tasks=subtract(budget.tasks, add(task, task)))",
+        "subtract(budget.tasks, _kept(ancestry, delegation, end, rules))",
+        "subtract(budget.tasks, add(delegation.kept, delegation.kept))",
     ),
     Mutant(
         "task-without-its-frame",

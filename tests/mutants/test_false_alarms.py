@@ -11,7 +11,9 @@ from random import Random
 from typing import Final
 
 import pytest
+from msgspec.structs import replace as with_values
 
+from callboard.actors.protocol.limits import Limits
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from callboard.replay.testing.sessions.faults import KINDS, Faults, faults
@@ -61,6 +63,27 @@ def lanes(group: str) -> Iterator[Lane]:
         yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
 
 
+OTHER_LIMITS: Final = {
+    "more": Limits(),
+    "less": Limits(tokens=500_000, max_parallel_calls=2, max_children=2, max_depth=2, max_agents=20),
+}
+"""The limits with which each further process goes on: those by default, and some that many sessions reach."""
+
+ENDS_OF_PROCESSES: Final = ("crash", "detach", "crashes", "cancel")
+
+
+def lanes_under_other_limits(group: str) -> Iterator[Lane]:
+    """Yield sessions of a group whose processes go on under other limits, or a selection of those."""
+    alone = [(name, one) for name, one in scenarios(group).items() if isinstance(one, Scenario)]
+    every = list(product(alone, OTHER_LIMITS.items()))
+    chosen = faults(*ENDS_OF_PROCESSES, most=2, fault_mixes=7)
+    for (name, scenario), (how, limits) in every[GROUPS.index(group) % 7 :: effort(7, 1)]:
+        resumed = with_values(scenario.resumed, limits=limits)
+        # Under other limits it may end otherwise.
+        other = replace(scenario, resumed=resumed, faults=chosen, is_uncontended=False, expects=())
+        yield Lane(f"{name} with {how}", other, "random", "limits")
+
+
 EVERY_LENGTH = effort(3, 1)
 """The suite looks at each third beginning of a log."""
 
@@ -83,6 +106,15 @@ def broken(lane: Lane, runs: int) -> str:
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_kind_of_fault_alone_breaks_a_rule(group: str) -> None:
     found = {lane.name: rule for lane in lanes(group) if (rule := broken(lane, RUNS))}
+    assert found == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_000 if IS_CAMPAIGN else 120)
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_rule_is_broken_by_a_process_with_other_limits(group: str) -> None:
+    runs = effort(3, 40)
+    found = {lane.name: rule for lane in lanes_under_other_limits(group) if (rule := broken(lane, runs))}
     assert found == {}
 
 

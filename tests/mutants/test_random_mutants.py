@@ -9,7 +9,7 @@ from tests.mutants import mutant as mutants
 from tests.mutants import random_mutants, random_sample
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.random_mutants import changed, changes_in, draw, is_another, mutant_of, places
-from tests.mutants.random_sample import Copy, Found, measured, stages_of, summary
+from tests.mutants.random_sample import Copy, Found, measured, mirrored_by, stages_of, summary
 
 
 def mutated(source: str, kind: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_a_mutant_is_sent_to_the_mirrored_file_first_and_then_to_less_work_befor
         ("explore", "2000"),
     ]
     assert [stage[0] for stage in stages_of(one, "mirrored", 0)] == ["mirrored"]
-    (other,) = draw(["actors/supervisor/decider.py"], 1, 1)  # without a test file of its own
+    (other,) = draw(["actors/protocol/port_messages.py"], 1, 1)  # without a test file of its own
     assert [stage[0] for stage in stages_of(other, "mirrored", 0)] == []
 
 
@@ -195,3 +195,17 @@ def test_bytecode_of_one_mutant_is_never_taken_for_that_of_another(
 def test_the_copies_hold_what_the_tests_need() -> None:
     kept = {path.name for path in ROOT.iterdir()} - set(random_sample.LEFT_OUT)
     assert {"actors", "runtime", "replay", "callboard", "tests", "docs", "pyproject.toml"} <= kept
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("runtime/log/sqlite/meta.py", ["meta", "meta_opening", "meta_wal"]),
+        ("runtime/sessions/session.py", ["session"]),  # the others are of `session_files.py` and its like
+        ("runtime/sessions/session_types.py", ["session_types", "session_types_live"]),
+        ("runtime/sessions/port_protocol.py", []),
+    ],
+)
+def test_files_that_continue_a_mirrored_one_are_named_after_its_module(module: str, files: list[str]) -> None:
+    folder = Path("tests") / Path(module).parent
+    assert mirrored_by(Path(module)) == [folder / f"test_{name}.py" for name in files]

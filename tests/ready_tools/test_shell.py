@@ -3,11 +3,12 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from callboard import MisuseError
+from callboard import Agent, Call, Files, MisuseError, ModelRequest, Reply, Runtime, ScriptedModel, call, say
 from callboard.tools.shell import shell, shell_tool
 from tests.attacks.test_process_attacks import told
 
@@ -37,6 +38,21 @@ def test_a_long_output_says_what_is_left_out(tmp_path: Path) -> None:
     assert text.startswith("1\n2\n")
     assert "bytes are left out here]" in text
     assert text.endswith("100000\n[exit code 0]")
+
+
+def test_a_model_reads_why_a_command_with_a_long_output_was_ended(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def policy(request: ModelRequest) -> Reply | Call:
+        if request.turn == 1:
+            return call("shell", command="seq 2000; sleep 30", seconds=0.3)
+        content: Any = request.conversation[-1]["content"]
+        read.append(content[0]["content"])
+        return say("Done.")
+
+    host = Agent("host", tools=[shell], model=ScriptedModel(policy))
+    Runtime(":memory:", files=Files(tmp_path, write=["."])).run_sync(host, "Count.")
+    assert read[0].startswith("[ended after 0.3 s, which is the limit of its time]\n1\n2\n")
 
 
 def test_it_needs_an_effect_a_capability_and_shows_two_arguments() -> None:

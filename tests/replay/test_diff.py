@@ -8,7 +8,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.diff_values import FOREIGN
+from callboard.replay.diff_values import FOREIGN, LONG_CHARS, shortened
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
@@ -178,3 +178,16 @@ def test_calls_and_children_of_a_program_are_paired_by_their_asks() -> None:
     of_host = {kind for kind, agent in alone if agent == "host"}
     assert of_host == {"Delegate", "DelegationEnded", "ModelReplied"}
     assert {kind for kind, _ in changed} == {"ModelReplied"}  # the steps of the program
+
+
+def test_long_texts_are_compared_by_their_digests() -> None:
+    long = "x" * LONG_CHARS
+    value = {"a": [long + "1", "short"], "b": 1}
+    found = shortened(value)
+    assert found["a"][1:] == ["short"]
+    assert found["b"] == 1
+    assert len(found["a"][0]) < 2_100
+    assert found["a"][0].startswith("xxx")
+    assert "65,537 characters, BLAKE2b " in found["a"][0]
+    assert found == shortened(value) != shortened({"a": [long + "2", "short"], "b": 1})
+    assert shortened(long) == long

@@ -33,7 +33,7 @@ def test_results_and_cancelled_work_are_no_failures() -> None:
 
 def test_a_failed_tool_is_named_with_its_agent_its_words_and_its_trace() -> None:
     found = failures_of(CALL, ToolReturned(1, 0, "error", text_json("KeyError: 'a'"), "Traceback ..."))
-    assert found.found == [Failure(2, "tool", "host", "look", "KeyError: 'a'", "Traceback ...")]
+    assert found.found == [Failure(2, "tool", "host", "look", "KeyError: 'a'", "Traceback ...", "host:1:0")]
 
 
 def test_a_failed_delegation_is_named_with_its_detail_or_the_meaning_of_its_kind() -> None:

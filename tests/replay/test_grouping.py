@@ -1,10 +1,27 @@
+from callboard.actors.protocol.client_messages import Cancel, Resumed, RevokePermission, Tell, TellEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage, CancelTask, TurnRequested
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    CancelTimer,
+    ContextMade,
+    MakeContext,
+    ModelReplied,
+    RequestApproval,
+    SetTimer,
+    TimerFired,
+    ToolReturned,
+)
 from callboard.replay.grouping import spans
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import golden
 from tests.replay.logs import survey
+
+EMPTY = Json(b"{}")
 
 
 def test_each_turn_call_and_delegation_is_one_span_with_its_outcome() -> None:
@@ -49,3 +66,67 @@ def test_a_span_that_has_not_ended_has_no_outcome() -> None:
 def test_the_spans_come_in_the_order_of_their_beginnings() -> None:
     seqs = [span.first.seq for span in spans(golden("everything"))]
     assert seqs == sorted(seqs)
+
+
+def _log(*posts: tuple[str, str, AnyMessage]) -> list[Event]:
+    return [Event(seq, 1_000 * seq, *post[:2], seq - 1, post[2]) for seq, post in enumerate(posts, 1)]
+
+
+def test_a_message_to_an_agent_says_when_it_was_read_and_what_had_begun() -> None:
+    mail = CallTool(1, 0, "send_mail", "write", EMPTY)
+    (_, tell, _) = spans(
+        _log(
+            ("host.1", "tools", mail),
+            ("client", "supervisor", Tell("r", "host.1", "Wait!")),
+            ("tools", "host.1", ToolReturned(1, 0, "ok", EMPTY)),
+            ("supervisor", "client", TellEnded("r", "heard", 2)),
+            ("host.1", "tools", CallTool(2, 0, "look", "read", EMPTY)),
+        )
+    )
+    assert (tell.kind, tell.agent, tell.outcome) == ("tell", "host.1", "heard")
+    assert tell.note == "read in turn 2, after send_mail had started"
+    assert (tell.first.seq, tell.last.seq) == (2, 4)
+
+
+def test_what_comes_from_outside_has_a_span() -> None:
+    found = spans(
+        _log(
+            ("client", "supervisor", Cancel("by hand")),
+            ("host", "supervisor", CancelTask(1, 0)),
+            ("client", "supervisor", RevokePermission(3)),
+            ("client", "supervisor", Resumed(2, limits=Limits(tokens=5))),
+            ("supervisor", "context", MakeContext("host", 1, "kid", 2)),
+            ("context", "supervisor", ContextMade("host", 1, "kid", "failed")),
+            ("supervisor", "clock", SetTimer(1, 9)),
+            ("clock", "supervisor", TimerFired(1)),
+            ("supervisor", "clock", SetTimer(2, 9)),
+            ("supervisor", "clock", CancelTimer(2)),
+        )
+    )
+    assert [(one.kind, one.agent, one.name, one.outcome) for one in found] == [
+        ("cancel", "client", "ask", "done"),
+        ("cancel", "host", "task", "done"),
+        ("change", "client", "permission", "done"),
+        ("change", "client", "limits", "done"),
+        ("context", "host", "kid", "failed"),
+        ("timer", "supervisor", "", "done"),
+    ]
+    assert found[-1].note == "set by event 7, 1.0 s before"
+
+
+def test_a_turn_notes_the_failures_before_its_reply_and_another_model() -> None:
+    (turn,) = (span for span in spans(golden("flaky")) if span.kind == "turn")
+    assert turn.note == "attempt 1: overloaded_error"
+    assert not [span for span in spans(golden("flaky")) if span.kind == "timer"]
+    wish = TurnRequested(1)
+    (turn,) = spans(
+        _log(("host", "supervisor", wish), ("model", "host", ModelReplied(1, content=EMPTY, model="small")))
+    )
+    assert turn.note == "answered by small"
+
+
+def test_an_approval_notes_the_arguments_that_a_person_changed() -> None:
+    asked = RequestApproval(1, 0, "pay", "write", Json(b'{"eur":4545}'))
+    given = ApprovalGiven(1, 0, "approved", "too much", arguments=Json(b'{"eur":454}'))
+    (approval,) = spans(_log(("host", "approvals", asked), ("approvals", "host", given)))
+    assert approval.note == 'changed to {"eur":454}; too much'

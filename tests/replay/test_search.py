@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import leaves, written
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query, search
@@ -131,3 +132,30 @@ def test_a_search_for_nothing_and_a_path_that_no_message_has_are_refused() -> No
         Query(text="a", tests=(("gt", 1),))
     with pytest.raises(MisuseError, match=r"write body\.output"):
         Query(path="output")
+
+
+_NAMES = st.sampled_from(["a", "id", "digest", "output", "x y", 'q"', "request_id", "value"])
+_LEAVES = st.sampled_from(["ab", "AB b", "", 12, 1.5, None, True])
+_BODIES = st.dictionaries(
+    _NAMES,
+    st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner)),
+    max_size=4,
+)
+
+
+@given(_BODIES, st.sampled_from(["b", "AB", "1", "null", "zz"]))
+def test_the_first_leaf_that_holds_a_text_is_found_and_no_id_of_our_own(
+    body: dict[str, Any], text: str
+) -> None:
+    query = Query(text=text)
+
+    def is_searched(path: str) -> bool:
+        before, _, name = path.rpartition(".")
+        return name not in IDS or not FOREIGN.isdisjoint(before.split("."))
+
+    def holds(value: object) -> bool:
+        said = value if isinstance(value, str) else json.dumps(value)
+        return text in (said.casefold() if query.is_any_case else said)
+
+    wanted = next((one for one in leaves(body, "body") if is_searched(one[0]) and holds(one[1])), None)
+    assert query.found(body) == wanted

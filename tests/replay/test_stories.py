@@ -22,10 +22,10 @@ def test_the_child_with_the_wrong_result_is_found_and_the_result_too() -> None:
 
 
 def test_a_loop_is_found_with_the_budget_it_used_up() -> None:
-    found = {finding.kind: finding for finding in endless_loop().diagnose()}
-    assert "2 different arguments" in found["loop"].says
-    assert found["refused"].agent == "host.1"
-    assert "budget" in found["refused"].says
+    (finding,) = endless_loop().diagnose()
+    assert (finding.kind, finding.agent) == ("loop", "host.1")
+    assert "2 different arguments" in finding.says
+    assert "host.1 failed below it (budget)" in finding.says
     budget = endless_loop().budget()
     assert budget.refusal is not None
     assert budget.refusal.agent == "host.1"

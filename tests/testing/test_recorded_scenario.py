@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard import NotApproved
-from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.client_messages import AskEnded, TellEnded
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.exports.recorded_parts import recorded_parts
 from callboard.replay.recording import Recording
+from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, say
@@ -118,6 +119,61 @@ RECORDINGS: Final[dict[str, Callable[[], Recording]]] = {
     "program": conducted,
     "flaky": lambda: recording_of(golden("flaky"), "one"),
 }
+
+
+def late_tell() -> Recording:
+    """Record words that come after the agent's mail has been started, and are read in its second turn."""
+    log = MemoryLog()
+    started = asyncio.Event()
+
+    @tool(effect="write")
+    async def mail(text: str) -> str:
+        """Mail a text."""
+        started.set()
+        await asyncio.sleep(0.01)
+        return "mailed"
+
+    def answer(request: ModelRequest) -> Step:
+        if request.profile == "host":
+            return call("task", agent="mailer", prompt="Mail it.") if request.turn == 1 else say("Done.")
+        return call("mail", text="4,545") if request.turn == 1 else say("Mailed.")
+
+    async def run() -> None:
+        mailer = Agent("mailer", description="Mails.", tools=[mail])
+        async with Runtime(log, model=ScriptedModel(answer)) as runtime:
+            session = await runtime.open(Agent("host", agents=[mailer]), session_id="late")
+            asked = asyncio.ensure_future(session.ask("Mail the price."))
+            await started.wait()
+            await session.tell("host.1", "It is 454!")
+            await asked
+            await session.close()
+
+    asyncio.run(run())
+    return Recording.open(MemoryReader(log), "late")
+
+
+def test_words_come_behind_the_event_behind_which_they_came() -> None:
+    recording = late_tell()
+    parts = recorded_parts("late", recording.events)
+    assert [one["after"] for one in parts.tells] == ["CallTool host.1:1:0"]
+
+    def heard(events: Iterable[Event]) -> list[tuple[str, int]]:
+        found = [event.body for event in events if isinstance(event.body, TellEnded)]
+        return [(one.status, one.turn) for one in found]
+
+    scenario = scenario_of(recording)
+    assert heard(recording.events) == [("heard", 2)]
+    assert told(scenario.simulate().events) == told(recording.events)
+    turns = set()
+    for run in range(20):
+        events = scenario.simulate(seed=run).events
+        kinds = [event.kind for event in events]
+        assert "ToolReturned" not in kinds[kinds.index("CallTool") : kinds.index("Tell")]
+        turns |= set(heard(events))
+    assert turns == {("heard", 2), ("heard", 3)}
+    free = RecordedScenario(**parts._replace(tells=[parts.tells[0] | {"after": ""}])._asdict())
+    kinds = [event.kind for event in free.simulate().events]
+    assert kinds.index("Tell") < kinds.index("CallTool")
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

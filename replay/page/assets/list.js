@@ -7,7 +7,7 @@ import { amount, dollars, durationText, isBadWord, isFailure, summaryOf, toneOf 
 export const ROW_HEIGHT = 24;
 const TOKENS = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "charged_tokens"];
 export const SPAN_NAMES = { delegation: "delegate" };
-export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report" };
+export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report", tell: "client", cancel: "client", change: "client", timer: "plain", context: "task" };
 
 export class ListView {
   constructor(container, session, app) {

@@ -105,7 +105,7 @@ class FirstCome(Invariant):
 
     def _join(self, event: Event, outputs: Sequence[Event]) -> None:
         body, life = event.body, self.facts.lives.get(event.sender)
-        if isinstance(body, Finished | Stopped):
+        if isinstance(body, (Finished, Stopped)):
             self._leave(event.sender)
         elif isinstance(body, TimerFired):
             for who, (timer, need) in [*self._later.items()]:
@@ -117,8 +117,8 @@ class FirstCome(Invariant):
             if body.need == NOTHING:  # a program's step stands in no line
                 return
             if body.after_ms:
-                for _, timer in of_kind(outputs, SetTimer)[:1]:
-                    self._later[event.sender] = timer.timer, body.need
+                for _, set_timer in of_kind(outputs, SetTimer)[:1]:
+                    self._later[event.sender] = set_timer.timer, body.need
             else:
                 self._line[event.sender] = _Waiting(event.seq, body.need)
 

@@ -1,7 +1,7 @@
 """Invariants: each is a rule in one sentence, and a way to find the places in a log that break it.
 
-An invariant reads events, in the order of the log, and calls no decider: it states the result in other
-words. It scans nothing twice. It has these methods, as far as it needs them:
+An invariant reads events, in the order of the log, and states the result of the deciders in other words. It
+calls none of them (but `same-books` does), scans nothing twice, and has those of these methods that it needs:
 
     on_<Kind>(event, message), on_any          for the messages that it looks at
     handled_<Kind>(event, message, outputs)    for events that the supervisor handled, and its posts for them

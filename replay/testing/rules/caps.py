@@ -32,8 +32,9 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life, of_kind, profile_of
+from callboard.replay.testing.rules.facts import Life, of_kind
 from callboard.replay.testing.rules.latches import is_own_end
+from callboard.replay.testing.rules.read_profiles import profile_of
 from callboard.replay.testing.rules.rights_in_force import models_permitted, permitted
 
 
@@ -52,8 +53,8 @@ class Depth(Invariant):
         if begin.roster and begin.depth >= life.most("max_depth"):
             self.broken(event.seq, f"{who} is at the depth limit and is offered agents")
         is_bound = parent is not None and not self.facts.is_implicit(life.call)
-        if parent is not None and is_bound and begin.depth > parent.most("max_depth"):
-            self.broken(event.seq, f"{who} is deeper than {parent.most('max_depth')}")
+        if parent is not None and is_bound and begin.depth > parent.bound("max_depth"):
+            self.broken(event.seq, f"{who} is deeper than {parent.bound('max_depth')}")
 
 
 class Turns(Invariant):
@@ -98,9 +99,9 @@ class Children(Invariant):
         if life is None or not self.facts.is_taken_on(event, outputs):
             return
         children = self.ledger.children[event.sender, body.turn]
-        if children > life.most("max_children") and not life.profile.is_eager:
+        if children > life.bound("max_children") and not life.profile.is_eager:
             self.broken(event.seq, f"{event.sender} has {children} children in turn {body.turn}")
-        if self.ledger.agents > life.most("max_agents"):
+        if self.ledger.agents > life.bound("max_agents"):
             self.broken(event.seq, f"the session has {self.ledger.agents} agents")
 
 
@@ -226,7 +227,7 @@ class Deserved(Invariant):
     def _may_be_denied(self, life: Life, body: Delegate) -> bool:
         count, is_implicit = len(body.profiles), body.implicit != NULL
         children = 0 if life.profile.is_eager else self.ledger.children[life.address, body.turn]
-        if children + count > life.most("max_children") or self._lacks_prices(body, life):
+        if children + count > life.bound("max_children") or self._lacks_prices(body, life):
             return True
         if self._is_forbidden(body, life):
             return True
@@ -238,8 +239,8 @@ class Deserved(Invariant):
         return (
             not count
             or not allowed.issuperset(body.profiles)
-            or life.begin.depth >= life.most("max_depth")
-            or self.ledger.agents + count > life.most("max_agents")
+            or life.begin.depth >= life.bound("max_depth")
+            or self.ledger.agents + count > life.bound("max_agents")
         )
 
     def _is_unfit(self, body: Delegate) -> bool:

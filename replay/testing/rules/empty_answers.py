@@ -1,5 +1,8 @@
 """Empty answers: asked for once more, and no success."""
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import msgspec
 
 from callboard.actors.protocol.events import Event
@@ -24,12 +27,21 @@ class _Block(msgspec.Struct):
     text: msgspec.Raw = msgspec.Raw(b'""')
 
 
-def _blocks(reply: ModelReplied) -> list[_Block] | None:
-    """Return the blocks of a reply; None if it cannot be read, which is a failed call and no answer."""
+class _Said(NamedTuple):
+    """A reply. has_called: it calls tools. has_spoken: it holds words, or anything else but thoughts."""
+
+    has_called: bool
+    has_spoken: bool
+
+
+@lru_cache(maxsize=1_024)
+def _said(content: bytes) -> _Said | None:
+    """Return what is said in a reply; None if it cannot be read, which is a failed call and no answer."""
     try:
-        return msgspec.json.decode(reply.content, type=list[_Block])
+        blocks = msgspec.json.decode(content, type=list[_Block])
     except msgspec.DecodeError:
         return None
+    return _Said(any(one.type == "tool_use" for one in blocks), any(map(_is_said, blocks)))
 
 
 def _is_said(block: _Block) -> bool:
@@ -68,11 +80,11 @@ class EmptyAnswers(Invariant):
         talk = self._talks.get(event.recipient)
         if talk is None or reply.status != "ok" or reply.stop_reason in _OTHER_ENDS:
             return
-        blocks = _blocks(reply)
-        if blocks is None:
+        said = _said(bytes(reply.content))
+        if said is None:
             return
-        talk.has_called = any(block.type == "tool_use" for block in blocks)
-        if any(map(_is_said, blocks)):
+        talk.has_called = said.has_called
+        if said.has_spoken:
             talk.has_spoken = True
             return
         turn, count = talk.empties
@@ -86,9 +98,10 @@ class EmptyAnswers(Invariant):
         if body.attempt == 1 and (body.told or body.ends) and talk.has_called:
             talk.has_spoken = False
         reply = self.facts.replies.get(event.sender)
-        blocks = _blocks(reply) if reply is not None and reply.status == "ok" else None
-        is_after_it = blocks is not None and not any(map(_is_said, blocks))
-        if body.attempt > 1 and is_after_it and talk.empties[1] > 1:
+        if body.attempt == 1 or talk.empties[1] < 2 or reply is None or reply.status != "ok":
+            return
+        said = _said(bytes(reply.content))
+        if said is not None and not said.has_spoken:
             self.broken(event.seq, f"{event.sender} has answered nothing twice, and is asked again")
 
     def on_Delegated(self, event: Event, body: Delegated) -> None:

@@ -264,7 +264,7 @@ class Cancelled(Invariant):
         ends = {end.request_id: (output.seq, end.kind) for output, end in of_kind(outputs, AskEnded)}
         if isinstance(body, Ask) and body.request_id not in ends:
             self._running = body.request_id, event.seq
-        elif isinstance(body, Cancel | Close) and self._running and self._is_open(event.seq):
+        elif isinstance(body, (Cancel, Close)) and self._running and self._is_open(event.seq):
             self._cancelled.add(self._running[0])
         for name, (seq, kind) in ends.items():
             if self._running and name == self._running[0]:

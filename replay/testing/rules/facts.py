@@ -5,8 +5,7 @@ So a log tells when each event was handled, also those that were answered with n
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -24,6 +23,7 @@ from callboard.actors.protocol.client_messages import (
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Begin,
@@ -44,6 +44,7 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.replay.testing.rules.read_profiles import profile_of
 from callboard.replay.testing.rules.rights_in_force import RightsInForce
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
@@ -64,6 +65,7 @@ class Life(msgspec.Struct, eq=False):
     begin: Begin
     profile: Profile
     call: Call  # the delegation or ask that it works on
+    limits: Limits  # those to which the supervisor holds it: a resume changes the host's
     ended_by: int = 0  # the event whose handling ended it, as far as the log tells by now; 0 while it runs
     is_over: bool = False
     turns: int = 0
@@ -85,8 +87,12 @@ class Life(msgspec.Struct, eq=False):
         return 1 if self.is_program else self.most("max_report_attempts", 1)
 
     def most(self, limit: str, default: int = 0) -> int:
-        """Return a limit that its Begin states."""
+        """Return a limit that its Begin states, which the agent itself keeps."""
         return getattr(self.begin.limits, limit) or default
+
+    def bound(self, limit: str) -> int:
+        """Return a limit that the supervisor keeps for it."""
+        return getattr(self.limits, limit) or 0
 
 
 class Facts(msgspec.Struct, eq=False):
@@ -121,7 +127,7 @@ class Facts(msgspec.Struct, eq=False):
     def parallel_calls_max(self) -> int:
         """Return the number of model calls that may be in flight."""
         host = self.lives.get(HOST)
-        return (host.begin.limits.max_parallel_calls if host else None) or 1
+        return (host.bound("max_parallel_calls") if host else 0) or 1
 
     @property
     def running(self) -> tuple[Event, Ask] | None:
@@ -147,7 +153,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-        if any(isinstance(one.body, Begin | CheckSchema | MakeContext) for one in outputs):
+        if any(isinstance(one.body, (Begin, CheckSchema, MakeContext)) for one in outputs):
             return True
         call = self._waiting.get(event.seq)
         ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]
@@ -155,46 +161,50 @@ class Facts(msgspec.Struct, eq=False):
 
     # --- the order in which the supervisor works --------------------------------------
 
-    def settle(self, event: Event) -> Sequence[Handled]:
-        """Return what the supervisor has handled before this event was posted, in its order."""
+    def settle(self, event: Event) -> Iterable[Handled]:
+        """Yield what the supervisor has handled before this event was posted, in its order.
+
+        The facts are those of each decision as it is yielded.
+        """
         is_its, current = event.sender == SUPERVISOR, self._current
+        if current is None and not is_its:
+            return ()
         if current is not None and is_its and event.cause == current.seq:
             return ()
-        closed = [] if current is None else [self._close(current)]
-        return [*closed, *self._start(event)] if is_its else closed
+        return self._settle(event, current, is_its)
 
-    def _start(self, event: Event) -> Sequence[Handled]:
-        """Start a decision with its first output: everything before its cause was handled before."""
-        skipped = self._skip_to(event.cause)
-        if self._inbox and self._inbox[0].seq == event.cause:
-            self._current = self._taken(self._inbox.popleft())
-            self._take_ordinals(self._current, event)
-        return skipped
+    def _settle(self, event: Event, current: Event | None, is_its: bool) -> Iterator[Handled]:
+        if current is not None:
+            yield self._close(current)
+        if is_its:  # its first output: everything before its cause was handled before
+            yield from self._skip_to(event.cause)
+            if self._inbox and self._inbox[0].seq == event.cause:
+                self._current = self._taken(self._inbox.popleft())
+                self._take_ordinals(self._current, event)
 
-    def rest(self, *, is_cut: bool, is_at_rest: bool) -> Sequence[Handled]:
-        """Return the last decision, unless it may be cut, and at rest the events without an answer."""
-        last = [] if self._current is None or is_cut else [self._close(self._current)]
-        # Elsewhere the outputs for the last events may be lost, or still to come.
-        return [*last, *self._skip_to(1 << 62)] if is_at_rest else last
+    def rest(self, *, is_cut: bool, is_at_rest: bool) -> Iterator[Handled]:
+        """Yield the last decision, unless it may be cut, and at rest the events without an answer."""
+        if self._current is not None and not is_cut:
+            yield self._close(self._current)
+        if is_at_rest:  # elsewhere the outputs for the last events may be lost, or still to come
+            yield from self._skip_to(1 << 62)
 
     def _close(self, current: Event) -> Handled:
         handled = current, self._outputs
         self._current, self._outputs = None, []
         return handled
 
-    def _skip_to(self, seq: int) -> list[Handled]:
+    def _skip_to(self, seq: int) -> Iterator[Handled]:
         inbox = self._inbox
-        found: list[Handled] = []
         while inbox and inbox[0].seq < seq:
             event = self._taken(inbox.popleft())
             if event.seq in self._waiting:
                 self._take_ordinals(event, None)
-            found.append((event, ()))
-        return found
+            yield event, ()
 
     def _taken(self, event: Event) -> Event:
         body = event.body
-        if isinstance(body, Finished | Stopped):
+        if isinstance(body, (Finished, Stopped)):
             self._ended(event.sender, event.seq)
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
@@ -206,7 +216,15 @@ class Facts(msgspec.Struct, eq=False):
                 self._set_tools(body.change)
         elif (resumed := resumed_in(body)) is not None:
             self._set_agents(event, resumed)
+            self._set_limits(resumed)
         return event
+
+    def _set_limits(self, resumed: Resumed) -> None:
+        """Record the limits of the running host: those of a process that goes on, its own and the ask's."""
+        host, running = self.lives.get(HOST), self.running
+        if resumed.limits is not None and host is not None and running is not None:
+            own = narrow(fill(resumed.limits), host.profile.limits)
+            host.limits = narrow(own, running[1].limits)
 
     def _set_agents(self, event: Event, resumed: Resumed) -> None:
         """Record the agents of a process that goes on: of the running ask, or of the next one."""
@@ -323,7 +341,7 @@ class Facts(msgspec.Struct, eq=False):
         if who == HOST and (running := self.running) is not None:
             self.works_on[HOST] = (CLIENT, running[0].seq, 0)
         call = self.works_on.get(who, (CLIENT, 0, 0))
-        self.lives[who] = Life(who, event.seq, body, profile_of(bytes(body.profile)), call)
+        self.lives[who] = Life(who, event.seq, body, profile_of(bytes(body.profile)), call, body.limits)
         self.stops.pop(who, None)
 
     def _on_Finished(self, event: Event, body: Finished | Stopped) -> None:
@@ -373,12 +391,6 @@ _TOLD: Final[Mapping[type, Callable[..., None]]] = {
     for kind in get_args(AnyMessage)
     if hasattr(Facts, f"_on_{kind.__name__}")
 }
-
-
-@lru_cache(maxsize=1_024)
-def profile_of(raw: bytes) -> Profile:
-    """Return the profile in these bytes."""
-    return msgspec.json.decode(raw, type=Profile)
 
 
 def of_kind(events: Iterable[Event], kind: type[T]) -> list[tuple[Event, T]]:

@@ -42,7 +42,7 @@ class Narrowing(Invariant):
         if life.profile.name not in parent.profile.agents and not self.facts.is_implicit(life.call):
             self.broken(event.seq, f"{parent.profile.name} may not delegate to {life.profile.name}")
         for name in begin.limits.__struct_fields__:
-            own, above = getattr(begin.limits, name), getattr(parent.begin.limits, name)
+            own, above = getattr(begin.limits, name), getattr(parent.limits, name)
             if name not in OWN_SCOPE and above is not None and (own is None or own > above):
                 self.broken(event.seq, f"{who} has {name} {own}, its parent {above}")
         if begin.model != life.profile.own_model(self.facts.model_below(parent_of(who))):

@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
-from callboard.actors.protocol.client_messages import Ask, Resumed
+from callboard.actors.protocol.client_messages import Ask, resumed_in
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
@@ -123,7 +123,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.claims = []
         if isinstance(body, TurnRequested):
             self._ask(event.sender, body)
-        elif isinstance(body, Delegate | Ask):
+        elif isinstance(body, (Delegate, Ask)):
             if isinstance(body, Delegate):
                 self.closing = self._closing_for(event.sender, body)
             if self.facts.is_taken_on(event, outputs):
@@ -133,8 +133,8 @@ class Ledger(msgspec.Struct, eq=False):
         elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
             scope = self.scopes[event.sender]
             scope.closing = add(body.closing, scope.rooms)
-        elif isinstance(body, Resumed) and body.limits is not None:
-            self._bound(body.limits)
+        elif (resumed := resumed_in(body)) is not None and resumed.limits is not None:
+            self._bound(resumed.limits)
         for output in outputs:
             self._posted(output)
             if isinstance(output.body, DelegationEnded):
@@ -281,7 +281,7 @@ class Ledger(msgspec.Struct, eq=False):
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
-        elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
+        elif isinstance(body, (CallModel, RequestCapacity)) and body.agent not in self.grants:
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             if wish.need == NOTHING:  # a program's step claims nothing
                 self.steps.add(body.agent)

@@ -105,7 +105,7 @@ class LiveCopies(_OfPrograms):
             return
         self._live[parent] += 1
         self._counted.add(event.recipient)
-        most = life.begin.limits.max_children or 0
+        most = life.bound("max_children")
         if self._live[parent] > most:
             self.broken(event.seq, f"{parent} has {self._live[parent]} live copies, {most} may be")
         waiting = self._waiting.get(parent, {})

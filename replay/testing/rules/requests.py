@@ -34,7 +34,6 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.rules.facts import profile_of
 from callboard.replay.testing.rules.later_needs import LATER_RULES, Counted
 from callboard.replay.testing.rules.offered_tools import (
     not_about_tools,
@@ -42,6 +41,7 @@ from callboard.replay.testing.rules.offered_tools import (
     why_other_tools,
 )
 from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
+from callboard.replay.testing.rules.read_profiles import profile_of
 from callboard.replay.testing.rules.system_prompts import (
     SYSTEM_RULES,
     context_in_message,
@@ -150,7 +150,7 @@ class _Agent(msgspec.Struct, eq=False):
             self.tasks.add((body.turn, body.call))
         if isinstance(body, DelegationEnded) and (body.turn, body.call) in self.tasks:
             return [("user", encode(prompts.task_ended(body)))]
-        if self.is_eager or not isinstance(body, ToolReturned | ApprovalGiven):
+        if self.is_eager or not isinstance(body, (ToolReturned, ApprovalGiven)):
             return parts
         call = (body.turn, body.call)
         arguments, words = self.changed.get(call), self.declined.get(call)
@@ -192,14 +192,14 @@ class _Checker:
         """Record a wish or content for an agent, or check the request that a grant sends."""
         body = event.body
         self._tools.hear(event)
-        if isinstance(body, ToolsGiven | Begin) or (isinstance(body, ToolReturned) and body.tools):
+        if isinstance(body, (ToolsGiven, Begin)) or (isinstance(body, ToolReturned) and body.tools):
             self._setters.add(event.seq)
         if isinstance(body, TurnRequested):
-            self._agents[event.sender].wish = body
-            self._agents[event.sender].is_anew |= body.breaks_cache
-            if body.attempt == 1:  # an earlier turn that was never granted is taken back, its names too
-                self._agents[event.sender].named = []
-            self._agents[event.sender].named += body.new
+            agent = self._agents[event.sender]
+            agent.wish = body
+            agent.is_anew |= body.breaks_cache
+            # The names of an earlier turn that was never granted are taken back with it.
+            agent.named = [*body.new] if body.attempt == 1 else [*agent.named, *body.new]
         elif isinstance(body, CallModel):
             self._check(event.seq, body.agent, requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
@@ -211,8 +211,8 @@ class _Checker:
             if isinstance(body, Begin):
                 agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
-            self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
-            agent.known.update(self._unnamed[event.seq])
+            parts = self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
+            agent.known.update(parts)
 
     def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         agent = self._agents[who]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.client_messages import Resumed
+from callboard.actors.protocol.client_messages import Forked, Resumed, resumed_in
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, ReportBack, Stop
@@ -74,10 +74,12 @@ class ReserveHolds(Invariant):
     on_RequestApproval = on_CallTool
     on_ReportBack = on_CallTool
 
-    def on_Resumed(self, event: Event, body: Resumed) -> None:
+    def on_Resumed(self, event: Event, body: Resumed | Forked) -> None:
         """Except turns under limits that have changed meanwhile."""
-        if body.limits is not None:
+        if (resumed := resumed_in(body)) is not None and resumed.limits is not None:
             self._kept.clear()
+
+    on_Forked = on_Resumed
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check each agent that ends as `budget`."""

@@ -5,8 +5,6 @@ In other words than the core's: no list is made narrower here. A name is permitt
 
 from collections.abc import Iterable
 
-import msgspec
-
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.bundles import Allowed, Bundle, Rights
 from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
@@ -14,6 +12,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.layers import Layer, Layers
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.replay.testing.rules.read_profiles import profile_of
 
 
 class RightsInForce:
@@ -33,7 +32,7 @@ class RightsInForce:
             self._session.append((event.seq, resumed.permissions))
         elif isinstance(body, Begin):
             self.handed[who] = self._session_at(event.cause) if who == HOST else self.below(parent_of(who))
-            profile = msgspec.json.decode(body.profile, type=Profile)
+            profile = profile_of(bytes(body.profile))
             self._bundles[who] = profile.name, profile.permissions
 
     def _session_at(self, seq: int) -> Layers:

@@ -104,7 +104,7 @@ class OnlyDrains(Invariant):
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the agent posts on its Stop or on anything later."""
         stop = self.facts.stops.get(event.sender)
-        if stop is not None and event.cause >= stop and not isinstance(body, Stopped | DeciderFailed):
+        if stop is not None and event.cause >= stop and not isinstance(body, (Stopped, DeciderFailed)):
             self.broken(event.seq, f"{event.sender} posts {event.kind} after its Stop, event {stop}")
 
 

@@ -9,7 +9,7 @@ from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls, in_words
-from callboard.replay.testing.rules.facts import profile_of
+from callboard.replay.testing.rules.read_profiles import profile_of
 
 SYSTEM_RULES = {
     "system": "A system prompt is the agent's instructions, the note on reports, and the context put there.",

@@ -8,6 +8,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, ToolsGiven, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Profile, ToolSpec
+from callboard.replay.testing.rules.read_profiles import profile_of
 
 
 class ToolsInForce:
@@ -31,7 +32,7 @@ class ToolsInForce:
         """Take in the next event of the log."""
         body, who = event.body, event.recipient
         if isinstance(body, Begin):
-            self._profiles[who] = msgspec.json.decode(body.profile, type=Profile)
+            self._profiles[who] = profile_of(bytes(body.profile))
             self._changes.pop(who, None)
         elif isinstance(body, ToolsGiven):
             self._changes.setdefault(who, []).append((event.seq, body.tools))

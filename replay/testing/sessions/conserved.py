@@ -37,13 +37,14 @@ class Sums:
 
     def reserved(self, state: SupervisorState) -> str:
         """Return the first amount that is not the sum of its parts, or ''."""
-        return self._of(state)[0]
+        return self.of(state)[0]
 
     def places(self, state: SupervisorState) -> str:
         """Return the first count that is not the number of its parts, or ''."""
-        return self._of(state)[1]
+        return self.of(state)[1]
 
-    def _of(self, state: SupervisorState) -> tuple[str, str]:
+    def of(self, state: SupervisorState) -> tuple[str, str]:
+        """Return both."""
         known = self._known.get(id(state))
         if known is None:
             if len(self._known) >= STATES_MAX:
@@ -68,29 +69,31 @@ def records_of(state: SupervisorState) -> Iterator[Record]:
 
 def other_reserve(state: SupervisorState) -> str:
     """Return the first amount of a scope that is not the sum of its parts, or ''."""
-    rest = [] if state.host is None else [(state.host, False)]
+    rest = [] if state.host is None else [state.host]
     while rest:
-        record, is_limited = rest.pop()
+        record = rest.pop()
         budget, grant, held = record.budget, record.grant or NOTHING, record.held or NOTHING
-        is_limited = is_limited or budget.tokens is not None or budget.micro_usd is not None
         tokens, micro_usd = grant.tokens + held.tokens, grant.micro_usd + held.micro_usd
         if record.children.size:
             for child in record.children.values():
                 tokens, micro_usd = tokens + child.reserved.tokens, micro_usd + child.reserved.micro_usd
-                rest.append((child, is_limited))
+                rest.append(child)
         if (tokens, micro_usd) != (record.reserved.tokens, record.reserved.micro_usd):
             return f"{record.address} has reserved {record.reserved}, and its calls need {tokens} tokens"
         has_rooms = record.background or record.ended.size or budget.tasks is not NOTHING
-        if has_rooms and (how := _other_rooms(record, is_limited)):
+        if has_rooms and (how := _other_rooms(record)):
             return how
     return ""
 
 
-def _other_rooms(record: Record, is_limited: bool) -> str:
+def _other_rooms(record: Record) -> str:
     """Return how the reserve for background tasks differs from their rooms, or ''."""
-    budget = record.budget
-    rooms = [_room_of(record, one) for one in record.delegations.values() if one.is_background]
-    kept = reduce(_plus, [*(rooms if is_limited else ()), *record.ended.values()], NOTHING)
+    budget, tasks = record.budget, [one for one in record.delegations.values() if one.is_background]
+    for one in tasks:
+        # Nothing is kept for a task of a time without limits, nor by a program.
+        if one.kept != NOTHING and one.kept != (room := _room_of(record, one)):
+            return f"{record.address} keeps {one.kept} for task {one.key}, whose end needs {room}"
+    kept = reduce(_plus, [*(one.kept for one in tasks), *record.ended.values()], NOTHING)
     if kept != budget.tasks:
         return f"{record.address} keeps {budget.tasks} for its tasks, and their ends need {kept}"
     if budget.rooms.tokens < kept.tokens or budget.rooms.micro_usd < kept.micro_usd:
@@ -167,7 +170,7 @@ _SETTLED: Final = frozenset({"acting", "parked"})
 
 def other_side(world: SessionWorld) -> bool:
     """Return whether the agent that has moved last counts other tasks, ends or words than the supervisor."""
-    made = world.made[-1] if world.made else None
+    made = world.made[-1] if world.made and world.scenario.has_news else None
     if made is None or made.move.kind != "deliver" or made.move.actor == SUPERVISOR:
         return False
     address, state = made.move.actor, world.states.get(made.move.actor)

@@ -193,7 +193,8 @@ def resume(world: ScriptedSession, *, reopens: bool = False) -> None:
         if request.waits_for <= len(world.log):
             assert isinstance(request.event.body, CallTool)
             world.act(request.event, request.event.body)
-    world.offers.clear()
+    for memory in (world.offers, world.later, world.inboxes, world.timers):
+        memory.clear()  # also where the session stays closed, since a reopening that is lost had left some
     world.durable = len(world.log)
     if is_closed(world.log) and not reopens:
         world.catch_up("")

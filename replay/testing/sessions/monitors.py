@@ -28,7 +28,7 @@ from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.replay.testing.world import Violation
+from callboard.replay.testing.world import Violation, idle
 from callboard.replay.verify import Verifier
 
 RESTING: Final = ("idle", "new")
@@ -49,6 +49,7 @@ class SessionMonitor:
     def begin(self, steps: int) -> None:
         """Begin a run; nothing is kept from the last."""
 
+    @idle
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Ignore a step: the rule is checked at rest."""
         return None
@@ -146,15 +147,15 @@ HARMLESS: Final = frozenset({"crash", "detach"})
 
 
 class Conserved(SessionMonitor):
-    """Amounts and counts of the supervisor, after each of its decisions.
+    """Counts of the supervisor, and its amounts too after each of its decisions.
 
-    other: returns how a state of the supervisor breaks the rule, or ''.
+    sums: what is known of its states. amounts: the rule of the amounts, so that no second look is needed.
     """
 
-    def __init__(self, name: str, rule: str, other: Callable[[SupervisorState], str]) -> None:
-        super().__init__(name, rule, lambda world: other(world.supervisor))
-        self._other = other
-        self._last: SupervisorState | None = None
+    def __init__(self, name: str, rule: str, sums: Sums, amounts: str) -> None:
+        super().__init__(name, rule, lambda world: sums.places(world.supervisor))
+        self._sums, self._amounts = sums, amounts
+        self._last: object = None
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Look at the state that the last step has left, if it is another one."""
@@ -162,7 +163,10 @@ class Conserved(SessionMonitor):
         if state is self._last or not isinstance(state, SupervisorState):
             return None
         self._last = state
-        return Violation(self.rule, at) if self._other(state) else None
+        amount, count = self._sums.of(state)
+        if not amount and not count:
+            return None
+        return Violation(self._amounts if amount else self.rule, at)
 
 
 class SameOutcomes(SessionMonitor):
@@ -328,8 +332,8 @@ def _conserved() -> Sequence[SessionMonitor]:
     """Return the rules of sums, which share their work."""
     sums = Sums()
     return [
-        Conserved("reserved-is-open", RESERVED, sums.reserved),
-        Conserved("places-are-held", HELD, sums.places),
+        SessionMonitor("reserved-is-open", RESERVED, lambda world: sums.reserved(world.supervisor)),
+        Conserved("places-are-held", HELD, sums, RESERVED),
         BOTH_SIDES,
     ]
 

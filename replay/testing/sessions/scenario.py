@@ -244,6 +244,7 @@ class Scenario:
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
     tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
+    tells_after: Mapping[str, str] = field(default_factory=dict)  # by id, the `moment_name` they come with
     is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
     permissions: Layers = ()  # of the session
     expects: Sequence[OutcomeKind] = ()  # the kinds of these outcomes, where they are known
@@ -254,6 +255,11 @@ class Scenario:
     def names(self) -> Names:
         """Return the names of moves, kept for all runs."""
         return Names()
+
+    @cached_property
+    def has_news(self) -> bool:
+        """Return whether its agents may hear ends of background tasks, or words, while they work."""
+        return bool(self.tells or self.resumed.profiles or any(one.background for one in self.profiles))
 
     @cached_property
     def first(self) -> SessionOpened:

@@ -26,6 +26,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.session.cached_results import repeated
 from callboard.actors.session.contexts import delegate_of, view_of
 from callboard.actors.session.permissions import without_person
+from callboard.actors.session.place_names import moment_name
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
@@ -72,6 +73,7 @@ class ScriptedSession(Board):
         self.is_closed = False
         self._told = 0
         self._tells = {f"{TELLS}{one.request_id}": one for one in scenario.tells}
+        self._held: dict[str, str] = {}
         self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
         self._changes: list[AnyMessage] = [ToolsChanged(change) for change in scenario.changes]
@@ -159,11 +161,31 @@ class ScriptedSession(Board):
         self.say(self._tells[strand])
 
     def _offer_tells(self) -> None:
-        """Offer every `Tell` that the log does not hold."""
+        """Offer every `Tell` that the log does not hold, unless it waits for an event."""
         said = {id(event.body) for event in self.log if event.sender == CLIENT}
+        moments = set(map(moment_name, self.log)) if self.scenario.tells_after else set()
+        self._held = {}
         for strand, body in self._tells.items():
-            if id(body) not in said:
-                self.offer(strand, strand, "client", f"the client tells {body.address}")
+            after = self.scenario.tells_after.get(body.request_id, "")
+            if id(body) in said:
+                continue
+            if after and after not in moments:
+                self._held[strand] = after
+            else:
+                self._offer_tell(strand)
+
+    def _offer_tell(self, strand: str) -> None:
+        self.offer(strand, strand, "client", f"the client tells {self._tells[strand].address}")
+
+    def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
+        """Post as `Board.post`, and at once the words that waited for one of these events."""
+        begun = len(self.log)
+        super().post(sender, cause, posts)
+        if self._held:
+            moments = set(map(moment_name, self.log[begun:]))
+            for strand in [one for one, after in self._held.items() if after in moments]:
+                del self._held[strand]
+                self.say(self._tells[strand])
 
     def say(self, body: AnyMessage) -> None:
         """Post a message of the client now."""

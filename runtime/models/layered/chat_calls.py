@@ -105,7 +105,7 @@ def joined(
         others = (indexes, _by_id(pieces), _by_opening(pieces, indexes), _by_order(pieces, tools))
         ways = (_calls(pieces, keys, tools) for keys in others if keys)
         found = next((calls for calls in ways if _fit(calls, tools)), []) or _certain(usual)
-    found = _in_order(_without_doubles(found, has_ids=not _ids_change(pieces, indexes)))
+    found = _in_order(_without_doubles(found, has_ids=not _ids_are_doubtful(pieces, indexes)))
     return _reconciled(found, [_call([piece], frozenset(), tools) for piece in closing]) if closing else found
 
 
@@ -145,11 +145,16 @@ def _by_id(pieces: Sequence[Piece]) -> list[Key]:
 
 
 def _by_opening(pieces: Sequence[Piece], indexes: Sequence[Key]) -> list[Key]:
-    """Return the index of each piece, and the number of its call there."""
+    """Return the index of each piece, and the number of its call there; none where an id comes back."""
     begun: dict[Key, tuple[int, str]] = {}
     keys: list[Key] = []
+    left: set[tuple[Key, str]] = set()  # ids of calls before the last one of an index
     for piece, index in zip(pieces, indexes, strict=True):
         number, last_id = begun.get(index, (-1, ""))
+        if piece.id and last_id not in ("", piece.id):
+            left.add((index, last_id))
+        if (index, piece.id) in left:
+            return []  # the piece is of that call, not of the one that began last
         is_alike = number >= 0 and piece.id and piece.id == last_id
         number += bool(piece.name and not is_alike)
         begun[index] = (number, piece.id or last_id)
@@ -261,14 +266,21 @@ def _certain(calls: Sequence[JoinedCall]) -> list[JoinedCall]:
     return found
 
 
-def _ids_change(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
-    """Return True if a piece without a name has another id than those with one: ids tell nothing then."""
+def _ids_are_doubtful(pieces: Sequence[Piece], indexes: Sequence[Key]) -> bool:
+    """Return True if ids do not tell equal calls apart.
+
+    They change where a piece without a name has another id than those with one. A piece with a name and
+    without an id, in an index of several ids, may begin the call whose id comes later.
+    """
     named: dict[Key, set[str]] = {}
     for piece, index in zip(pieces, indexes, strict=True):
         if piece.name and piece.id:
             named.setdefault(index, set()).add(piece.id)
-    places = zip(pieces, indexes, strict=True)
-    return any(piece.id and piece.id not in named.get(index, {piece.id}) for piece, index in places)
+    for piece, index in zip(pieces, indexes, strict=True):
+        known = named.get(index, set())
+        if piece.id not in known if piece.id and known else bool(piece.name) and len(known) > 1:
+            return True
+    return False
 
 
 def _without_doubles(calls: Sequence[JoinedCall], *, has_ids: bool = True) -> list[JoinedCall]:

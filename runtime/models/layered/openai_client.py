@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 from openai import AsyncOpenAI, AsyncStream, NotGiven, Omit
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.chat.chat_completion import Choice
+from openai.types.responses import (
+    Response,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseReasoningItem,
+    ResponseStreamEvent,
+)
 
 from callboard.runtime.models.layered.wire import EXCHANGE
 
@@ -51,7 +58,7 @@ class _Endpoint:
         options: Any = {"headers": extra_headers, "params": extra_query or {}}
         if timeout is not None and not isinstance(timeout, NotGiven):
             options["timeout"] = timeout
-        return await self._client.post(
+        answer: Any = await self._client.post(
             self._path,
             cast_to=self._whole,
             # Not by the client, whose encoder holds the interpreter's lock for 30 ms at a megabyte.
@@ -60,6 +67,30 @@ class _Endpoint:
             stream=stream,
             stream_cls=self._stream,
         )
+        # With all keys that only the layer asks for: many servers leave some of them out.
+        if isinstance(answer, ChatCompletion):
+            _complete_chat(answer)
+        elif isinstance(answer, Response):
+            _complete_response(answer)
+        return answer
+
+
+def _complete_chat(answer: ChatCompletion) -> None:
+    if answer.choices and all(isinstance(one, Choice) and one.message for one in answer.choices):
+        answer.object = "chat.completion"
+        answer.id, answer.model = (one if isinstance(one, str) else "" for one in (answer.id, answer.model))
+        for at, choice in enumerate(answer.choices):
+            choice.index = at
+            choice.message.role = "assistant"
+
+
+def _complete_response(answer: Response) -> None:
+    for item in answer.output or ():
+        if isinstance(item, ResponseReasoningItem):
+            item.summary = item.summary or []
+        for part in (item.content or ()) if isinstance(item, ResponseOutputMessage) else ():
+            if isinstance(part, ResponseOutputText):
+                part.annotations = part.annotations or []
 
 
 class _Chat:

@@ -95,3 +95,9 @@ def test_a_wrong_name_is_told_with_the_one_that_is_like_it(
 
 def test_arguments_that_are_no_object_have_no_wrong_names() -> None:
     assert wrong_names(2, "task", raw([1]), ("prompt",)) == ""
+
+
+def test_of_the_names_that_may_be_meant_an_equal_one_comes_first() -> None:
+    given = Json(b'{"Output-Schema":1}')
+    for known in (("output", "output_schema"), ("output_schema", "output")):
+        assert "'Output-Schema' (use output_schema)" in wrong_names(2, "task", given, known)

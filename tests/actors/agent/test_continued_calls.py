@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.continued_calls import asked_of, note_effect, with_use
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested, TurnSettled
@@ -150,3 +151,37 @@ def test_a_stopped_agent_asks_no_person() -> None:
     agent.hears(Stop("cancelled"))
     posts = agent.hears(asks())
     assert [type(post) for post in posts if not isinstance(post, TurnSettled)] == [Stopped]
+
+
+def test_the_input_that_a_call_asks_for_is_known_while_it_is_open() -> None:
+    agent = agent_with("put", "save")
+    agent.hears(asks(1, "kept"))
+    wanted = InputAsked(FORMS, "kept")
+    places = [(1, 0), (1, 1), (1, 2), (0, 1), (2, 1)]
+    assert [asked_of(agent.state, *place) for place in places] == [None, wanted, None, None, None]
+    program = AgentHarness()
+    program.begins(who=program_profile("p", [], writes=["save"]))
+    program.reads(reply_of(Step((tool("a", "save"), tool("b", "save"))), 1))
+    program.hears(asks(1))
+    found = [asked_of(program.state, *place) for place in places]
+    assert found == [None, InputAsked(FORMS), None, None, None]
+
+
+def test_a_call_takes_the_place_of_the_same_call_and_no_other() -> None:
+    state = agent_with("save", "put", "save").state
+    first, second, third = state.uses
+    changed = replace(second, name="look")
+    assert with_use(state, 1, changed).uses == (first, changed, third)
+    assert with_use(state, 0, changed).uses == (changed, second, third)
+    assert with_use(state, 1, second) is state
+
+
+@pytest.mark.parametrize("same", [0, 44])
+def test_the_first_call_that_a_fork_does_not_run_is_noted(same: int) -> None:
+    state = agent_with("save", "put").state
+    returned = ToolReturned(1, 1, "needs_effect", NULL, same=same)
+    noted = note_effect(state, returned, "put").needs_effect
+    more = "; event 44 of the recording is the result of the same call" if same else ""
+    assert noted == f"call 1 of turn 1, put, has an effect and no recorded result{more}"
+    assert note_effect(replace(state, needs_effect="before"), returned, "put").needs_effect == "before"
+    assert note_effect(state, replace(returned, status="ok"), "put") is state

@@ -102,3 +102,44 @@ def test_the_tools_of_contracts_stand_before_task_which_lists_the_others() -> No
 def test_a_question_needs_a_prompt() -> None:
     use = ToolUse("c", "ask_model", Json(b'{"prompt":""}'))
     assert str(ask_model(STATE, Profile("host"), 0, use)).startswith("Not asked")
+
+
+TURN_5 = msgspec.structs.replace(STATE, turn=5, rules=2, labels=("a",), permissions=())
+
+
+@pytest.mark.parametrize(
+    ("changes", "agents"),
+    [({}, "closed, other, plain"), ({"turns": "any"}, "finder, closed, other, plain")],
+)
+def test_a_call_without_an_agent_is_told_those_that_it_may_name(
+    changes: dict[str, object], agents: str
+) -> None:
+    assert str(by_task(prefix(**changes))).endswith(f"Agents: {agents}")
+
+
+def test_a_schema_of_racers_is_that_of_the_first_ones_argument() -> None:
+    body = body_of(by_task(prefix(), agents=["other", "other"], prompt="p", wanted={"type": "array"}))
+    assert bytes(body.schema) == b'{"type":"array"}'
+    assert "'plain' takes no schema" in str(
+        by_task(prefix(), agents=["other", "plain"], prompt="p", wanted={})
+    )
+
+
+def test_presets_hold_against_the_arguments_of_a_call() -> None:
+    given = Json(b'{"query":"q","tenant":"mine"}')
+    by_tool = body_of(delegate_by_tool(STATE, 0, FINDER, given))
+    by_program = body_of(by_task(prefix(turns="any"), agent="finder", input=msgspec.json.decode(given)))
+    for body in (by_tool, by_program):
+        assert msgspec.json.decode(msgspec.json.decode(body.prompt))["tenant"] == "acme"
+
+
+def test_a_question_names_its_turn_and_call_and_the_labels_of_its_program() -> None:
+    use = ToolUse("c", "ask_model", Json(b'{"prompt":"p","model":"big"}'))
+    program = Profile("host", models=(ModelSpec("small"), ModelSpec("big")))
+    body = body_of(ask_model(TURN_5, program, 3, use))
+    assert (body.turn, body.call, body.labels, body.profiles) == (5, 3, ("a",), ("ask_model",))
+    asked = msgspec.json.decode(body.implicit, type=Profile)
+    assert (asked.name, asked.model, asked.limits.max_iterations) == ("ask_model", ModelSpec("big"), 1)
+    wrong = ToolUse("c", "ask_model", Json(b'{"prompt":"p","model":"huge"}'))
+    assert str(ask_model(TURN_5, program, 3, wrong)).endswith("small, big")
+    assert str(ask_model(TURN_5, Profile("host"), 3, wrong)).endswith("none")

@@ -2,10 +2,15 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.agent.input_bound import is_believed, is_doubted
+from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.input_bound import at_bytes, is_believed, is_doubted, with_message
 from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.media import NO_MEDIA, Media
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile
@@ -158,3 +163,110 @@ def test_replies_without_usage_add_their_bytes() -> None:
     before = agent.state.context_tokens
     agent.hears(ModelReplied(1, content=Json(b'[{"type":"text","text":"hm"}]'), stop_reason="pause_turn"))
     assert agent.state.context_tokens == before + len(b'[{"type":"text","text":"hm"}]')
+
+
+# --- by the byte ----------------------------------------------------------------------------
+
+COUNTED = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=30)
+IMAGES = Media(images=2, bytes=500, links=1)
+
+
+@pytest.mark.parametrize(
+    ("most", "added", "is_plausible"),
+    [
+        (60 * 16, 0, True),
+        (60 * 16 + 1, 0, False),
+        (60 * 16 + 1, 1, True),
+        (60 * 16 + 2, 1, False),
+        (60, 0, True),
+        (59, 0, False),
+        (59, 100, False),
+    ],
+)
+def test_a_count_is_plausible_between_a_sixteenth_of_the_bytes_and_all_of_them(
+    most: int, added: int, is_plausible: bool
+) -> None:
+    assert is_believed(CHECKED, COUNTED, most, added) is is_plausible
+
+
+@pytest.mark.parametrize(
+    ("media", "image_tokens", "tokens", "is_open"),
+    [
+        (NO_MEDIA, 0, 2_000, False),
+        (IMAGES, 0, 2_000, True),
+        (replace(IMAGES, links=0), 0, 2_000, False),
+        (IMAGES, 100, 2_000 - 500 + 200, False),
+        (IMAGES, 1_000, 2_000 - 500 + 2_000, False),
+    ],
+)
+def test_another_origin_reads_the_bytes_with_its_own_most_of_each_image(
+    media: Media, image_tokens: int, tokens: int, is_open: bool
+) -> None:
+    books = Fallback((CHECKED,), (), input_bytes=2_000, media=media, is_open=not is_open)
+    model = replace(CHECKED, image_tokens=image_tokens)
+    for known, wanted in ((7, tokens), (9_000, 9_000)):
+        state = at_bytes(AgentState("host", context_tokens=known, model=model, fallback=books))
+        assert state.context_tokens == wanted
+        assert state.fallback == replace(books, is_open=is_open)
+
+
+def test_without_a_fallback_the_bound_stays() -> None:
+    state = AgentState("host", context_tokens=7)
+    assert at_bytes(state) is state
+
+
+@pytest.mark.parametrize(
+    ("image_tokens", "media", "more", "is_open"),
+    [
+        (0, NO_MEDIA, 0, None),
+        (0, replace(IMAGES, links=0), 0, None),  # its bytes bound it
+        (0, IMAGES, 0, True),
+        (900, IMAGES, 1_800 - 500, False),
+    ],
+)
+def test_only_a_linked_image_gives_an_agent_with_one_model_books(
+    image_tokens: int, media: Media, more: int, is_open: bool | None
+) -> None:
+    agent = begun(replace(CHECKED, checks_usage=False, image_tokens=image_tokens))
+    state = agent.state
+    books, tokens = with_message(state, None, media, 40)
+    assert tokens == more
+    if is_open is None:
+        assert books is None
+    else:
+        size = bytes_of(agent) + 40
+        assert books == Fallback((state.model,), (), input_bytes=size, media=media, is_open=is_open)
+
+
+def test_books_add_the_media_and_the_bytes_of_each_message() -> None:
+    state = begun(CHECKED).state
+    before = Fallback((CHECKED,), (), input_bytes=100, media=IMAGES, is_open=True)
+    books, tokens = with_message(state, before, Media(images=1, bytes=9), 40)
+    assert tokens == 0
+    assert books == replace(before, input_bytes=140, media=Media(images=3, bytes=509, links=1))
+    assert with_message(state, before, NO_MEDIA, 0) == (before, 0)
+
+
+def test_a_first_begin_counts_the_bytes_with_the_largest_addition_of_any_model() -> None:
+    two = ModelSpec("a", 100, overhead_tokens=30, fallback=(ModelSpec("b", 100, overhead_tokens=70),))
+    agent = begun(replace(two, fallback_on=("overload",)))
+    books = agent.state.fallback
+    assert books is not None
+    assert books.input_bytes == bytes_of(agent) + 70
+    assert agent.state.context_tokens == bytes_of(agent) + 70
+
+
+def test_a_later_begin_adds_what_is_new_to_the_bytes_of_before() -> None:
+    two = ModelSpec("a", 100, fallback=(ModelSpec("b", 100),), fallback_on=("overload",))
+    agent = begun(two)
+    shown(agent)
+    agent.reads(Reply("done"), usage=Usage(input_tokens=3_000, output_tokens=10))
+    former = agent.state
+    assert former.fallback is not None
+    agent.begins(who=replace(on(two), instructions=text_json("You are another.")))
+    now = agent.state
+    assert now.fallback is not None
+    new = now.context_tokens - former.context_tokens
+    assert new > 0
+    assert now.fallback.input_bytes == former.fallback.input_bytes + new
+    assert (now.fallback.media, now.fallback.is_open) == (former.fallback.media, former.fallback.is_open)

@@ -61,9 +61,12 @@ def step(
 
 
 def heard(agent: AgentHarness) -> list[tuple[object, object]]:
-    """Return the id and status of each result in the last message."""
+    """Return the id and status of each result in the last message: all but `ok` are errors."""
     content = agent.conversation()[-1]["content"]
     assert isinstance(content, list)
+    assert [block.get("is_error", False) for block in content] == [
+        block["status"] != "ok" for block in content
+    ]
     return [(block["tool_use_id"], block["status"]) for block in content]
 
 

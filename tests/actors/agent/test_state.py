@@ -1,12 +1,29 @@
 """Facts that follow from an agent's state without a message."""
 
-from callboard.actors.agent.state import has_turns_left, initial_agent, need_of, request_of
-from callboard.actors.protocol.conversation import rolled
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.eager import EMPTY
+from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.state import (
+    AgentState,
+    closing_need,
+    has_turns_left,
+    initial_agent,
+    need_of,
+    prefix_of,
+    refusals,
+    request_of,
+    turns_left,
+)
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop
-from callboard.actors.protocol.profiles import Prices
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import SCHEMA, AgentHarness
@@ -56,3 +73,77 @@ def test_old_requests_do_not_change_while_the_conversation_grows() -> None:
     agent.hears(Stop("cancelled"))
     assert (first.length, second.length) == (1, 2)
     assert second.messages[:1] == first.messages
+
+
+def test_a_new_agent_has_no_request() -> None:
+    with pytest.raises(ValueError, match=r"host\.1 has not begun"):
+        request_of(initial_agent("host.1"))
+
+
+def test_a_programs_step_needs_nothing() -> None:
+    program = ModelSpec("code", kind="program", prices=Prices(1, 1))
+    assert need_of(AgentState("host", context_tokens=9, model=program)) == NOTHING
+
+
+@pytest.mark.parametrize(("steps", "used", "is_left"), [(2, 1, True), (2, 2, False), (None, 0, False)])
+def test_a_program_has_turns_up_to_its_steps(steps: int | None, used: int, is_left: bool) -> None:
+    program = ModelSpec("code", kind="program")
+    state = AgentState("host", turns_used=used, limits=Limits(max_steps=steps), model=program)
+    assert has_turns_left(state) == is_left
+
+
+@pytest.mark.parametrize(
+    ("most", "used", "questions", "left"),
+    [(9, 2, None, 7), (9, 2, 3, 4), (None, 0, None, 0), (None, 1, 1, -2)],
+)
+def test_the_questions_of_a_brain_count_among_its_turns(
+    most: int | None, used: int, questions: int | None, left: int
+) -> None:
+    books = None if questions is None else replace(EMPTY, questions=questions)
+    state = AgentState("host", turns_used=used, limits=Limits(max_iterations=most), eager=books)
+    assert turns_left(state) == left
+
+
+@pytest.mark.parametrize(
+    ("others", "size", "tokens"),
+    [
+        ((), 900, 100 + 50),
+        ((ModelSpec("m", 70),), 900, 100 + 70),  # of one origin: its counts hold
+        ((ModelSpec("other", 70),), 900, 100 + (900 - 400) + 70),
+        ((ModelSpec("other", 70),), 400, 100 + 70),
+        ((ModelSpec("other", 70),), 10, 100 + 70),
+    ],
+)
+def test_a_later_call_is_bound_for_whichever_model_is_asked_then(
+    others: tuple[ModelSpec, ...], size: int, tokens: int
+) -> None:
+    model = ModelSpec("m", 50)
+    books = Fallback((model, *others), (), input_bytes=size) if others else None
+    state = AgentState("host", context_tokens=400, model=model, fallback=books)
+    assert closing_need(state, 100) == Need(tokens)
+
+
+def test_calls_beyond_the_limit_are_refused_as_errors() -> None:
+    one = ToolUse("t1", "look", Json(b"{}"))
+    state = AgentState("host", uses=(one, one), refused=(replace(one, id="t3"),))
+    assert refusals(state) == [tool_result("t3", text_json(prompts.too_many_calls(2)), is_error=True)]
+    assert refusals(replace(state, refused=())) == []
+
+
+@pytest.mark.parametrize(("is_forced", "tool"), [(False, ""), (True, "report_back")])
+def test_a_request_forces_a_report_of_an_agent_that_owes_it(is_forced: bool, tool: str) -> None:
+    agent = AgentHarness()
+    agent.begins(SCHEMA)
+    assert request_of(replace(agent.state, is_forced=is_forced)).force_tool == tool
+
+
+def test_tools_that_changed_are_those_of_the_request_to_a_model_that_reads_no_change() -> None:
+    agent = AgentHarness()
+    agent.begins(SCHEMA)
+    prefix = prefix_of(agent.state)
+    assert len(prefix.own) > 1
+    assert len(prefix.others) > 1
+    changed = replace(agent.state, prefix=replace(prefix, is_changed=True, tools=()))
+    assert request_of(changed).tools == (*prefix.own.values(), *prefix.others)
+    reads = replace(changed, model=replace(changed.model, inline_tools=True))
+    assert request_of(reads).tools == ()

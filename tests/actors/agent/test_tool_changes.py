@@ -5,9 +5,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import prefix_of, request_of
+from callboard.actors.agent.state import AgentState, prefix_of, request_of
+from callboard.actors.agent.tool_changes import _marks
 from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, ToolsGiven, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -16,7 +18,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Profile, ToolsChange, ToolSpec
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
 from callboard.replay.testing.rules.offered_tools import offered
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
@@ -231,3 +233,53 @@ def test_a_change_that_a_life_did_not_apply_ends_with_it() -> None:
     one.reads(Reply("done"))
     again(one, who=who(True))
     assert known(one) == ["look", "save"]
+
+
+def digest_of(one: AgentHarness) -> str:
+    return prefix_of(one.state).digest
+
+
+def begins_again(one: AgentHarness, who: Profile) -> TurnRequested:
+    one.reads(Reply("done"))
+    return turn(one.begins(who=who))
+
+
+@pytest.mark.parametrize("inline_tools", [True, False])
+def test_an_agent_that_begins_with_the_same_tools_goes_on_with_its_conversation(inline_tools: bool) -> None:
+    one = agent(inline_tools=inline_tools)
+    before = digest_of(one)
+    other = replace(who(inline_tools), on_finish="cancel", lossy=True)
+    asked = begins_again(one, other)
+    assert (asked.breaks_cache, digest_of(one)) == (False, before)
+    assert prefix_of(one.state).profile == other
+
+
+def test_an_agent_that_begins_with_other_tools_is_told_of_them_and_has_its_new_profile() -> None:
+    one = agent()
+    other = replace(who(True), tools=(LOOK, FIND), on_finish="cancel")
+    asked = begins_again(one, other)
+    assert (asked.breaks_cache, asked.new) == (False, (2, 3))
+    assert prefix_of(one.state).profile == other
+    assert known(one) == ["look", "find"]
+
+
+def test_a_change_is_applied_once() -> None:
+    one = agent()
+    gives(one, FIND)
+    one.calls("look")
+    one.hears(one.returned(0))
+    assert one.state.next_tools is None
+
+
+@pytest.mark.parametrize(
+    ("makers", "marked"),
+    [((), []), (("own",), []), (("other",), ["other"]), (("own", "other"), ["own", "other"])],
+)
+def test_the_digest_counts_the_makers_of_a_conversation_that_is_not_all_the_models_own(
+    makers: tuple[str, ...], marked: list[str]
+) -> None:
+    origins: Origins = NO_ORIGINS
+    for at, maker in enumerate(makers):
+        origins = origins.put(at, ModelSpec(maker).made_by)
+    state = AgentState("host", origins=origins, model=ModelSpec("own"))
+    assert _marks(state) == [mark(ModelSpec(one).made_by) for one in marked]

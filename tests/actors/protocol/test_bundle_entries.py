@@ -77,3 +77,45 @@ def test_an_effect_is_one_of_three() -> None:
         listed("effects", ["delete"])
     with pytest.raises(ValueError, match="tuple of texts"):
         listed("tools", "read_file")
+
+
+@pytest.mark.parametrize(
+    ("entry", "longest"),
+    [
+        ("tools", "x" * 200),
+        ("tools", "x" * 199 + "*"),
+        ("read", "x" * 4_096),
+        ("hosts", f"{'a.' * 145}example.co"),
+    ],
+)
+def test_an_entry_may_have_so_many_characters_and_no_more(entry: str, longest: str) -> None:
+    assert len(listed(entry, [longest])) == 1
+    with pytest.raises(ValueError, match="is no"):
+        listed(entry, [f"x{longest}"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "narrow", "wide", "is_within"),
+    [
+        ("tools", "web*", "web*", True),
+        ("tools", "web_fetch", "web*", True),
+        ("tools", "we", "web*", False),
+        ("tools", "web*", "web", False),
+        ("read", "docs", "doc", False),
+        ("read", "docs/a", "docs", True),
+        ("read", "docs", ".", True),
+        ("hosts", "a.example.com", "*.example.com", True),
+        ("hosts", "example.com", "*.example.com", False),
+        ("hosts", "badexample.com", "*.example.com", False),
+        ("hosts", "a.example.com", "http://*.example.com", False),
+        ("hosts", "a.example.com:8443", "*.example.com", False),
+        ("hosts", "http://a.example.com:443", "a.example.com", False),
+        ("hosts", "http://a.example.com", "http://*:80", True),
+        ("hosts", "a.b", "c.b", False),
+    ],
+)
+def test_an_entry_lies_within_another_if_all_that_it_stands_for_does(
+    entry: str, narrow: str, wide: str, is_within: bool
+) -> None:
+    assert covers(entry, [wide], narrow) is is_within
+    assert KINDS[entry].is_within(narrow, wide) is is_within

@@ -108,3 +108,10 @@ def test_pydantic_serialises_a_value_as_it_is() -> None:
     assert adapter.json_schema()["type"] == "object"
     with pytest.raises(pydantic.ValidationError):
         adapter.validate_python({"it": 3})
+
+
+@pytest.mark.parametrize("one", [REPORT, Usage(1, 2), Cancel()])
+def test_the_fields_that_openapi_is_told_of_are_those_that_are_shown(one: PlainValues) -> None:
+    described = type(one).__get_pydantic_json_schema__({}, None)
+    assert list(described["properties"]) == list(one.to_dict())
+    assert described["title"] == type(one).__name__

@@ -179,3 +179,14 @@ def test_a_block_of_a_form_of_its_own_does_not_keep_its_neighbours_from_repair()
     found = mended(TAKES, text(""), odd, {**use("c1"), "input": "{"})
     assert blocks_of(found) == [odd, {**use("c1"), "input": {"unreadable": "{"}}]
     assert [told[:18] for told in found.told] == ["message 2, block 1", "message 2, block 3"]
+
+
+def test_reasoning_under_the_id_of_another_item_is_left_out() -> None:
+    def thought(item: str) -> dict[str, object]:
+        return {"type": "thinking", "thinking": "Hm.", "part": {"part_kind": "thinking", "id": item}}
+
+    same, other, long = thought("rs_1"), thought("rs_2"), thought("r" * 65)
+    found = mended(RESPONSES.rules, same, same, other, same, long, text("Yes."))
+    assert blocks_of(found) == [same, same, other, text("Yes.")]
+    why = "reasoning with the id of another item, or with a long one, is left out"
+    assert found.told == (f"message 2, block 4: {why}", f"message 2, block 5: {why}")

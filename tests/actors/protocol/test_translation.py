@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.repair_levels import Repair
 from callboard.actors.protocol.translation import GO_ON, Unsayable, messages_for
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import TAKES
@@ -109,6 +110,18 @@ def test_a_call_gets_an_id_of_ours_and_its_result_the_same() -> None:
     assert sent[2]["content"] == [result(one["id"], is_error=True), result(two["id"]), text("Words.")]
     assert len({one["id"], two["id"], "fc:1", "fc:2"}) == 4
     assert all(len(call["id"]) <= 40 and call["id"].startswith("cb_") for call in (one, two))
+
+
+@pytest.mark.parametrize("origin", [CLAUDE, CHAT])
+def test_a_raised_level_gives_ids_of_nine_letters_and_digits(origin: Origin) -> None:
+    said = [ASKED, says(CHAT, use("fc:1"), use("fc:2")), hears(result("fc:1"), result("fc:2"))]
+    request = request_to(origin, said)
+    request.repair = Repair(1, 1)
+    sent = decoded(messages_for(request))
+    ids = [block["id"] for block in sent[1]["content"]]
+    assert [block["tool_use_id"] for block in sent[2]["content"]] == ids
+    assert len(set(ids)) == 2
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in ids)
 
 
 def test_doubled_ids_are_told_apart_by_their_order() -> None:

@@ -319,3 +319,57 @@ def test_every_request_is_given_in_the_end_whatever_it_needs(needs: list[int], c
             done += 1
         now += line.wait_ms(now) or 0
     assert done == len(needs)
+
+
+# --- looking, and the last tokens -----------------------------------------------------------
+
+
+def test_a_call_that_used_more_than_it_asked_for_takes_it_from_a_bucket_that_has_refilled() -> None:
+    line = policy(tokens=60)
+    ask(line, "a1", tokens=60)
+    assert gives(line) == ["a1"]
+    back(line, "a1", used=90, now=2 * MINUTE)
+    assert line.states(2 * MINUTE)[0].tokens_left == 30
+
+
+def test_each_look_counts_the_time_that_has_passed() -> None:
+    line = policy(tokens=60)
+    ask(line, "a1", "b1", tokens=60)
+    assert gives(line) == ["a1"]
+    assert line.wait_ms(MINUTE // 2) == MINUTE // 2
+    assert [one.reason for now in (MINUTE - 1, MINUTE) for one in line.waiting(now)] == ["tokens", "calls"]
+    assert line.states(MINUTE)[0].tokens_left == 60
+    assert line.states(0)[0].tokens_left == 60, "a clock that went back takes nothing"
+
+
+def test_requests_wait_in_the_order_in_which_they_are_given_places() -> None:
+    line = policy(calls=1)
+    ask(line, "a1", "a2", "a3", "b1", "b2")
+    order = [one.session + one.agent for one in line.waiting(0)]
+    assert order == ["a1", "b1", "a2", "b2", "a3"]
+    assert [one.ahead for one in line.waiting(0)] == [0, 1, 2, 3, 4]
+
+
+def test_of_several_models_the_first_to_have_its_tokens_is_waited_for() -> None:
+    line = CapacityPolicy({"m": Capacity(tokens_per_minute=60), "n": Capacity(None, 120)}, 0)
+    for model in ("m", "n"):
+        for agent in ("1", "2"):
+            line.request("a" + model, agent, model, 60 if model == "m" else 120, 0)
+    assert len(line.give(0)) == 2
+    assert line.wait_ms(0) == MINUTE
+    line.give_back("am", "1", 30, 0)
+    assert line.wait_ms(0) == MINUTE // 2
+    assert [(one.model, one.limits) for one in line.states(0)] == [
+        ("m", Capacity(None, 60)),
+        ("n", Capacity(None, 120)),
+    ]
+
+
+def test_nothing_is_kept_of_a_session_without_requests_and_places() -> None:
+    line = policy(calls=1)
+    ask(line, "a1", "a2", "b1")
+    gives(line)
+    for place in ("a1", "a2", "b1", "c1"):
+        back(line, place)
+    assert line._models == {}
+    assert line.states(0)[0].in_flight == line.states(0)[0].waiting == 0

@@ -11,7 +11,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Finished
+from callboard.actors.protocol.messages import AnyMessage, Begin, Finished
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
@@ -21,9 +21,21 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import ModelSpec
-from callboard.actors.session.fork_plan import Place, call_at, calls_of, named, plan, planned_again
+from callboard.actors.protocol.profiles import ModelSpec, read_profile
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.fork_plan import (
+    Place,
+    base_for_agents,
+    call_at,
+    calls_of,
+    plan,
+    planned_again,
+)
+from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.replay.testing.sessions.replies import Reply, calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 
 NEW = text_json("new")
 
@@ -138,3 +150,40 @@ def test_at_most_twelve_answers_are_named() -> None:
             plan("s", returned(count), None, {("kid", 1, 0): NEW})
     with pytest.raises(UnknownName, match=r"there are: none$"):
         plan("s", returned(0), None, {("kid", 1, 0): NEW})
+
+
+def family() -> list[Event]:
+    """Return the log of a host that asks its kid twice, one after the other, and an aunt after that."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if request.profile != "host" or request.turn > 3:
+            return Reply("done")
+        return calls(task("aunt" if request.turn == 3 else "kid"))
+
+    people = [profile("host", ["kid", "aunt"]), profile("kid"), profile("aunt")]
+    return list(SessionWorld(Scenario(people, policy, [ask()])).run().log)
+
+
+def test_a_fork_for_other_profiles_begins_before_the_first_of_their_agents() -> None:
+    log = family()
+    begun: dict[str, list[Event]] = {"host": [], "kid": [], "aunt": [], "uncle": []}
+    for event in log:
+        if isinstance(event.body, Begin):
+            begun[read_profile(bytes(event.body.profile)).name].append(event)
+    assert [len(found) for found in begun.values()] == [1, 2, 1, 0]
+    (aunt,), (first, last) = ([event.cause - 1 for event in begun[name]] for name in ("aunt", "kid"))
+
+    def base(at: int | None, *names: str) -> int | None:
+        return base_for_agents("s", log, at, {name: begun[name] for name in names})
+
+    assert base(None) is None
+    assert base(4) == 4
+    assert base(None, "aunt") == aunt
+    assert base(None, "aunt", "kid") == first < aunt
+    assert base(last, "kid") == last
+    with pytest.raises(MisuseError, match=f"since all 2 agents of kid begin before it: fork at {last} or"):
+        base(last + 1, "kid")
+    with pytest.raises(MisuseError, match=f"since aunt begins before it: fork at {aunt} or before"):
+        base(aunt + 1, "aunt")
+    with pytest.raises(MisuseError, match="no uncle began in session s"):
+        base(None, "uncle")

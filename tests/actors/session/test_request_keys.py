@@ -55,10 +55,16 @@ def granted(wish: TurnRequested, model: ModelSpec = MODEL) -> Key | None:
     return key(("host", begin(model)), ("host", wish), ("supervisor", CallModel("host", 2)))
 
 
-def test_a_model_call_is_known_by_turn_attempt_and_request() -> None:
+def test_a_model_call_is_known_by_turn_attempt_request_and_model() -> None:
     same = granted(turn())
-    assert same == granted(turn()) == ("model", "host", 1, 1, "d")
-    assert len({same, granted(turn(2)), granted(turn(1, 2)), granted(turn(digest="e"))}) == 4
+    assert same == granted(turn()) == ("model", "host", 1, 1, "d", "", "m", 8_192, b"null")
+    others = [turn(2), turn(1, 2), turn(digest="e")]
+    models = [ModelSpec("n"), ModelSpec("m", max_tokens=9), ModelSpec("m", params=Json(b"{}"))]
+    falls_back = ModelSpec("m", fallback=(ModelSpec("n"),))
+    assert granted(turn(), falls_back) == same
+    keys = [*map(granted, others), *(granted(turn(), model) for model in models)]
+    keys.append(granted(replace(turn(), model="n"), falls_back))
+    assert len({same, *keys}) == 8
 
 
 def test_a_step_of_a_program_is_known_by_its_place_whatever_it_was_told() -> None:

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
@@ -10,6 +11,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DeciderFailed, Delegate, Stop, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import Usage
+from callboard.actors.supervisor.admission import is_waited_for
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SessionHarness
@@ -224,3 +226,12 @@ def test_in_any_order_every_request_is_served_or_refused_and_the_queue_stays_sou
         settles(head, dice.choice(thinking))
         check_line(head, slots)
     assert not in_line(head), "somebody is left waiting though nothing is in flight"
+
+
+def test_nothing_is_waited_for_where_no_request_is_parked() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    host = head.record("host")
+    assert host is not None
+    assert is_waited_for([host]) is False
+    assert is_waited_for([host, replace(host, waiting=host.waiting.put(3, "host.1"))]) is True

@@ -119,6 +119,16 @@ def test_an_ask_is_denied_where_a_cost_limit_applies_and_prices_are_not_known() 
     denied = ended(head.asks(limits=Limits(cost_usd=1)))
     assert denied.detail == "a cost limit applies and the prices of scripted are not known"
     assert said(head.asks()) == ["host:Begin"]
+    people = profile("host", ["kid"], limits=Limits(cost_usd=2)), profile("kid")
+    for costed in (SessionHarness(limits=Limits(cost_usd=9)), SessionHarness(*people)):
+        assert ended(costed.opens().asks()).detail == denied.detail
+
+
+def test_the_host_is_told_of_the_agents_that_it_may_begin() -> None:
+    for depth, names in ((0, []), (1, ["kid", "host"])):
+        (post,) = SessionHarness(limits=Limits(max_depth=depth)).opens().asks()
+        assert isinstance(post.body, Begin)
+        assert [name for name, _ in post.body.roster] == names
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
+from callboard.actors.supervisor.latching import with_latch
+from callboard.actors.supervisor.state import NO_BOOKS
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.programs import Asked, Script, delegate, question
 from callboard.replay.testing.sessions.replies import calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
+from tests.actors.harness import SessionHarness
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE
 
@@ -88,6 +93,12 @@ def test_a_refusal_is_an_exception_while_one_of_its_agents_has_a_smaller_model()
     assert run(scenario(swallow(QUESTION, delegate("k", "kid")), kid))[0] == "answered"
 
 
+@pytest.mark.parametrize(("depth", "kind"), [(0, "budget"), (1, "answered")])
+def test_agents_that_a_program_may_not_begin_offer_no_smaller_model(depth: int, kind: str) -> None:
+    asked = scenario(swallow(QUESTION), profile("kid", max_tokens=20))
+    assert run(replace(asked, limits=Limits(tokens=400, max_depth=depth)))[0] == kind
+
+
 def test_a_child_at_its_own_limits_is_an_exception() -> None:
     kid = profile("kid", max_tokens=20, limits=Limits(tokens=5))
     assert run(scenario(swallow(delegate("k", "kid")), kid))[0] == "answered"
@@ -131,3 +142,18 @@ def test_a_crash_after_any_event_changes_no_end(seed: int) -> None:
         world.run(in_random_order(seed))
         assert not breaches_of(world)
         assert world.ended.kind == "budget"
+
+
+@pytest.mark.parametrize(("tokens", "refusal"), [(None, ""), (1, "too small")])
+def test_a_refusal_is_looked_at_again_under_the_limits_of_now(tokens: int | None, refusal: str) -> None:
+    limits = Limits(tokens=tokens)
+    head = SessionHarness(program_profile("host", ["kid"]), profile("kid"), limits=limits).opens()
+    head.asks()
+    work, end = UnitOfWork(head.state, 9), DelegationEnded(1, 0, "budget")
+    work.update_record("host", program=structs.replace(NO_BOOKS, refusal="too small"))
+    ancestry = work.ancestry("host")
+    assert ancestry is not None
+    assert with_latch(work, ancestry, end) == structs.replace(end, latch=refusal)
+    record = work.record("host")
+    assert record is not None
+    assert record.program == structs.replace(NO_BOOKS, refusal=refusal)

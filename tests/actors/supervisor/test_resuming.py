@@ -1,12 +1,21 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
-from callboard.actors.protocol.client_messages import RULES, Resumed
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.bundles import Allowed, Rights
+from callboard.actors.protocol.client_messages import RULES, Close, Resumed
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Begin, Finished
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import Limits, fill
+from callboard.actors.protocol.messages import Begin, Delegate, Finished, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, ExtendTimer
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import SessionHarness
+from callboard.actors.protocol.usage import Need
+from callboard.replay.testing.sessions.scenario import profile, program_profile
+from tests.actors.harness import SCHEMA, SessionHarness, said
 
 
 def resumed(host: str, *, later: bool = True, model: str = "") -> Resumed:
@@ -90,3 +99,131 @@ def test_the_rules_of_the_first_event_hold_for_the_whole_life_of_a_session() -> 
     (post,) = head.asks()
     assert isinstance(post.body, Begin)
     assert post.body.rules == head.state.rules == RULES
+
+
+# --- limits and deadlines -----------------------------------------------------------------
+
+
+def with_limits(limits: Limits, *, in_check: bool = False) -> SessionHarness:
+    """Return a session of 50,000 tokens, and an ask of 9,000 after 1,000 were spent, with a delegation."""
+    people = profile("host", ["kid"], limits=Limits(max_children=5)), profile("kid")
+    head = SessionHarness(*people, limits=Limits(tokens=50_000, deadline_s=60)).opens()
+    head.asks()
+    head.wants("host")
+    head.ends("host", used=1_000)
+    head.asks(SCHEMA if in_check else None, Limits(tokens=9_000, deadline_s=30), name="r2")
+    if not in_check:
+        wanted = Delegate(
+            1, 0, ("kid",), text_json("go"), closing=Need(70), room=600, limits=Limits(deadline_s=9)
+        )
+        head.hears("host", wanted)
+    head.hears("client", Resumed(1, limits=limits))
+    return head
+
+
+@pytest.mark.parametrize(
+    ("limits", "tokens", "max_children"),
+    [
+        (Limits(tokens=50_000), 10_000, 5),
+        (Limits(tokens=5_000), 5_000, 5),
+        (Limits(), 10_000, 5),
+        (Limits(max_children=2), 10_000, 2),
+    ],
+)
+def test_other_limits_hold_for_the_session_and_the_running_ask_and_keep_the_reserve(
+    limits: Limits, tokens: int, max_children: int
+) -> None:
+    head = with_limits(limits)
+    host, ask = head.record("host"), head.state.ask
+    assert host is not None
+    assert ask is not None
+    assert (host.budget.tokens, host.budget.micro_usd) == (tokens, None)
+    assert (host.budget.closing, host.budget.rooms) == (Need(670), Need(600))
+    assert host.limits == ask.limits
+    assert (host.limits.max_children, host.limits.tokens) == (max_children, min(9_000, tokens))
+    assert head.state.limits == fill(limits)
+
+
+def test_other_limits_without_an_ask_hold_from_the_next_one_on() -> None:
+    head = SessionHarness().opens()
+    head.hears("client", Resumed(1, limits=Limits(max_children=3)))
+    assert head.state.limits.max_children == 3
+    (begin,) = head.asks()
+    assert isinstance(begin.body, Begin)
+    assert begin.body.limits.max_children == 3
+
+
+def test_an_ask_whose_schema_is_being_checked_begins_with_the_other_limits() -> None:
+    head = with_limits(Limits(max_children=2), in_check=True)
+    former = head.record("host")
+    assert former is not None
+    assert former.limits.max_children == 5
+    begin = next(one.body for one in head.accepts() if isinstance(one.body, Begin))
+    assert begin.limits.max_children == 2
+
+
+def test_every_running_deadline_is_extended_and_no_other_timer() -> None:
+    head = with_limits(Limits())
+    head.hears("host.1", TurnRequested(1, 2, Need(1), "d", after_ms=5))
+    deadlines = [number for number, timer in head.state.timers.items() if timer.purpose == "deadline"]
+    posts = head.hears("client", Resumed(1, extend_ms=70))
+    assert [(one.recipient, one.body) for one in posts] == [
+        ("clock", ExtendTimer(number, 70)) for number in deadlines
+    ]
+    assert 0 < len(deadlines) < head.state.timers.size
+
+
+def test_a_resume_opens_no_session_that_was_never_opened_and_reopens_one_that_says_so() -> None:
+    head = SessionHarness()
+    head.hears("client", Resumed(1, limits=Limits(max_children=3), reopens=True))
+    assert head.state == SessionHarness().state
+    head.opens()
+    head.hears("client", Close())
+    phases = []
+    for resumed_by in (Resumed(1), Resumed(1, reopens=True)):
+        head.hears("client", resumed_by)
+        phases.append((head.state.phase, head.state.is_closing))
+    assert phases == [("closed", True), ("open", False)]
+    head.asks()
+    head.hears("client", Resumed(1, reopens=True))
+    assert head.session == "asking"
+
+
+def test_further_bounds_of_rights_are_added_below_those_of_before() -> None:
+    head = SessionHarness().opens()
+    first, second = (Layer(by, Rights(Allowed(tools=(by,)))) for by in ("a", "b"))
+    for layers in ((first,), (second,), (first,)):
+        head.hears("client", Resumed(1, permissions=layers))
+    assert head.state.permissions == (first, second)
+
+
+@pytest.mark.parametrize(("rules", "granted"), [(1, []), (2, ["host.2"])])
+@pytest.mark.parametrize(
+    "scarce", [Limits(tokens=30_000), Limits(max_parallel_calls=1)], ids=["room", "slots"]
+)
+def test_a_request_that_waits_is_granted_when_a_resume_brings_what_it_waits_for(
+    scarce: Limits, rules: int, granted: list[str]
+) -> None:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=scarce).opens()
+    head.state = replace(head.state, rules=rules)
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2))
+    head.wants("host.1", 16_000)
+    assert said(head.wants("host.2", 16_000)) == []
+    posts = head.hears("client", Resumed(rules, limits=Limits(tokens=90_000)))
+    found = [post.body.agent for post in posts if isinstance(post.body, CallModel)]
+    # A free slot was given to the first request at every decision before, too.
+    assert found == (granted if scarce.tokens else ["host.2"])
+
+
+def test_a_delegation_of_a_program_that_waits_begins_when_a_resume_lets_it_have_more() -> None:
+    lead = program_profile("host", ["kid"])
+    head = SessionHarness(lead, profile("kid"), limits=Limits(max_children=1)).opens()
+    head.asks()
+    begun = [
+        said(head.hears("host", Delegate(1, call, ("kid",), text_json("help"), delegations=2)))
+        for call in (0, 1)
+    ]
+    assert begun == [["host.1:Begin"], []]
+    assert said(head.hears("client", Resumed(RULES, limits=Limits(max_children=2)))) == ["host.2:Begin"]

@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.client_messages import RULES, AskEnded, Resumed
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Begin,
@@ -15,7 +16,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.port_messages import CallModel, SchemaChecked
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
@@ -233,6 +234,47 @@ def test_a_call_that_waits_is_granted_when_its_parent_has_heard_an_end_and_needs
     head.ends("host.3")
     posts = asks_for_turn(head, 3, ends=1)
     assert next(one.body for one in posts if isinstance(one.body, CallModel)).agent == "host.2"
+
+
+def tasks_of(head: SessionHarness) -> Need:
+    record = head.record("host")
+    assert record is not None
+    return record.budget.tasks
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(Limits(), Limits(tokens=100_000)), (Limits(tokens=100_000), Limits())],
+    ids=["added", "lifted"],
+)
+@pytest.mark.parametrize("is_denied", [False, True])
+def test_the_room_of_a_task_is_given_back_as_it_was_kept_also_under_other_limits(
+    before: Limits, after: Limits, is_denied: bool
+) -> None:
+    head = session(before)
+    schema = Json(b'{"type":"object"}') if is_denied else NULL
+    wanted = Delegate(1, 0, ("kid",), PROMPT, schema, closing=Need(10), room=8_000, mode="background")
+    head.hears("host", wanted)
+    head.hears("client", Resumed(RULES, limits=after))
+    if is_denied:
+        head.hears("schema", SchemaChecked(1, "invalid"))
+    else:
+        head.ends("host.1")
+        asks_for_turn(head, 2, ends=1)
+    assert tasks_of(head) == NOTHING
+
+
+@pytest.mark.parametrize(("rules", "left"), [(1, "less than nothing"), (2, "nothing")])
+def test_sessions_of_earlier_rules_give_back_the_room_under_the_limits_of_that_time(
+    rules: int, left: str
+) -> None:
+    head = session(Limits())
+    head.state = replace(head.state, rules=rules)
+    in_background(head)
+    head.hears("client", Resumed(rules, limits=Limits(tokens=100_000)))
+    head.ends("host.1")
+    asks_for_turn(head, 2, ends=1)
+    assert (tasks_of(head).tokens < 0) == (left == "less than nothing")
 
 
 # --- whole sessions -------------------------------------------------------------------------

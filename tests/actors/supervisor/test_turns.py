@@ -393,6 +393,31 @@ def test_a_released_request_makes_room_for_those_that_wait() -> None:
     assert said(head.wants("host.2", 100)) == []
     head.hears("clock", TimerFired(1))
     assert given(head, "host.1", "cancelled") == WAITS
+    assert lines(head) == []
+
+
+def lines(head: SessionHarness) -> list[str]:
+    """Return the requests that stand in line: for a slot, at the host, and at its first child."""
+    scopes = [record for who in ("host", "host.1") if (record := head.record(who)) is not None]
+    waiting = [f"{who} at {record.address}" for record in scopes for who in record.waiting.values()]
+    return [*head.state.queue.values(), *waiting]
+
+
+def test_an_agent_whose_place_is_lost_goes_behind_its_own_tasks_that_wait_for_its_budget() -> None:
+    profiles = [
+        profile("host", ["kid"]),
+        profile("kid", ["kid"], limits=Limits(tokens=1_300), background=True),
+    ]
+    head = SessionHarness(*profiles, capacity=("scripted",)).opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+    head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT, mode="background", room=10))
+    assert said(head.wants("host.1", 500, turn=2)) == WAITS
+    assert said(head.wants("host.1.1", 400)) == []
+    assert lines(head) == ["host.1.1 at host.1"]
+    posts = head.hears("capacity", CapacityGiven("host.1", 1, 1, "cancelled"))
+    asked_for = [post.body.agent for post in posts if isinstance(post.body, RequestCapacity)]
+    assert (asked_for, lines(head)) == (["host.1.1", "host.1"], [])
 
 
 def test_a_place_refused_to_a_running_agent_is_requested_again() -> None:
@@ -446,3 +471,64 @@ def test_an_agent_that_has_answered_ends_so_if_its_further_turn_has_no_bound() -
     request = TurnRequested(1, 1, Need(10), "d", otherwise="answered", is_unbounded=True)
     ends = [post.body for post in head.hears("host.1", request) if isinstance(post.body, DelegationEnded)]
     assert [end.kind for end in ends] == ["answered"]
+
+
+# --- what a settled turn leaves -------------------------------------------------------------
+
+
+def test_a_settled_call_leaves_no_turn_that_is_granted() -> None:
+    for need in (0, 100):
+        head = asked(NO_LIMITS)
+        head.wants("host.1", need, turn=3, attempt=2)
+        record = head.record("host.1")
+        assert record is not None
+        assert record.granted == (3, 2)
+        settle(head, "host.1", 30 if need else 0)
+        record = head.record("host.1")
+        assert record is not None
+        assert (record.granted, record.grant, record.wanted_at, record.ticket) == ((0, 0), None, 0, 0)
+
+
+def test_a_place_is_requested_for_the_turn_the_attempt_and_the_model_that_is_asked() -> None:
+    head = limited(NO_LIMITS)
+    wish = TurnRequested(3, 2, Need(100), "d", model="other")
+    (post,) = head.hears("host.1", wish)
+    assert post.body == RequestCapacity("host.1", 3, 2, "other", Need(100))
+    record = head.record("host.1")
+    assert record is not None
+    assert (record.ticket, record.parked, record.turn) == (0, "", 0)
+
+
+def test_a_request_for_a_lost_place_wakes_those_that_wait_at_every_scope_above() -> None:
+    head = limited(NO_LIMITS, NO_LIMITS, limits=Limits(tokens=150))
+    head.wants("host.1", 100)
+    assert said(head.wants("host.2", 100)) == []
+    assert given(head, "host.1", "cancelled") == WAITS  # the first in line is now the one that waited
+    host = head.record("host")
+    assert host is not None
+    assert [*host.waiting.values()] == ["host.1"]
+
+
+def test_an_end_for_a_budget_names_the_lowest_scope_that_is_too_small_and_ends_once() -> None:
+    head = asked(Limits(tokens=50), limits=Limits(tokens=60))
+    (end,) = [one.body for one in head.wants("host.1", 100) if isinstance(one.body, DelegationEnded)]
+    assert end.detail.startswith("its budget is too small for another turn: it needs up to 100 tokens")
+    assert head.state.live == 2
+    head = asked(Limits(tokens=50))
+    wish = TurnRequested(1, 1, Need(100), "d", otherwise="answered")
+    ends = [post.body for post in head.hears("host.1", wish) if isinstance(post.body, DelegationEnded)]
+    assert [end.kind for end in ends] == ["answered"]
+
+
+def test_labels_of_a_request_that_waits_are_those_of_its_agent() -> None:
+    head = asked(NO_LIMITS)
+    head.hears("host.1", TurnRequested(1, 1, Need(9), "d", labels=("b", "a"), after_ms=50))
+    record = head.record("host.1")
+    assert record is not None
+    assert record.labels == ("a", "b")
+    assert record.turn_timer > 0
+    ((number, _),) = [one for one in head.state.timers.items() if one[1].purpose == "turn"]
+    assert said(head.hears("clock", TimerFired(number))) == GRANTED
+    record = head.record("host.1")
+    assert record is not None
+    assert (record.turn_timer, record.labels) == (0, ("a", "b"))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.bundles import Bundle, Denied
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
@@ -91,6 +92,23 @@ def test_any_session_is_made_again_in_any_order_and_with_any_fault(seed: int, or
         found = recording_of(events).against()
         assert found.is_same
         assert [*(found.log or ())] == events
+
+
+def test_a_permission_that_is_taken_is_felt_at_the_call_that_it_refuses() -> None:
+    denied = Agent(
+        "kid",
+        instructions="Look.",
+        description="Looks.",
+        tools=[look, wait],
+        permissions=Bundle(deny=Denied(tools=("look",))),
+    )
+    found = record(policy, host()).against(now(host(denied)))
+    assert any("deny" in line for line in found.profiles)
+    (first, *_) = found.decisions
+    assert (first.actor, first.profile) == ("host.1", "kid")
+    assert first.recorded.startswith("CallTool to tools")
+    assert first.now.startswith("TurnRequested")
+    assert found.first_felt.startswith(f"event {first.seq}: host.1 decides otherwise: recorded CallTool")
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["host", "kid", "sibling", "grandkid"]))

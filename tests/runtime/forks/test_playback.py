@@ -451,3 +451,25 @@ def test_a_board_has_the_clock_the_notes_and_the_look_up_of_its_fork() -> None:
     )
     assert (board.admits, board.keeps) == (world.live.admits, world.plan.holds)
     assert isinstance(world.requests("look", 1).body, CallTool)
+
+
+def test_the_clock_runs_while_nothing_is_due_and_stands_at_what_is_done(alarms: Alarms) -> None:
+    world = World(Log())
+    world.live.arm(3, 7, 1_000, 500)
+    world.live.arm(4, 7, 0, 0)
+    world.idle.run()
+    assert world.board.said == ["timer 4 of 7"]
+    assert world.clock.is_running
+    world.clock.ms = 9_000
+    world.live._set_alarm(1_500)  # its time is over
+    assert [after_s for after_s, _ in alarms.set] == [0.001]
+
+
+def test_an_abort_has_the_held_answer_given_in_its_turn() -> None:
+    world = World(looking())
+    request = world.requests("look", 1, effect="read")
+    world.live.hold_open([request])
+    assert world.idle.waiting == []
+    assert world.live.abort(request) is True
+    world.idle.run()
+    assert world.board.said == ["100: ok 2"]

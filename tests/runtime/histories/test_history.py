@@ -158,7 +158,7 @@ HI = {"role": "user", "content": "Hi."}
             "messages[1] has arguments of a call of look that are no JSON object: "
             "their text stands under `unreadable`",
         ),
-        ([{"role": "human", "content": "Hi."}], "messages[0] has the role 'human': it is read as a user's"),
+        ([{"role": "human", "content": "Hi."}], "messages[0] has the role 'human': it is read as the user's"),
         ([HI, "words"], "messages[1] is not a message: it is left out"),
         ([HI, {"type": "item_reference", "id": "x"}],
          "messages[1] refers to an item that the service keeps: it is left out"),
@@ -202,6 +202,39 @@ def test_a_repair_keeps_the_words_calls_and_results_of_other_products() -> None:
     assert read(History(lines, repair=True)) == read(History(wanted))
     parts = History([{"role": "model", "parts": [{"text": "Hello."}]}], repair=True)
     assert "Hello." in read(parts)[1]["content"][0]["text"]
+
+
+OTHERS: list[list[Any]] = [
+    [{"role": "USER", "message": "Hi."}, {"role": "CHATBOT", "message": "Hello."}],
+    [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello."}],
+    [{"role": "user", "text": "Hi."}, {"role": "assistant", "text": "Hello."}],
+    [  # Converse
+        {"role": "user", "content": [{"text": "Hi."}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "look", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "x"}]}}]},
+        {"role": "assistant", "content": [{"text": "Hello."}]},
+    ],
+    [  # the AI SDK
+        {"role": "user", "content": [{"type": "text", "text": "Hi."}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "a", "toolName": "look"}]},
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "a", "output": {"value": "x"}}]},
+        {"role": "assistant", "content": "Hello."},
+    ],
+]
+
+
+@pytest.mark.parametrize("items", OTHERS)
+def test_the_words_of_a_form_that_is_not_known_are_a_fault_and_stay_in_a_repair(items: list[Any]) -> None:
+    with pytest.raises(InvalidHistory, match="repair=True"):
+        History(items)
+    said = read(History(items, repair=True))
+    first, last = said[0], said[-1]
+    assert (first["role"], last["role"]) == ("user", "assistant")
+    assert "Hi." in first["content"][0]["text"]
+    assert "Hello." in last["content"][-1]["text"]
+    blocks = [block for one in said for block in one["content"]]
+    assert {block["type"] for block in blocks} <= {"text"}
+    assert ("look" in json.dumps(blocks)) == ("look" in json.dumps(items))
 
 
 def test_arguments_under_another_key_are_not_lost() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from callboard.runtime.histories.content import left_out, text_of
+from callboard.runtime.histories.content import text_of
 from callboard.runtime.histories.repairs import Repairs
 from callboard.runtime.histories.shapes import Call, Reader, Result, Shape, Words, shape_of
 
@@ -21,7 +21,8 @@ def read(item: object) -> tuple[list[object], list[str]]:
         ({"role": "model", "content": "a"}, [Words("assistant", text_of("a"))]),
         ({"role": "assistant", "content": None, "refusal": "No."}, [Words("assistant", text_of("No."))]),
         ({"role": "system", "content": "a"}, [Words("user", text_of("[system message] a"))]),
-        ({"role": "system", "content": [{"type": "tool_addition"}]}, [Words("user", left_out("system"))]),
+        ({"role": "system", "content": [{"type": "tool_addition"}]},
+         [Words("user", text_of('[system message] {"type":"tool_addition"}'))]),
         ({"role": "assistant", "tool_calls": [{"id": "i", "type": "custom",
           "custom": {"name": "n", "input": '{"a":1}'}}]}, [Call("i", "n", {"input": '{"a":1}'})]),
         ({"role": "assistant", "tool_calls": [{"id": "i", "function": {"name": "n", "arguments": ""}}]},

@@ -9,7 +9,6 @@ import pytest
 
 from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
-from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log import cipher as module
 from callboard.runtime.log.cipher import Cipher, Place, Unopenable, cipher_of, new_cipher
 from callboard.runtime.log.protocol import Head
@@ -19,33 +18,6 @@ from tests.runtime.log.kit import added, event, events, json_text, large, run, s
 
 KEY = b"k" * 32
 CANARY = "canary-5e0b"
-
-
-class InEncryptedFile:
-    """A log in an encrypted file of this folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / "log.db"
-
-    def log(self, key: bytes | None = None) -> SQLiteLog:
-        return SQLiteLog(self.path, key=key, encryption_key=KEY)
-
-    def reader(self) -> SQLiteReader:
-        return SQLiteReader(self.path, encryption_key=KEY)
-
-    def after_crash(self) -> "InEncryptedFile":
-        copy = self.folder / "after the crash"
-        copy.mkdir()
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{self.path}{suffix}", copy)
-        return InEncryptedFile(copy)
-
-
-class TestEncryptedLog(StoreContract):
-    @pytest.fixture
-    def place(self, tmp_path: Path) -> StorePlace:
-        return InEncryptedFile(tmp_path)
 
 
 # --- the log ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from callboard import Agent, InvalidAgent, MCPServer, MemoryLog, Runtime
+from callboard.runtime.mcp import config_file
 from callboard.runtime.mcp.config_file import plain_json
 from tests.runtime.mcp.kit import NAME, RAW, asking, calls_of, events_of, returned
 
@@ -63,7 +64,14 @@ def test_a_command_and_an_address_are_servers_named_as_in_the_file(tmp_path: Pat
 
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
 @pytest.mark.parametrize(
-    "kind", [{}, {"type": "http"}, {"type": "streamable-http"}, {"transport": "streamableHttp"}]
+    "kind",
+    [
+        {},
+        {"type": "http"},
+        {"type": "streamable-http"},
+        {"transport": "streamableHttp"},
+        {"transportType": "HTTP"},
+    ],
 )
 def test_an_address_is_read_under_each_of_its_names(tmp_path: Path, key: str, kind: dict[str, str]) -> None:
     server = one(tmp_path, {key: "https://a.example/mcp", "headers": {"X-Key": "${TOKEN}"}, **kind})
@@ -112,6 +120,7 @@ def test_variables_are_filled_in(tmp_path: Path, given: str, expected: str) -> N
 
 def test_the_old_transport_is_that_of_its_type_only(tmp_path: Path) -> None:
     assert one(tmp_path, {"url": "https://a.example/sse", "type": "sse"}).transport == "sse"
+    assert one(tmp_path, {"url": "https://a.example/sse", "transportType": "sse"}).transport == "sse"
     assert one(tmp_path, {"url": "https://a.example/sse"}).transport == "http"
 
 
@@ -190,7 +199,7 @@ def test_a_timeout_is_that_of_a_call_in_seconds_or_milliseconds(
         ({"url": "https://a.example", "type": "stdio"}, "its type is one of http, "),
         ({"url": "https://a.example", "type": "ws"}, "its type is one of http, sse, "),
         ({"command": "a", "type": "http"}, "its type is one of local, stdio, not 'http'"),
-        ({"command": "a", "type": 3}, "its type is one of local, stdio, not 3"),
+        ({"command": "a", "type": 3}, "type is a text, not 3"),
         ({"command": "a", "disabled": "no"}, "disabled is true or false, not 'no'"),
         ({"command": "a", "timeout": "60"}, "timeout is a positive number, not '60'"),
         ({"command": "a", "timeout": 0}, "timeout is a positive number, not 0"),
@@ -261,3 +270,42 @@ def test_a_session_calls_the_tools_of_a_file_and_its_log_has_no_secret(tmp_path:
 
     asyncio.run(main())
     assert calls_of(notes) == ["echo"]
+
+
+KEYS = sorted(config_file._KNOWN | config_file._UNSUPPORTED.keys())
+VALUES: list[object] = [None, True, 7, -1.5, "", "a", [], ["a"], [{}], [None], {}, {"a": []}, {"type": "sse"}]
+
+
+@pytest.mark.parametrize("base", [{"command": "a"}, {"url": "https://a.example"}, {}])
+def test_a_key_with_a_value_of_any_type_is_read_or_refused_by_its_name(
+    tmp_path: Path, base: dict[str, Any]
+) -> None:
+    for key in KEYS:
+        for value in VALUES:
+            try:
+                read(tmp_path, {"mcpServers": {"docs": {**base, key: value}}})
+            except InvalidAgent as error:
+                assert "server 'docs'" in str(error)  # noqa: PT017  # most of them are read
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "toolFilter",
+        "tool_filter",
+        "allow_list",
+        "allowed_tools",
+        "denied",
+        "blockedTools",
+        "permissions",
+        "readOnly",
+        "excluded",
+    ],
+)
+def test_an_unknown_key_that_may_keep_tools_away_is_not_passed_over(tmp_path: Path, key: str) -> None:
+    assert f"{key} is not supported" in refused(tmp_path, {"command": "a", key: ["b"]})
+
+
+def test_the_lists_of_copilot_and_claude_choose_tools(tmp_path: Path) -> None:
+    server = one(tmp_path, {"command": "a", "tools": ["read", "list_*"], "disallowedTools": ["list_all"]})
+    assert (server.tools, server.exclude) == (("read", "list_*"), ("list_all",))

@@ -56,6 +56,8 @@ def test_images_and_embedded_resources_are_blocks() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     assert value(image()) == [{"type": "image", "source": source}]
     assert value(embedded(blob=PIXEL, mime_type="image/png")) == [{"type": "image", "source": source}]
+    for data in (f"data:image/png;base64,{PIXEL}", f"data:;base64,{PIXEL}", f" {PIXEL[:4]}\r\n{PIXEL[4:]}\n"):
+        assert value(image(data)) == value(embedded(blob=data)) == [{"type": "image", "source": source}]
     pdf = value(embedded(blob="JVBERi0=", mime_type="application/pdf"))
     paper = {**source, "media_type": "application/pdf", "data": "JVBERi0="}
     assert pdf == [{"type": "document", "source": paper}]
@@ -66,6 +68,7 @@ def test_images_and_embedded_resources_are_blocks() -> None:
 def test_what_models_do_not_take_is_named_in_words() -> None:
     assert "image/tiff: models do not take it" in value(image("SUkqAA==", kind="image/tiff"))
     assert "is no base64" in value(image(data="%%%"))
+    assert "is no base64" in value(image(data=f"data:image/png,{PIXEL}"))
     assert "it has 6,000,000 bytes, models take 5,000,000" in value(image(data="A" * 8_000_000))
     assert "audio/wav" in value(types.AudioContent(type="audio", data=PIXEL, mime_type="audio/wav"))
     assert "application/zip" in value(embedded(blob="UEsDBA==", mime_type="application/zip"))

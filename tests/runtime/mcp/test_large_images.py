@@ -5,7 +5,6 @@ image over whole, and a text stands in its place. No byte of it comes into the l
 """
 
 import json
-import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -150,8 +149,7 @@ def test_an_image_of_200_mb_in_this_process_is_named_in_words() -> None:
 
 
 def measured(work: Any) -> Any:
-    """Return what the work returns. It may hold so many bytes and take 5 s of processor time."""
-    begun = time.process_time()
+    """Return what the work returns. It may hold so many bytes."""
     tracemalloc.start()
     try:
         found = work()
@@ -159,5 +157,4 @@ def measured(work: Any) -> Any:
     finally:
         tracemalloc.stop()
     assert most < HELD
-    assert time.process_time() - begun < 5  # the parts of a line are joined once
     return found

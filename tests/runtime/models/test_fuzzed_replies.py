@@ -179,8 +179,9 @@ def test_a_reply_that_its_service_takes_goes_back_as_it_came(
     layers: dict[str, Layer], api: str, data: st.DataObject
 ) -> None:
     request = asked(api, data.draw(contents(api)), is_quiet=data.draw(st.booleans()))
-    # The layer itself would make spoken text of the one, and move the other behind the item's first text.
-    moved = ("without a signature", "the id of its item")
+    # The layer itself would make spoken text of the first, move the second behind the item's first text, and
+    # join the third to an item before other blocks.
+    moved = ("without a signature", "the id of its item", "reasoning with the id of another item")
     if any(words in told for told in repairs(api, request) for words in moved):
         return
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.repair_levels import Repair
 from callboard.replay.recording import Recording
 from tests.messages_api import Canned, MessagesApi, Seen, error_answer, json_answer, message, text, tool_use
-from tests.openai_api import Call, OpenAIApi, Reply
+from tests.openai_api import Call, OpenAIApi, Reply, failed
 
 KEY = "sk-ant-0123456789"
 
@@ -71,3 +72,21 @@ def test_a_service_that_refuses_reasoning_is_asked_once_without_and_the_next_ask
             (Repair(1, 1), True),
         ]
         assert "refused_replies" in [finding.kind for finding in recording.diagnose()]
+
+
+def test_a_service_that_takes_only_ids_of_nine_letters_and_digits_goes_on_in_the_same_ask() -> None:
+    """Mistral's models read the ids of earlier calls so, also those that their own server has made."""
+
+    def answer(seen: Seen) -> Canned | Reply:
+        said = cast(list[Any], seen.body["messages"])
+        calls = [call for one in said for call in one.get("tool_calls") or ()]
+        if wrong := [call["id"] for call in calls if not re.fullmatch("[a-zA-Z0-9]{9}", call["id"])]:
+            why = f"Tool call id was {wrong[0]} but must be a-z, A-Z, 0-9, with a length of 9."
+            return failed(400, why, kind="invalid_function_call", code="3280")
+        turns = len(calls)
+        return Reply(("Done.",)) if turns > 1 else Reply((Call("look", "{}", f"call_49c89af{turns}"),))
+
+    with OpenAIApi(answer) as api:
+        host = Agent("host", tools=[look], model=OpenAICompatibleModel("m", base_url=f"{api.url}/v1"))
+        outcome = Runtime(":memory:").run_sync(host, "Look twice.")
+        assert (outcome.status, outcome.text, len(api.seen)) == ("ok", "Done.", 4)

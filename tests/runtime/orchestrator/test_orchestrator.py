@@ -10,6 +10,7 @@ from callboard import (
     HintRule,
     InvalidAgent,
     MemoryLog,
+    ModelRequest,
     Orchestrator,
     OrchestratorResult,
     OutcomeError,
@@ -188,6 +189,44 @@ def test_usage_is_told_for_each_specialist_and_in_all() -> None:
     usage = ask(host, model=ScriptedModel(script)).usage
     assert {name: one.calls for name, one in usage.specialists.items()} == {"m": 1, "n": 2}
     assert usage.total.calls == 3
+
+
+def test_the_usage_of_a_specialist_that_is_asked_twice_is_the_sum() -> None:
+    first = call("report_back", success=True, content="x", data={"open": ["find it again"]}, confidence=1)
+    last = call("report_back", success=True, content="y", confidence=1)
+    steps: list[Any] = ["let me think", first, "let me think again", last]
+
+    def policy(request: ModelRequest) -> Any:
+        return steps.pop(0) if isinstance(steps[0], str) else calls(steps.pop(0))
+
+    host = Orchestrator([Specialist("m", keywords=("find",))], analyzer=QueryAnalyzer(multi_hop=["find"]))
+    result = ask(host, "find it", model=ScriptedModel(policy))
+    assert result.data["route"] == ["m", "m"]
+    assert result.usage.specialists["m"] == result.usage.total
+    assert result.usage.total.calls == 4
+
+
+def test_earlier_questions_are_told_oldest_first_and_cut_with_their_answers_or_the_reason() -> None:
+    seen: list[SpecialistContext] = []
+
+    async def policy(ctx: ProgramContext, context: SpecialistContext) -> SpecialistResult:
+        seen.append(context)
+        if context.query.startswith("second"):
+            return SpecialistResult(False, error="no such page")
+        return SpecialistResult(True, "A" * 3_000, confidence=1)
+
+    async def chat() -> None:
+        host = Orchestrator([Specialist("a", policy=policy)])
+        async with Runtime(":memory:") as runtime, runtime.open(host) as session:
+            for question in ("first", "second " * 500, "third"):
+                await session.ask(question)
+
+    asyncio.run(chat())
+    earlier = seen[-1].earlier
+    assert isinstance(earlier, tuple)
+    assert [one.question for one in earlier] == ["first", ("second " * 500)[:2_000]]
+    assert earlier[0].answer == "A" * 2_000
+    assert "no such page" in earlier[1].answer
 
 
 def test_an_orchestrator_is_a_sub_agent_like_any_other() -> None:

@@ -1,11 +1,17 @@
 """Sessions are begun and continued: one at a time for one id, and nothing stays of one that fails."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, CONTEXT, MODEL, SCHEMA, TOOLS
+from callboard.actors.protocol.bundles import Bundle, Denied
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import (
+    Diverged,
     MisuseError,
     SessionBusy,
     SessionDetached,
@@ -13,14 +19,82 @@ from callboard.actors.protocol.errors import (
     StoreFailed,
 )
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec, ToolOrigin, ToolSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.files.files import Files
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import EMPTY, Head, event_of
+from callboard.runtime.memory.sqlite import SQLiteMemory
+from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, say
+from callboard.runtime.ports.approval_port import ApprovalPort
+from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
+from callboard.runtime.ports.context_port import ContextPort
+from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.ports.paced_models import PacedModelPort
+from callboard.runtime.ports.schema_port import SchemaPort
+from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.live_sessions import Waiting
 from callboard.runtime.sessions.starting import SessionStarter
+from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
+from callboard.runtime.tools.tool import Tool
 from tests.waiting import until
 
 HOST = Agent("host")
+
+
+class Never:
+    """A model that never answers. error: raised when it is closed."""
+
+    spec = ModelSpec("never", 1_024)
+    error: BaseException | None = None
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        await asyncio.Event().wait()
+        return ModelAnswer()
+
+    async def aclose(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class Shop(ToolSource, LiveSource):
+    """A source of one tool. asked: the object of the session, each time it was asked for its list."""
+
+    label = "shop"
+    price = Tool("price", "", {"type": "object"}, lambda given: 5, "read", origin=ToolOrigin("shop", "price"))
+
+    def __init__(self) -> None:
+        self.is_optional = False
+        self.tools = [self.price]
+        self.asked: list[object] = []
+        self.scopes: list[Scope] = []
+        self.is_closed = False
+
+    def live(self) -> LiveSource:
+        return self
+
+    def secrets(self) -> Mapping[str, str]:
+        return {}
+
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        self.asked.append(scope.deps())
+        self.scopes = [scope]
+        return self.tools
+
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        self.scopes = [scope]
+        return [self.price]
+
+    def release(self, scope: Scope) -> None:
+        """Hold nothing."""
+
+    async def aclose(self) -> None:
+        self.is_closed = True
 
 
 class Log(MemoryLog):
@@ -196,5 +270,199 @@ def test_a_session_that_nobody_uses_falls_asleep_and_wakes_when_it_is_used() -> 
                 await until(lambda: session.activity == "asleep")
                 assert (await session.ask("go")).kind == "answered"
             await session.close()
+
+    asyncio.run(work())
+
+
+# --- the parts of a session --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_capacity", [False, True])
+@pytest.mark.parametrize("has_factory", [False, True])
+def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory: bool) -> None:
+    async def work() -> None:
+        made, host = model(), Agent.made_by(lambda: Agent("host")) if has_factory else HOST
+        capacity = {made.spec.name: Capacity(1)} if has_capacity else {}
+        async with Runtime(MemoryLog(), model=made, capacity=capacity) as runtime:
+            session = await runtime.open(host, session_id="s")
+            starter, board = starter_of(runtime), session._parts.board
+            assert {address: type(port) for address, port in board.ports.items()} == {
+                MODEL: PlacedModelPort if has_capacity else ModelPort,
+                TOOLS: ToolPort,
+                CAPACITY: CapacityPort,
+                APPROVALS: ApprovalPort,
+                SCHEMA: SchemaPort,
+                CONTEXT: ContextPort,
+            }
+            assert board.ports[APPROVALS] is session.approval_port
+            assert [*starter.models.values()] == [made]
+            instances = session.tools.instances
+            assert (instances.ended in board.on_agent_end) == has_factory
+            await session.ask("go")
+            known = instances.profile_of("host"), instances.profile_of("host.9")
+            assert known == (("host", None) if has_factory else (None, None))
+            error = Diverged("s: step 1")
+            await session.on_waits(error)
+            assert runtime._started().live.waiting["s"] == Waiting(host, error)
+
+    asyncio.run(work())
+
+
+def test_a_session_has_the_objects_that_it_is_given_or_those_of_the_runtime(tmp_path: Path) -> None:
+    async def work() -> None:
+        asked: list[object] = []
+
+        def noted(made: object) -> Any:
+            def make(*about: object) -> object:
+                asked.append(about)
+                return made
+
+            return make
+
+        files, other = (Files(tmp_path, name=name) for name in ("a", "b"))
+        memory, own = SQLiteMemory(tmp_path / "m.db"), SQLiteMemory(tmp_path / "own.db")
+        given = {"deps": noted(7), "files": noted(files), "memory": noted(memory)}
+        log = MemoryLog()
+        async with Runtime(log, model=model(), **given) as runtime:
+            session = await runtime.open(HOST, session_id="s", tags=["t"], metadata={"k": 1})
+            deps = session._parts.board.deps
+            assert deps.current == 7
+            assert asked == [("s", ("t",), {"k": 1})] * 3
+            async with await runtime.open(HOST, files=other, memory=own) as second:
+                assert second._parts.board.deps.current == 7
+            await session.detach(0)
+            session = await runtime.resume("s", HOST, deps=8)
+            assert session._parts.board.deps.current == 8
+            assert asked[-2:] == [("s", ("t",), {"k": 1})] * 2
+            await session.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("policy", ["refuse", "accept"])
+def test_a_source_without_recorded_tools_is_asked_where_changes_are_taken(
+    policy: AgentsPolicy, is_recorded: bool
+) -> None:
+    async def work() -> None:
+        log, shop = Log(), Shop()
+        shop.is_optional, shop.tools = True, [Shop.price] if is_recorded else []
+        host = Agent("host", tools=[shop])
+        async with Runtime(log, model=model(), deps=7) as runtime:
+            session = await runtime.open(host, session_id="s")
+            await session.detach(0)
+        assert shop.asked == [7]
+        async with Runtime(log, model=model(), deps=7, on_agents_changed=policy) as runtime:
+            session = await runtime.resume("s", host, deps=8)
+            assert shop.asked == ([7] if is_recorded or policy == "refuse" else [7, 8])
+            own = 7 if shop.asked == [7] and not is_recorded else 8
+            assert [scope.deps() for scope in shop.scopes] == [own]
+            await session.close()
+
+    asyncio.run(work())
+
+
+def test_the_bounds_of_a_session_are_the_narrower_ones_and_its_rights_those_of_both() -> None:
+    async def work() -> None:
+        log = MemoryLog()
+        ours, own = Bundle(deny=Denied(tools=("a",))), Bundle(deny=Denied(tools=("b",)))
+        bounds = Limits(max_iterations=5, max_parallel_tools=3)
+        async with Runtime(log, model=model(), limits=bounds, permissions=ours) as runtime:
+            narrower = Limits(max_iterations=9, max_parallel_tools=2)
+            await runtime.open(HOST, session_id="s", limits=narrower, permissions=own)
+            await runtime.open(HOST, session_id="t", limits=Limits(), resume=True)
+        for name, parallel, layers in (("s", 2, (ours, own)), ("t", 3, (ours,))):
+            opened = MemoryReader(log).events(name, 1, 1)[0]
+            body = event_of(name, opened).body
+            assert isinstance(body, SessionOpened)
+            assert (body.limits.max_iterations, body.limits.max_parallel_tools) == (5, parallel)
+            assert [layer.rights for layer in body.permissions] == [one.own for one in layers]
+
+    asyncio.run(work())
+
+
+# --- a session that goes on --------------------------------------------------------------------------------
+
+
+def test_a_session_that_failed_is_closed_before_it_is_resumed() -> None:
+    async def work() -> None:
+        log = Log()
+        async with Runtime(log, model=model()) as runtime:
+            session = await runtime.open(HOST, session_id="s")
+            await session.ask("go")
+            session._parts.board.fail(StoreFailed("the disk is full"))
+            assert session.has_failed
+            closed: list[str] = []
+
+            async def close() -> Head:
+                closed.append("closed")
+                return EMPTY
+
+            session.close = close  # type: ignore[method-assign]  # on purpose
+            again = await runtime.resume("s", HOST, steal=True, on_diverged="crash")
+            assert again.on_diverged == "crash"
+            assert closed == ["closed"]
+            assert (await again.ask("more")).kind == "answered"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_time_without_a_process_is_left_out_if_it_does_not_count(counts: bool) -> None:
+    async def work() -> None:
+        log = Log()
+        await left(log)
+        await asyncio.sleep(0.02)
+        async with Runtime(log, model=model(), deadline_counts_downtime=counts) as runtime:
+            session = await runtime.resume("s", HOST)
+            assert (session._parts.board.gate.left_out_ms > 0) == (not counts)
+
+    asyncio.run(work())
+
+
+def test_an_unfinished_ask_goes_on_at_a_pace_and_an_idle_session_does_not() -> None:
+    async def work() -> None:
+        log = Log()
+        async with Runtime(log, model=Never()) as runtime:
+            session = await runtime.open(HOST, session_id="s")
+            await session.submit("go")
+            await session.detach(0)
+        async with Runtime(log, model=ScriptedModel(lambda request: say("hi"), name="never")) as runtime:
+            session = await runtime.resume("s", HOST)
+            assert isinstance(session._parts.board.ports[MODEL], PacedModelPort)
+            assert (await session.outcome).kind == "answered"
+            await session.detach(0)
+            session = await runtime.resume("s", HOST)
+            assert isinstance(session._parts.board.ports[MODEL], ModelPort)
+
+    asyncio.run(work())
+
+
+def test_no_session_begins_after_the_end_and_all_parts_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        runtime, shop, used = Runtime(MemoryLog(), model=model()), Shop(), Never()
+        async with runtime:
+            starter = starter_of(runtime)
+            await runtime.open(Agent("host", tools=[shop], model=used))
+            starter.is_closed = True
+            with pytest.raises(SessionDetached):
+                await runtime.open(HOST)
+            starter.is_closed = False
+            closed: list[str] = []
+            for name in ("writer", "checker", "tools"):
+                before = getattr(starter, name).aclose
+
+                async def close(name: str = name, before: Any = before) -> None:
+                    closed.append(name)
+                    await before()
+                    raise OSError(name)
+
+                monkeypatch.setattr(getattr(starter, name), "aclose", close)
+            used.error = OSError("model")
+            errors = await starter.aclose()
+            assert closed == ["writer", "checker", "tools"]
+            assert [str(error) for error in errors] == ["model", "writer", "checker", "tools"]
+            assert (starter.models, shop.is_closed) == ({}, True)
+            monkeypatch.undo()
 
     asyncio.run(work())

@@ -113,3 +113,18 @@ def test_progress_is_searched_before_it_is_cut() -> None:
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(context).failed == 0
+
+
+def test_the_network_of_a_call_has_the_time_that_the_call_has_left() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        ctx = ToolContext()
+        assert ctx.http._deadline_s is None
+        for limit_s, most in ((30.0, 30.0), (-5.0, 0.01)):
+            ctx = ToolContext()
+            ctx.begin(loop, limit_s)
+            left = ctx.http._deadline_s
+            assert left is not None
+            assert 0.01 <= left <= most
+
+    asyncio.run(main())

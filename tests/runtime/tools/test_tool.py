@@ -15,6 +15,7 @@ from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.tools import tool as module
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool, tool
+from tests.runtime.reports import Plain
 
 EMPTY: dict[str, object] = {"type": "object"}
 
@@ -196,3 +197,15 @@ def test_a_context_with_the_type_of_its_deps_is_filled_like_any() -> None:
     bound = look.bind(Json(b'{"street":" Mill Lane"}'), ToolContext(deps=Town("Ulm")))
     assert bound() == "Ulm Mill Lane"
     assert ToolContext().deps is None
+
+
+def test_a_decorated_function_with_a_result_or_an_output_that_cannot_work_is_refused() -> None:
+    def made() -> object:
+        return object()
+
+    made.__annotations__["return"] = Plain
+    with pytest.raises(InvalidAgent, match=r"tool made: its result, .* cannot become JSON"):
+        tool(effect="read")(made)
+    wrong: Any = "xyz"
+    with pytest.raises(InvalidAgent, match=r"tool look: output: .*; or give OutputRules"):
+        tool(effect="read", name="look", output=wrong)(lambda: "")

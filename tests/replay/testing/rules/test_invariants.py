@@ -133,19 +133,21 @@ def _report_check(event: object) -> bool:
 
 
 FOLLOWS = {
-    "budgets": ["closing-turns", "room-to-delegate", "rooms"],
-    "room-to-delegate": ["closing-turns"],
+    "budgets": ["closing-turns", "room-to-delegate", "rooms", "same-books"],
+    "room-to-delegate": ["closing-turns", "same-books"],
     "usage-is-the-sum": ["spending"],
 }
-"""A budget that is overshot has no room for a closing turn; a wrong sum of the session is one of its ask."""
+"""A budget that is overshot has no room for a closing turn; a wrong sum of the session is one of its ask. The
+supervisor kept the books of the log before it was changed."""
 
 
 @pytest.mark.parametrize("name", [one.name for one in INVARIANTS if one.name in DOCTORED])
 def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> None:
     found = check_log(DOCTORED[name]())
     assert {breach.name for breach in found} == {name, *FOLLOWS.get(name, ())}, [str(one) for one in found]
-    assert found[0].rule == invariant(name).rule
-    assert found[0].detail
+    own = [one for one in found if one.name == name]
+    assert own[0].rule == invariant(name).rule
+    assert own[0].detail
 
 
 def test_an_answer_of_an_ended_agent_breaks_its_rule() -> None:

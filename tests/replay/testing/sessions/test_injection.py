@@ -147,6 +147,19 @@ def test_a_closed_session_is_not_gone_on_with() -> None:
     assert not world.of(Resumed)
 
 
+def test_a_reopening_that_a_fenced_process_loses_leaves_no_message_to_be_handled() -> None:
+    asks = [ask(), ask("more", request_id="r2")]
+    world = until(SessionWorld(replace(CRASHING, asks=asks, reopens=True)), "client reopens")
+    world.make(world.offers["client reopens"])
+    world.make(world.offers["client"])
+    world.make(world.offers["inbox supervisor"])
+    assert world.inboxes["host"]
+    make(world, "fault fence")
+    assert isinstance(world.log[-1].body, SessionClosed)
+    assert not any(world.inboxes.values())
+    assert breaches_of(finish(world)) == []
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_sessions_that_die_again_and_again_come_to_a_good_end(seed: int) -> None:
     world = SessionWorld(CRASHING).run(in_random_order(seed))

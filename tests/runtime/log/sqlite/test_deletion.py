@@ -163,3 +163,14 @@ def test_events_behind_the_head_of_a_damaged_session_are_removed_too(
     while store.purge():
         pass
     assert counts(connection) == [0] * 5
+
+
+def test_a_value_that_a_fork_shares_outlives_the_later_events_that_have_it_too(store: SQLiteStore) -> None:
+    store.create("s", 1, "", GENESIS)
+    given = [large(1, 9_000), large(2, 8_000), large(3, 9_000), large(4, 7_000)]
+    store.append([Append("s", 0, 1, given)])
+    store.fork("f", 1, "", "s", 2, [])
+    assert store.delete("s", True) == 2
+    while store.purge():
+        pass
+    assert same(store.read("f", 1, 10), given[:2])

@@ -1,5 +1,6 @@
 """SQLiteStore and its queries, without a thread: what the batches do to the tables."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,7 @@ from callboard.actors.protocol.errors import (
     StoreLocked,
     WrongHead,
 )
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
@@ -24,12 +26,43 @@ from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
 from callboard.runtime.log.sqlite.deletion import remove_some, take_out
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.schema import pragma
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 from tests.runtime.log.kit import event, events, json_text, large, same
 from tests.runtime.log.sqlite.disk import Disk
+
+KEY = b"k" * 32
+
+
+class InEncryptedFile:
+    """A log in an encrypted file of this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "log.db"
+
+    def log(self, key: bytes | None = None) -> SQLiteLog:
+        return SQLiteLog(self.path, key=key, encryption_key=KEY)
+
+    def reader(self) -> SQLiteReader:
+        return SQLiteReader(self.path, encryption_key=KEY)
+
+    def after_crash(self) -> "InEncryptedFile":
+        copy = self.folder / "after the crash"
+        copy.mkdir()
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{self.path}{suffix}", copy)
+        return InEncryptedFile(copy)
+
+
+class TestEncryptedLog(StoreContract):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> StorePlace:
+        return InEncryptedFile(tmp_path)
 
 
 @pytest.fixture

@@ -13,17 +13,18 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.session_rows import Details, SessionQuery
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 from tests.runtime.log.kit import added, event, events, run
 
 
-@pytest.fixture
-def tables(path: Path) -> Iterator[Tables]:
+@pytest.fixture(params=[None, b"e" * 32], ids=["readable", "encrypted"])
+def tables(path: Path, request: pytest.FixtureRequest) -> Iterator[Tables]:
     """Return the tables of a log with a session `a` of 6 events, its fork `f` at 4, and `g`, of `f` at 5."""
 
     async def write() -> None:
-        log = SQLiteLog(path)
+        log = SQLiteLog(path, encryption_key=request.param)
         await log.open()
         await log.create("a", 10, "first")
         await added(log, "a", 1, events(1, 6))
@@ -36,7 +37,7 @@ def tables(path: Path) -> Iterator[Tables]:
 
     run(write)
     connection = sqlite3.connect(path, isolation_level=None)
-    yield Tables(connection)
+    yield Tables(connection, find_cipher(connection, path, request.param))
     connection.close()
 
 
@@ -226,3 +227,20 @@ def test_encrypted_details_are_those_of_their_session_only(tables: Tables) -> No
     assert b"red" not in stored
     assert sealed.details_of(sealed.entry("a")) == given
     assert sealed.details("f", stored) == Details()
+
+
+ODD_ID = "UPDATE sessions SET session_id = CAST(x'ff' AS TEXT) WHERE id = 4"
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (ODD_ID, "session number 4 has a damaged id"),
+        ("UPDATE sessions SET head = -1 WHERE id = 4", "session empty"),
+        ("UPDATE sessions SET status = 'odd' WHERE id = 4", "session empty"),
+    ],
+)
+def test_a_damaged_row_in_a_list_of_sessions_is_named(tables: Tables, sql: str, said: str) -> None:
+    change(tables, sql)
+    with pytest.raises(CorruptLog, match=said):
+        tables.sessions(SessionQuery())

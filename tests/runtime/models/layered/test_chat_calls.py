@@ -82,6 +82,18 @@ def test_pieces_in_order_are_no_calls_if_one_of_them_does_not_fit(pieces: list[P
     assert all(why for *_, why in calls_of(*pieces))
 
 
+@pytest.mark.parametrize("again", ["", "look"])
+def test_a_piece_with_the_id_of_an_earlier_call_gives_a_later_one_no_arguments(again: str) -> None:
+    found = calls_of(piece(None, "a", "look", A), piece(None, "b", "write", ""), piece(None, "a", again, A))
+    assert [(name, text) for name, text, why in found if not why] in ([], [("look", A)])
+    assert "write" in [name for name, _, why in found if why]
+
+
+def test_arguments_that_a_named_piece_may_bring_to_the_next_id_do_not_run_twice() -> None:
+    pieces = (piece(0, "a", "look", ""), piece(0, "", "look", A), piece(0, "b", "look", A))
+    assert [why for *_, why in calls_of(*pieces)] == ["", DOUBLED]
+
+
 def test_a_cut_call_leaves_the_others_as_they_are() -> None:
     found = calls_of(piece(0, "a", "look", A), piece(1, "b", "look", '{"pa'))
     assert found == [("look", A, ""), ("look", '{"pa', "")]

@@ -20,7 +20,17 @@ from callboard.runtime.models.layered.openai import (
     OpenRouterModel,
 )
 from callboard.runtime.models.protocol import model_named
-from tests.openai_api import Call, OpenAIApi, ProviderApi, Reply, Thought, failed
+from tests.messages_api import Canned, json_answer
+from tests.openai_api import (
+    Call,
+    OpenAIApi,
+    ProviderApi,
+    Reply,
+    Thought,
+    chat_body,
+    failed,
+    responses_body,
+)
 from tests.runtime.models.layered.kit import (
     DIALECTS,
     KEY,
@@ -174,8 +184,8 @@ def test_the_details_of_openrouters_reasoning_go_back() -> None:
 # --- whole runs ---------------------------------------------------------------------
 
 
-def served(api: OpenAIApi, **settings: Any) -> OpenAICompatibleModel:
-    return OpenAICompatibleModel("m", base_url=f"{api.url}/v1", **settings)
+def served(server: OpenAIApi, **settings: Any) -> OpenAICompatibleModel:
+    return OpenAICompatibleModel("m", base_url=f"{server.url}/v1", **settings)
 
 
 REPORT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -250,3 +260,40 @@ def test_a_session_that_is_resumed_sends_what_it_sent_before(dialect: Any, tmp_p
     assert api.seen[2].raw == api.seen[3].raw
     assert outcome.usage.unknown_calls == 1
     assert outcome.usage.calls == 5
+
+
+LEFT_OUT: dict[Any, list[tuple[Any, ...]]] = {
+    "chat": [
+        *[("id",), ("object",), ("created",), ("model",), ("usage",)],
+        *[("choices", 0, "index"), ("choices", 0, "logprobs"), ("choices", 0, "message", "role")],
+    ],
+    "responses": [
+        *[("id",), ("object",), ("created_at",), ("model",), ("usage",)],
+        *[("output", 0, "id"), ("output", 0, "role"), ("output", 0, "status")],
+        *[("output", 0, "content", 0, "annotations"), ("output", 0, "content", 0, "logprobs")],
+    ],
+}
+
+
+@pytest.mark.parametrize("is_null", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", OPENAI_DIALECTS)
+def test_a_whole_answer_is_read_without_the_keys_that_say_nothing(
+    dialect: Any, stream: bool, is_null: bool
+) -> None:
+    def without(*paths: tuple[Any, ...]) -> Canned:
+        body = chat_body(Reply(("Hi.",))) if dialect == "chat" else responses_body(Reply(("Hi.",)))
+        for path in paths:
+            place: Any = body
+            for key in path[:-1]:
+                place = place[key]
+            place.pop(path[-1], None)
+            place |= {path[-1]: None} if is_null else {}
+        return json_answer(body)
+
+    left_out = LEFT_OUT[dialect]
+    bodies = [without(path) for path in left_out] + [without(*left_out)]
+    with OpenAIApi(bodies) as server:
+        for answer in ask(served(server, api=dialect, stream=stream), *(asked() for _ in bodies)):
+            assert answer.failure is None
+            assert [block["text"] for block in blocks_of(answer)] == ["Hi."]

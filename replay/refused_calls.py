@@ -1,0 +1,116 @@
+"""The calls that agents refused by themselves: no event says so, only a result in the next request.
+
+An agent answers a call without asking any port or the supervisor if its permissions forbid the call, its
+tools do not have it, its arguments are unusable, or it is over `max_tool_calls`. A call that has waited for a
+place or a person may still be refused. An ask of a program that ends before it is posted counts, too.
+
+`Suspects` finds the agents that may have refused a call, by the calls of replies that led to no message.
+`refusal_watch` folds the states of these agents again, so that the deciders themselves name their refusals.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Final, NamedTuple, Self
+
+import msgspec
+
+from callboard.actors.agent.content import read
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Delegate, ReportBack
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
+from callboard.replay.row_kinds import kind_of
+from callboard.runtime.log.protocol import Stored
+
+
+class RefusedCall(NamedTuple):
+    """A call that its agent answered with an error by itself.
+
+    reply, replied_at: the seq of the model's reply that holds it, and its time in milliseconds. seq: of the
+    event whose handling refused it: the reply, or the event that ended its wait. call: its place among the
+    calls of the reply. tool, arguments: as the model wrote them. reason: the text that the model was told.
+    """
+
+    reply: int
+    replied_at: int
+    seq: int
+    agent: str
+    turn: int
+    call: int
+    tool: str
+    arguments: Json
+    reason: str
+
+
+class _Place(msgspec.Struct):
+    turn: int
+    call: int
+
+
+class _Reply(msgspec.Struct):
+    turn: int
+    status: str = "ok"
+    content: Json = NULL
+
+
+_place: Final = msgspec.json.Decoder(_Place).decode
+_reply: Final = msgspec.json.Decoder(_Reply).decode
+
+
+class Suspects:
+    """The agents with a call that led to no message. Feed it every event or row of a session in order."""
+
+    kinds: ClassVar = frozenset({"ModelReplied", "CallTool", "Delegate", "ReportBack"})
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, int], set[int]] = {}
+
+    @classmethod
+    def among(cls, rows: Iterable[Stored]) -> Self:
+        """Return those of a session."""
+        suspects = cls()
+        for row in rows:
+            suspects.take_row(row)
+        return suspects
+
+    def take(self, event: Event) -> None:
+        """Take in the next event, of one of these kinds."""
+        body = event.body
+        if isinstance(body, ModelReplied):
+            if body.status == "ok":
+                self._reply(event.recipient, body.turn, body.content)
+        elif isinstance(body, CallTool | Delegate | ReportBack):
+            self._post(event.sender, body.turn, body.call)
+
+    def take_row(self, row: Stored) -> None:
+        """Take in the next row of any kind. Only the fields that are needed are decoded."""
+        kind = kind_of(row.body)
+        if kind == "ModelReplied":
+            reply = _reply(row.body)
+            if reply.status == "ok":
+                self._reply(row.recipient, reply.turn, reply.content)
+        elif kind in self.kinds:
+            place = _place(row.body)
+            self._post(row.sender, place.turn, place.call)
+
+    def _reply(self, agent: str, turn: int, content: Json) -> None:
+        said = read(content)
+        if said is not None and said.uses:
+            self._left[agent, turn] = set(range(len(said.uses)))
+
+    def _post(self, agent: str, turn: int, call: int) -> None:
+        left = self._left.get((agent, turn))
+        if left is not None:
+            left.discard(call)
+            if not left:
+                del self._left[agent, turn]
+
+    def through(self, rows: Iterable[Stored]) -> Iterator[Stored]:
+        """Yield the rows, each taken in before."""
+        for row in rows:
+            self.take_row(row)
+            yield row
+
+    @property
+    def agents(self) -> list[str]:
+        """Return their addresses, in the order of those replies."""
+        return list(dict.fromkeys(agent for agent, _ in self._left))

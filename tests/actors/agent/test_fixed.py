@@ -1,0 +1,7 @@
+"""The fixed values of `actors/agent`: a change of one is a change of what logs mean."""
+
+from tests.actors.fixed import differences
+
+
+def test_numbers_tables_and_defaults_are_those_that_logs_were_recorded_with() -> None:
+    assert differences("agent") == [], "if that is meant: python -m tests.actors.fixed"

@@ -1,0 +1,75 @@
+"""The names of places: printed and read back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.client_messages import TellEnded
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Told
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
+from callboard.actors.session.place_names import (
+    call_name,
+    call_named,
+    call_of,
+    few_named,
+    named,
+    seq_of,
+)
+from callboard.actors.session.recorded_answers import OF_MODEL
+
+CALL = CallTool(2, 1, "look", "read", Json(b"{}"))
+RESULT = ToolReturned(2, 1, "ok", Json(b'"3"'))
+
+
+def events(*posts: tuple[str, str, AnyMessage]) -> list[Event]:
+    return [Event(seq, 0, *post[:2], 0, post[2]) for seq, post in enumerate(posts, 1)]
+
+
+@given(
+    st.sampled_from(["host", "host.1", "host.12.3"]),
+    st.integers(1, 10**6),
+    st.integers(0, 99) | st.just(OF_MODEL),
+)
+def test_a_name_that_is_printed_is_read_back(agent: str, turn: int, call: int) -> None:
+    assert call_named(named((agent, turn, call))) == (agent, turn, call)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":1", "x:1", "host:1:2:3", "host:x", "host:-1", "host:²", "7"]
+)
+def test_another_text_names_no_call(text: str) -> None:
+    assert call_named(text) is None
+
+
+def test_the_events_of_a_call_and_of_a_turn_have_its_name() -> None:
+    found = events(
+        ("host.1", "tools", CALL),
+        ("tools", "host.1", RESULT),
+        ("model", "host.1", ModelReplied(2, content=Json(b"[]"))),
+        ("supervisor", "host", DelegationEnded(1, 0, "answered")),
+        ("supervisor", "client", TellEnded("r", "heard", 2)),
+        ("supervisor", "host", Told(1, "Hurry")),
+    )
+    assert list(map(call_name, found)) == ["host.1:2:1", "host.1:2:1", "host.1:2", "host:1:0", "", ""]
+
+
+def test_a_call_is_its_answer_and_without_one_its_request() -> None:
+    both = events(("host", "tools", CALL), ("tools", "host", RESULT), ("host", "tools", CALL))
+    assert seq_of(both, ("host", 2, 1)) == 2
+    assert seq_of(both[:1], ("host", 2, 1)) == 1
+    assert seq_of(both, ("host", 2, 0)) == 0
+    failed = ModelReplied(2, 1, "error", Json(b"[]"))
+    tries = events(
+        *[("model", "host", one) for one in (failed, ModelReplied(2, content=Json(b"[]")), failed)]
+    )
+    assert seq_of(tries, ("host", 2, OF_MODEL)) == 2
+    assert call_of(tries[0]) == ("host", 2, OF_MODEL)
+
+
+def test_a_list_of_calls_begins_with_those_of_the_agent_that_was_meant() -> None:
+    calls = [("host", turn, 0) for turn in range(20)] + [("host.8", 3, 0)]
+    assert few_named(calls, "host.8").startswith("host.8:3:0, host:0:0, ")
+    assert few_named(calls).endswith("host:11:0, ...")
+    assert few_named([]) == "none"

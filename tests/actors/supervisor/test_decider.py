@@ -1,0 +1,146 @@
+"""The supervisor's table of messages: one by one or together, and the messages that change nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.client_messages import Ask, Close, SessionClosed
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    Delegate,
+    DelegationEnded,
+    Finished,
+    Stopped,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import CancelTimer, TimerFired, ToolReturned
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.step import step
+from callboard.actors.supervisor.decider import decide_supervisor, decide_together, initial_supervisor
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.actors.harness import SessionHarness, said
+from tests.mutants.scenarios_background import BACKGROUND
+from tests.mutants.scenarios_later import LATER
+from tests.mutants.scenarios_rights import RIGHTS
+
+SESSIONS = {
+    "background": BACKGROUND["two_tasks"],
+    "budgets": LATER["tight_tasks"],
+    "rights": next(iter(RIGHTS.values())),
+}
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("size", [2, 7, 1_000])
+def test_decisions_made_together_are_those_made_one_by_one(name: str, size: int) -> None:
+    scenario = SESSIONS[name]
+    assert isinstance(scenario, Scenario)
+    inbox = [one for one in SessionWorld(scenario).run().log if one.recipient == "supervisor"]
+    state = together = initial_supervisor()
+    for batch in (inbox[at : at + size] for at in range(0, len(inbox), size)):
+        together, posts = decide_together(together, batch)
+        state, wanted = one_by_one(state, batch)
+        assert (together, posts) == (state, wanted)
+    assert state.host is not None
+    assert len(inbox) > 10
+
+
+def one_by_one(
+    state: SupervisorState, batch: Sequence[Event]
+) -> tuple[SupervisorState, list[tuple[Post, ...]]]:
+    found = []
+    for event in batch:
+        next_state, posts = step(state, event)
+        assert isinstance(next_state, SupervisorState)
+        state = next_state
+        found.append(posts)
+    return state, found
+
+
+def busy() -> SessionHarness:
+    """Return a session whose host waits for two children."""
+    head = SessionHarness(limits=Limits(deadline_s=60)).opens()
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), text_json("help")))
+    return head
+
+
+@pytest.mark.parametrize(
+    ("sender", "body"),
+    [
+        ("tools", ToolReturned(1, 0, "ok", NULL)),
+        ("clock", TimerFired(99)),
+        ("host.9", TurnSettled(Usage(3))),
+        ("host.9", Finished("answered", "done")),
+        ("host.9", Stopped()),
+    ],
+)
+def test_a_message_without_a_meaning_or_of_an_unknown_agent_changes_nothing(sender: str, body: Any) -> None:
+    head = busy()
+    assert decide_supervisor(head.state, 99, sender, body) == (head.state, ())
+
+
+def test_after_the_end_of_a_session_nothing_but_a_resume_and_a_settlement_counts() -> None:
+    head = SessionHarness().opens()
+    (closed,) = head.hears("client", Close())
+    assert closed.body == SessionClosed()
+    before = head.state
+    for sender, body in (("client", Close()), ("host", Delegate(1, 0, ("kid",), NULL))):
+        assert head.hears(sender, body) == []
+    (refused,) = head.hears("client", Ask("r9", text_json("go")))
+    assert getattr(refused.body, "detail", "") == "the session is closed"
+    assert head.state == before
+
+
+def test_an_agent_that_was_stopped_ends_no_delegation_when_it_finishes() -> None:
+    head = busy()
+    ended = head.hears("host.1", Finished("answered", "first"))
+    assert [one.body.text for one in ended if isinstance(one.body, DelegationEnded)] == ["first"]
+    head.hears("host", Finished("answered", "done"))
+    late = head.hears("host.2", Finished("answered", "late"))
+    assert not any(isinstance(one.body, DelegationEnded) for one in late)
+    assert head.state.live == 0
+
+
+@pytest.mark.parametrize(("words", "text"), [("last", "last"), ("", "so far")])
+def test_a_failed_agent_is_quoted_with_its_last_words(words: str, text: str) -> None:
+    head = busy()
+    head.wants("host.1")
+    head.hears("host.1", TurnSettled(Usage(1), text="so far"))
+    (post, *_) = head.hears("host.1", Finished("iteration_cap", words))
+    assert isinstance(post.body, DelegationEnded)
+    assert (post.body.kind, post.body.text) == ("iteration_cap", text)
+
+
+def test_a_call_that_a_fork_does_not_run_ends_the_whole_ask() -> None:
+    head = busy()
+    posts = head.hears("host.2", Finished("needs_effect", detail="pay"))
+    assert {"host:Stop", "host.1:Stop"} <= set(said(posts))
+    head.hears("host.1", Stopped())
+    (*_, last) = head.hears("host", Stopped())
+    assert (last.recipient, getattr(last.body, "kind", ""), getattr(last.body, "detail", "")) == (
+        "client",
+        "needs_effect",
+        "pay",
+    )
+
+
+def test_a_deadline_that_has_passed_is_not_cancelled_again() -> None:
+    head = SessionHarness().opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), NULL, limits=Limits(deadline_s=1)))
+    ((number, _),) = head.state.timers.items()
+    ended = head.hears("clock", TimerFired(number))
+    assert "host.1:Stop" in said(ended)
+    assert not any(isinstance(one.body, CancelTimer) for one in ended)
+    assert head.state.timers.size == 0
+    record = head.record("host.1")
+    assert record is not None
+    assert record.deadline_timer == 0

@@ -1,0 +1,237 @@
+"""Healthy sessions: they poll, edit and test, vary widely, recover from errors, and use their reports."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any, Literal
+
+from callboard.actors.protocol.client_messages import Tell
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
+from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.replies import Reply, calls, report
+from tests.replay.diagnosis.kit import Arguments, delegate, host, ok, simulate, use, worker
+
+
+def poll(times: int) -> Recording:
+    """Ask for the status of a job until it is done."""
+    asked = count(1)
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        return "pending" if next(asked) < times else "done"
+
+    return simulate({"host": [*[use("status", job="j1")] * times, Reply("The job is done.")]}, tools)
+
+
+def edit_and_test(rounds: int) -> Recording:
+    """Read a file, edit it, test, and begin again; the tests say the same twice."""
+    tested = count()
+    failed = [3, 3, 2, 2, 1, 1, 0]
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        if tool == "run_tests":
+            left = failed[max(0, 7 - rounds + next(tested))]
+            return f"{left} failed" if left else "all passed"
+        return ok(agent, tool, arguments)
+
+    edits = [
+        step
+        for n in range(rounds)
+        for step in (
+            use("look", path="src/a.py"),
+            use("save", path="src/a.py", text=f"edit {n}"),
+            use("run_tests"),
+        )
+    ]
+    return simulate({"host": [*edits, Reply("All tests pass.")]}, tools)
+
+
+def folders(seed: int) -> Recording:
+    """Let six agents count the files of folders of very different sizes."""
+    dice = Random(seed)
+    sizes = [3, *(round(dice.lognormvariate(3.5, 1.6)) + 1 for _ in range(4)), 950]
+    replies = {
+        f"host.{n}": [use("count", path=f"folder{n}"), report({"files": size})]
+        for n, size in enumerate(sizes, 1)
+    }
+    prompts = [f"Count the files of folder{n}" for n in range(1, 7)]
+    return simulate({"host": [delegate(*prompts), Reply(f"{sum(sizes)} files in all.")], **replies})
+
+
+def verdicts(odd: int) -> Recording:
+    """Let five agents review; one rejects, and the answer says so."""
+    replies = {
+        f"host.{n}": [use("look", path=f"part{n}"), report({"verdict": "reject" if n == odd else "accept"})]
+        for n in range(1, 6)
+    }
+    prompts = [f"Give a verdict on part{n}" for n in range(1, 6)]
+    said = Reply(f"Four accept; number {odd} rejects, for its names.")
+    return simulate({"host": [delegate(*prompts), said], **replies})
+
+
+def tests_of(modules: int) -> Recording:
+    """Let agents run tests; the answer says in words what they reported in numbers."""
+    replies = {
+        f"host.{n}": [use("run_tests", module=f"m{n}"), report({"failed": 0, "seconds": 10.5 + n})]
+        for n in range(1, modules + 1)
+    }
+    prompts = [f"Run the tests of m{n}" for n in range(1, modules + 1)]
+    return simulate({"host": [delegate(*prompts), Reply("All tests pass.")], **replies})
+
+
+def small_counts(seed: int) -> Recording:
+    """Let eight agents count warnings: few, and by chance none."""
+    dice = Random(seed)
+    replies = {
+        f"host.{n}": [
+            use("look", path=f"log{n}"),
+            report({"warnings": dice.choice([0, 0, 1, 1, 2, 3, 5]), "note": dice.choice(["", "seen"])}),
+        ]
+        for n in range(1, 9)
+    }
+    return simulate({"host": [delegate(*(f"Look at log{n}" for n in range(1, 9))), Reply("Few.")], **replies})
+
+
+def measures(seed: int) -> Recording:
+    """Let ten agents measure about the same."""
+    dice = Random(seed)
+    replies = {
+        f"host.{n}": [
+            use("look", at=f"place{n}"),
+            report({"metres": round(dice.gauss(22, 2), 1), "unit": "m"}),
+        ]
+        for n in range(1, 11)
+    }
+    prompts = [f"Measure at place{n}" for n in range(1, 11)]
+    return simulate({"host": [delegate(*prompts), Reply("About 22 m everywhere.")], **replies})
+
+
+def recovered(first: Reply, error: str = "") -> Recording:
+    """Make a call that fails or is refused, then the right one."""
+    done = count()
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        if error and next(done) < 2:
+            raise OSError(error)
+        return ok(agent, tool, arguments)
+
+    right = use("look", path="notes/a.txt")
+    return simulate({"host": [first, first, right, right, Reply("It says: go on.")]}, tools)
+
+
+def summed_up() -> Recording:
+    """Sum up four reports, and repeat none of them."""
+    prices = [4_190, 3_750, 5_020, 4_480]
+    replies = {f"host.{n}": [report({"cents": one})] for n, one in enumerate(prices, 1)}
+    prompts = [f"Find the cents of item {n}" for n in range(1, 5)]
+    return simulate({"host": [delegate(*prompts), Reply(f"{sum(prices)} cents.")], **replies})
+
+
+def in_other_words() -> Recording:
+    """Answer in other words than the report."""
+    found = "The retry loop in net/client.py never resets its counter, so the third failure is final."
+    said = Reply("After three failures the client gives up, since a counter is not reset.")
+    replies = {"host": [delegate("Find the cause"), said], "host.1": [report({"cause": found})]}
+    return simulate(replies)
+
+
+def approved(verdict: str) -> Recording:
+    """Ask a person, who approves as asked, or denies it, which the answer says."""
+
+    def approve(agent: str, asked: RequestApproval) -> ApprovalGiven:
+        given: Literal["approved", "denied"] = "denied" if verdict == "denied" else "approved"
+        arguments = asked.arguments if verdict == "same" else NULL
+        return ApprovalGiven(asked.turn, asked.call, given, arguments=arguments)
+
+    said = Reply("Not paid: it was denied." if verdict == "denied" else "Paid 45.45.")
+    return simulate({"host": [use("pay", cents=4545), said]}, approve=approve)
+
+
+def one_after_the_other() -> Recording:
+    """Let one agent write what the one before it has read."""
+    replies = {
+        "host": [delegate("Read a.toml"), delegate("Write a.toml"), Reply("limit is 5 now, it was 3")],
+        "host.1": [use("look", path="a.toml"), report({"limit": 3})],
+        "host.2": [use("save", path="a.toml", text="limit = 5"), report({"limit": 5})],
+    }
+    return simulate(replies)
+
+
+def read_again() -> Recording:
+    """Let a reader read again after another agent has written."""
+    look = use("look", path="a.toml")
+    replies = {
+        "host": [delegate("Test with a.toml", "Edit a.toml"), Reply("It works.")],
+        "host.1": [look, use("count"), use("count", of="b"), look, report({"works": True})],
+        "host.2": [use("save", path="a.toml", text="limit = 5"), report({"saved": True})],
+    }
+    return simulate(replies)
+
+
+def told_in_time() -> Recording:
+    """Hear a text while a read tool runs."""
+    words = Tell("t1", "host", "Use the new price.")
+    steps = [use("look", path="price"), use("send", text="The price is 5."), Reply("Sent.")]
+    return simulate({"host": steps}, tell=(words, "look"))
+
+
+def sought(terms: int) -> Recording:
+    """Look for several things, most of which are not there."""
+    steps = [use("look", text=f"term {n}") for n in range(terms)]
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        return "line 12" if arguments["text"].endswith(str(terms - 1)) else "no match"
+
+    return simulate({"host": [*steps, Reply("It stands in line 12.")]}, tools)
+
+
+def given_again() -> Recording:
+    """Give a task again after its first agent has failed; then it ends well."""
+    lost = delegate("Find the total of order 7")
+    replies = {
+        "host": [lost, lost, Reply("The total is 4190.")],
+        "host.1": [Reply("I do not know."), Reply("I do not know.")],
+        "host.2": [report({"total": 4190})],
+    }
+    return simulate(replies)
+
+
+def nested() -> Recording:
+    """Use the report of a report."""
+    people = (host("lead"), worker("worker", name="lead"), worker())
+    replies = {
+        "host": [delegate("Find the total", agent="lead"), Reply("In all 7,341.")],
+        "host.1": [delegate("Find the total"), report({"total": 7341})],
+        "host.1.1": [use("look", path="total"), report({"total": 7341})],
+    }
+    return simulate(replies, people=people)
+
+
+def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
+    """Yield the name of each healthy session, and a function that makes it."""
+    many: list[tuple[Callable[[Any], Recording], Sequence[object]]] = [
+        (poll, (3, 5, 9)),
+        (edit_and_test, (2, 3, 5, 7)),
+        (folders, tuple(range(8))),
+        (verdicts, (1, 5)),
+        (tests_of, (1, 5)),
+        (small_counts, tuple(range(8))),
+        (measures, tuple(range(8))),
+        (approved, ("as asked", "same", "denied")),
+        (sought, (4, 7)),
+    ]
+    for make, arguments in many:
+        for one in arguments:
+            yield f"{make.__name__} {one}", partial(make, one)
+    slips = {
+        "an unknown tool": (use("lock", path="notes/a.txt"), ""),
+        "unusable arguments": (calls(("look", "notes/a.txt")), ""),
+        "an error": (use("look", path="docs"), "docs is a folder"),
+    }
+    for name, slip in slips.items():
+        yield f"recovered from {name}", partial(recovered, *slip)
+    for single in (
+        summed_up, in_other_words, one_after_the_other, read_again, told_in_time, given_again, nested,
+    ):  # fmt: skip
+        yield single.__name__, single

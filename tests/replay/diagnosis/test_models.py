@@ -1,0 +1,38 @@
+import msgspec
+import pytest
+
+from callboard.actors.protocol.messages import Begin, TurnRequested
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.replay.diagnosis.models import OtherModels
+from tests.golden import golden
+
+
+def told(*answered: str, asked: str = "", fallback: str = "small") -> list[str]:
+    """Diagnose replies to one agent of the model `large`: the names that the service says."""
+    (begin, *_) = (event for event in golden("everything") if event.kind == "Begin")
+    assert isinstance(begin.body, Begin)
+    model = ModelSpec("large", fallback=(ModelSpec(fallback),))
+    check = OtherModels()
+    check.take(msgspec.structs.replace(begin, body=msgspec.structs.replace(begin.body, model=model)))
+    for turn, name in enumerate(answered, 1):
+        request, reply = TurnRequested(turn, model=asked), ModelReplied(turn, model=name)
+        check.take(msgspec.structs.replace(begin, sender=begin.recipient, body=request))
+        check.take(msgspec.structs.replace(begin, seq=turn, body=reply))
+    return [finding.says for finding in check.findings()]
+
+
+@pytest.mark.parametrize(
+    "names", [("", ""), ("large-2025-05-14",) * 2, ("lar",), ("deployment-7",) * 3], ids=" ".join
+)
+def test_a_service_may_have_its_own_name_for_a_model(names: tuple[str, ...]) -> None:
+    assert told(*names) == []
+
+
+def test_a_fallback_is_another_model() -> None:
+    assert told("", "", asked="small") == ["host was to ask large, and small answered 2 turns from 1 on"]
+
+
+def test_a_name_of_another_known_model_or_a_changed_name_is_another_model() -> None:
+    assert told("small") == ["host was to ask large, and small answered turn 1"]
+    assert told("deployment-7", "deployment-8") == ["host was to ask large, and deployment-8 answered turn 2"]

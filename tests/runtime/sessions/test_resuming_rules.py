@@ -1,0 +1,209 @@
+"""The rules of a resume without a runtime: what is read of a log, and which sessions are refused."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.client_messages import (
+    RULES,
+    Ask,
+    AskEnded,
+    Cancel,
+    Resumed,
+    SessionOpened,
+    Tell,
+    TellEnded,
+)
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.errors import AgentsChanged, CorruptLog, Fenced, MissingDeps, MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.file_area import FileArea
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.sessions import resuming
+from callboard.runtime.sessions.resuming import (
+    RecordedSession,
+    ResumeRules,
+    changes,
+    check,
+    downtime_ms,
+    read_session,
+    recorded_of,
+    refuse_unfit,
+    take_over,
+)
+from callboard.runtime.sessions.session_types import SessionTypes
+
+NAME = "one"
+
+
+async def log_of(events: list[Event]) -> MemoryLog:
+    """Make an open log with these events."""
+    log = MemoryLog()
+    await log.open()
+    await log.create(NAME, 0, "")
+    await log.append([Append(NAME, 0, 1, events)])
+    return log
+
+
+OPENED = SessionOpened(
+    RULES,
+    "host",
+    (Json(encode(Agent("host").profile())),),
+    ModelSpec("m"),
+    state=(StateKey("k", "replace"),),
+    files=FileArea("f", (".",), ()),
+)
+OTHER = FileArea("g", (".",), ())
+APPENDED = (StateKey("k", "append"), StateKey("new", "append"))
+KEY = "state key k: its reducer was replace, is append"
+HOST = "the host was host, is boss"
+TYPES = SessionTypes({}, "host", ())
+
+
+def posted(*bodies: Any) -> list[Event]:
+    return [Event(seq, seq, "client", SUPERVISOR, 0, body) for seq, body in enumerate(bodies, 1)]
+
+
+def read_back(*bodies: Any) -> RecordedSession:
+    """Read these messages from a log."""
+    events = posted(*bodies)
+    sealing = HashChain().seal_all(NAME, GENESIS, events)
+    rows = [
+        Stored(one.seq, one.at, one.sender, one.recipient, one.cause, body, digest)
+        for one, body, digest in zip(events, sealing.bodies, sealing.digests, strict=True)
+    ]
+    return recorded_of(NAME, rows)
+
+
+def test_a_log_of_many_pages_is_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "PAGE", 2)
+
+    async def work() -> None:
+        for count in range(7):
+            log = await log_of(posted(OPENED, *[Cancel(f"{at}") for at in range(count)]))
+            assert [event.seq for event in (await read_session(log, NAME)).events] == [*range(1, count + 2)]
+
+    asyncio.run(work())
+
+
+def test_later_events_change_what_was_said_before() -> None:
+    recorded = read_back(
+        OPENED,
+        Tell("t", "host", "x"),
+        Tell("u", "host", "y"),
+        TellEnded("u", "heard"),
+        Resumed(
+            RULES,
+            state=(StateKey("k", "append"), StateKey("l", "append")),
+            capacity=("m",),
+            files=FileArea("g", (".",), ()),
+            model=ModelSpec("n"),
+        ),
+    )
+    assert recorded.tells == {"t": None, "u": TellEnded("u", "heard")}
+    assert recorded.state == {"k": StateKey("k", "replace"), "l": StateKey("l", "append")}
+    assert (recorded.capacity, recorded.files) == (("m",), OTHER)
+    assert recorded.models == (ModelSpec("m"), ModelSpec("n"))
+    assert recorded.in_force == recorded.profiles == OPENED.profiles
+    waits = read_back(OPENED, Resumed(RULES, model=ModelSpec("n"), from_next_ask=True))
+    assert (waits.model, waits.models) == (ModelSpec("n"), (ModelSpec("m"),))
+    asked = read_back(OPENED, Resumed(RULES, model=ModelSpec("n")), Ask("r", text_json("go")))
+    assert (asked.models, asked.in_force) == ((ModelSpec("n"),), OPENED.profiles)
+    with pytest.raises(CorruptLog, match="99"):
+        read_back(OPENED, Resumed(RULES, format="99.0"))
+    with pytest.raises(CorruptLog):
+        read_back(replace(OPENED, rules=99))
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        (OPENED, []),
+        (replace(OPENED, host="boss"), [HOST]),
+        (replace(OPENED, state=APPENDED), [KEY]),
+        (replace(OPENED, host="boss", state=APPENDED), [HOST, KEY]),
+    ],
+)
+def test_changes_are_told_in_words(now: SessionOpened, found: list[str]) -> None:
+    recorded = read_back(OPENED)
+    assert [*changes(recorded, now)] == found
+    assert changes(RecordedSession(()), now) == ()
+    for policy in ("refuse", "accept"):
+        rules = ResumeRules(policy, TYPES, files=None)
+        if found and policy == "refuse":
+            with pytest.raises(AgentsChanged, match=found[0]):
+                check(NAME, recorded._replace(files=None), now, rules)
+        else:
+            check(NAME, recorded._replace(files=None), now, rules)
+
+
+def test_a_session_is_refused_that_went_on_elsewhere_or_needs_deps() -> None:
+    asked = read_back(replace(OPENED, files=None), Ask("r", text_json("go"), deps="mine.Deps"))
+    check(NAME, asked, OPENED, ResumeRules("accept", TYPES, has_deps=True, ends_at=2))
+    with pytest.raises(Fenced, match="has gone on elsewhere"):
+        check(NAME, asked, OPENED, ResumeRules("accept", TYPES, has_deps=True, ends_at=1))
+    with pytest.raises(MissingDeps, match="mine"):
+        check(NAME, asked, OPENED, ResumeRules("accept", TYPES))
+    ended = read_back(
+        replace(OPENED, files=None), Ask("r", text_json("go"), deps="d"), AskEnded("r", "answered")
+    )
+    check(NAME, ended, OPENED, ResumeRules("accept", TYPES))
+    with pytest.raises(MisuseError):  # its model is not there, and the ask goes on with it
+        check(NAME, asked, OPENED, ResumeRules("next_ask", TYPES, has_deps=True))
+    check(NAME, asked, OPENED, ResumeRules("next_ask", TYPES, models=("m",), has_deps=True))
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_events_that_an_owner_adds_before_it_is_fenced_are_read_and_checked(is_short: bool) -> None:
+    class Late(MemoryLog):
+        async def take_over(self, session_id: str) -> tuple[int, Head]:
+            await self.append([Append(NAME, 1, 1, [replace_seq(2)])])
+            epoch, head = await super().take_over(session_id)
+            return epoch, Head(head.seq + 1, head.digest) if is_short else head
+
+    def replace_seq(seq: int) -> Event:
+        return Event(seq, seq, "client", SUPERVISOR, 0, Cancel("late"))
+
+    async def work() -> None:
+        log, checked = Late(), list[int]()
+
+        async def fits(recorded: RecordedSession) -> None:
+            checked.append(len(recorded.events))
+
+        await log.open()
+        await log.create(NAME, 0, "")
+        opened = replace(OPENED, files=None)
+        await log.append([Append(NAME, 0, 1, posted(opened))])
+        rules = ResumeRules("refuse", TYPES, fits=fits)
+        await refuse_unfit(log, NAME, opened, rules)
+        assert checked == [1]
+        if is_short:
+            with pytest.raises(CorruptLog, match="ends at event 3, and 2 can be read"):
+                await take_over(log, NAME, opened, rules)
+        else:
+            taken = await take_over(log, NAME, opened, rules)
+            assert (taken.epoch, taken.head.seq, len(taken.recorded.events)) == (2, 2, 2)
+        assert checked == [1, 1, 2]
+
+    asyncio.run(work())
+
+
+def test_the_time_since_the_last_event_is_never_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "now_ms", lambda: 10)
+    assert downtime_ms(RecordedSession(())) == 0
+    for at, left in ((4, 6), (10, 0), (15, 0)):
+        events = (
+            Event(1, 0, "client", SUPERVISOR, 0, OPENED),
+            Event(2, at, "client", SUPERVISOR, 0, Cancel("")),
+        )
+        assert downtime_ms(RecordedSession(events)) == left
