@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
@@ -61,9 +62,9 @@ def test_the_sub_agents_of_a_call_open_inline(tab: Browser) -> None:
 
 
 def test_only_what_a_request_added_is_shown_on_demand(tab: Browser) -> None:
-    calls = [
-        event.seq for event in recording().events if event.kind == "CallModel" and event.body.agent == "host"
-    ]
+    asked = [(event.seq, event.body) for event in recording().events]
+    calls = [seq for seq, body in asked if isinstance(body, CallModel) and body.agent == "host"]
+    assert calls
     for seq in calls:
         added = tab.run(f"callboard.states.requestOf({seq}).messages.filter((one) => one.isNew).length")
         tab.run(f"callboard.select({seq}); callboard.isOnlyNew = true; callboard.setMode('talk')")
