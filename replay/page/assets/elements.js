@@ -62,8 +62,8 @@ export class VirtualList {
 
   /** Draw the rows that can be seen. */
   refresh() {
-    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 2);
-    const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 4;
+    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 1);
+    const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 2;
     const count = Math.max(0, Math.min(seen, this.length - first));
     while (this.rows.length < count) this.space.append(this.rows[this.rows.push(make("div", { class: "row" })) - 1]);
     while (this.rows.length > count) this.rows.pop().remove();
