@@ -19,7 +19,7 @@ class PageSizes:
 
     def note(self, page: Sequence[Stored | Sealed]) -> None:
         """Learn from a page that was read: the next one grows to at most four times its events."""
-        held = sum(len(row.body) + _cut_bytes(row) for row in page)
+        held = sum(len(row.body or b"") + _cut_bytes(row) for row in page)  # a damaged row may have no body
         wanted = len(page) * PAGE_BYTES // max(held, 1)
         self.events = max(1, min(self._most, 4 * self.events, wanted))
 
