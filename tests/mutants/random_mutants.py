@@ -16,8 +16,10 @@ A place is one node and one kind of change. Places are drawn, not changes, so th
 boundaries is as likely as one with a single opposite.
 
 Texts are left alone, and so are annotations, types, asserts, `__all__`, imports and the arguments of an
-exception: a change there is no fault of a rule. Changes that fail wherever they run would flatter the sample:
-so a pair that is unpacked at once never gets shorter, and the only assignment of a name stays.
+exception: a change there is no fault of a rule. The least and the greatest of some values are the same in
+any order, so the arguments of `min` and `max` never change places. Changes that fail wherever they run would
+flatter the sample: so a pair that is unpacked at once never gets shorter, and the only assignment of a name
+stays.
 
 Two tools were looked at for the drawing. Mutmut has no class bodies and tables among its places. Cosmic Ray
 writes each mutant into the sources, and has neither statements nor keywords among its operators. Both make
@@ -271,7 +273,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, list[Change]]]:
         for at in range(len(node.args) - 1)
         if not any(isinstance(one, ast.Starred) for one in node.args[at : at + 2])
     ]
-    if swaps:
+    if swaps and not _is_in_any_order(node):
         yield "swap", swaps
     named = [at for at, one in enumerate(node.keywords) if one.arg is not None]
     if named:
@@ -279,6 +281,11 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, list[Change]]]:
             "keyword",
             [_call(node, node.args, [*node.keywords[:at], *node.keywords[at + 1 :]]) for at in named],
         )
+
+
+def _is_in_any_order(node: ast.Call) -> bool:
+    """Return True for `min` and `max`. With a key, the first of two that are equal counts."""
+    return ast.unparse(node.func) in ("min", "max") and not node.keywords
 
 
 def _call(node: ast.Call, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Change:

@@ -79,6 +79,20 @@ def test_texts_types_and_names_without_another_value_are_left_alone(source: str)
     assert [new for _, changes in changes_in(source) for new in changes] == []
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("min(a, b)", []),
+        ("max(a, *b, c, d)", []),
+        ("min(a, b, key=c)", ["min(b, a, key=c)"]),
+        ("x.min(a, b)", ["x.min(b, a)"]),
+        ("minimum(a, b)", ["minimum(b, a)"]),
+    ],
+)
+def test_the_least_of_some_values_is_the_same_in_any_order(source: str, expected: list[str]) -> None:
+    assert mutated(source, "swap") == expected
+
+
 def test_an_error_may_go_and_its_text_stays() -> None:
     assert mutated("def f():\n    raise E(1 + 2)", "statement") == ["def f():\n    pass"]
     assert mutated("def f():\n    raise E(1 + 2)", "operator") == []
