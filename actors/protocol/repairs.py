@@ -118,17 +118,17 @@ class Mender:
         self._rules = rules
         self._used: set[str] = set()  # ids of calls
         self._items: set[str] = set()  # ids of items
-        self._item: tuple[str, str] | None = None  # of the block before: its kind and its id
         self._open: list[str] = []  # the calls of server tools without a result, of the last reply
-        self._is_signed = False  # the block before is reasoning with a signature
-        # Of the reply that is repaired now
-        self._said = NULL
-        self._number = 0
-        self._place = 0
-        self._told: list[str] = []
-        self._ids: dict[str, deque[str]] = {}
-        self._changed: dict[int, Json | None] = {}  # by place: another block, or None for none
-        self._raw: tuple[Json, ...] | None = None  # its blocks as they came, once one is to be changed
+        self._ids: dict[str, deque[str]] = {}  # of its other calls: by their id, those they go back under
+        # Set by `take`, of the reply that is repaired now
+        self._item: tuple[str, str] | None  # of the block before: its kind and its id
+        self._is_signed: bool  # the block before is reasoning with a signature
+        self._said: Json
+        self._number: int
+        self._place: int
+        self._told: list[str]
+        self._changed: dict[int, Json | None]  # by place: another block, or None for none
+        self._raw: tuple[Json, ...] | None  # its blocks as they came, once one is to be changed
 
     def take(self, place: int, number: int, said: Json, *, goes_on: bool) -> Mended:
         """Repair the next reply. place: its own. number: of the reply. goes_on: of the one right before."""
