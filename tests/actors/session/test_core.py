@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from callboard.actors.agent.state import AgentState
-from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, HOST, MODEL, SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, Cancel, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
@@ -15,7 +15,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed, Stop
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.core import Mailbox, SessionCore, recorded_failure
 from callboard.actors.session.port_actions import Arm, Start
 from tests.poison import poison_supervisor
@@ -152,6 +152,22 @@ def test_a_recorded_failure_is_the_first_output_of_its_decision() -> None:
     other = Event(9, 0, HOST, SUPERVISOR, 8, Cancel())
     assert recorded_failure([failure, other]) == "KeyError"
     assert recorded_failure([other, failure]) == recorded_failure([]) == ""
+
+
+def test_a_session_that_detaches_answers_its_model_calls_and_delivers_nothing_more() -> None:
+    driver = asked()
+    (call,) = [event for event in driver.log if event.recipient == MODEL]
+    detached = Post(HOST, ModelReplied(1, 1, "detached", usage=ZERO))
+    begin = Begin(Json(encode(Profile("kid"))), text_json("go"), ModelSpec("m"), OPENED.limits)
+    assert driver.core.detached_answers() == [(call, detached)]
+    driver.core.stand_still()
+    driver.did.clear()
+    driver.post(MODEL, call.seq, (detached,))
+    driver.post(SUPERVISOR, 0, (Post("host.1", begin),))
+    driver.post("host.1", 0, (Post("tools", CallTool(1, 0, "look", "read", NULL)),))
+    assert not any(driver.inboxes.values())
+    assert driver.did == []
+    assert driver.core.detached_answers() == []
 
 
 def test_a_session_that_moves_has_empty_mailboxes_for_all_that_are_not_at_rest() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.client_messages import Ask, Close, Forked, Resumed, SessionOpened
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Event
@@ -26,10 +26,12 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.fork_plan import (
     Place,
     base_for_agents,
+    begun_by_profile,
     call_at,
     calls_of,
     plan,
     planned_again,
+    refuse_idle,
 )
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
@@ -152,6 +154,31 @@ def test_at_most_twelve_answers_are_named() -> None:
         plan("s", returned(0), None, {("kid", 1, 0): NEW})
 
 
+def test_a_fork_in_which_no_ask_runs_is_refused_with_the_places_that_remain() -> None:
+    ask, end = Ask("r", text_json("Go.")), AskEnded("r", "answered")
+    asks: list[tuple[str, str, int, AnyMessage]] = [
+        ("client", "supervisor", 0, SessionOpened(2, "host", (), ModelSpec("m"))),
+        *(("client", "supervisor", 0, ask), ("supervisor", "client", 0, end)) * 2,
+        ("client", "supervisor", 0, Close()),
+    ]
+    events = session(*asks)
+
+    def refused(log: list[Event], at: int) -> str:
+        try:
+            refuse_idle("s", log, plan("s", log, at, {}))
+        except MisuseError as error:
+            return str(error)
+        return ""
+
+    none_left = (
+        "no prompt is left behind event 5, so nothing runs there: name a change, or fork at 3, before "
+    )
+    none_left += "the last prompt, or at any event up to 4"
+    assert [refused(events, at) for at in range(1, 6)] == ["", "", "", "", none_left]
+    no_prompt = "session s has no prompt, so nothing runs in a fork of it"
+    assert refused([events[0], events[-1]], 1) == no_prompt
+
+
 def family() -> list[Event]:
     """Return the log of a host that asks its kid twice, one after the other, and an aunt after that."""
 
@@ -171,6 +198,7 @@ def test_a_fork_for_other_profiles_begins_before_the_first_of_their_agents() -> 
         if isinstance(event.body, Begin):
             begun[read_profile(bytes(event.body.profile)).name].append(event)
     assert [len(found) for found in begun.values()] == [1, 2, 1, 0]
+    assert begun_by_profile(log, list(begun)) == begun
     (aunt,), (first, last) = ([event.cause - 1 for event in begun[name]] for name in ("aunt", "kid"))
 
     def base(at: int | None, *names: str) -> int | None:

@@ -47,8 +47,10 @@ def test_a_revoked_permission_covers_nothing_and_another_seq_revokes_nothing() -
     made = held(question())
     made.revoke(6)
     assert made.covering(question()) is not None
+    assert [made.seq_of(*who) for who in (("clerk", "pay"), ("boss", "pay"), ("clerk", "send"))] == [7, 0, 0]
     made.revoke(7)
     assert made.covering(question()) is None
+    assert made.seq_of("clerk", "pay") == 0
 
 
 def test_a_second_permission_for_the_same_tool_leaves_the_first() -> None:

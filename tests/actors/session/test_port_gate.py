@@ -163,6 +163,31 @@ def test_an_effect_that_was_open_at_the_first_call_of_such_a_tool_counts() -> No
     assert cached(gate, 4) == 0, "the first look may have been before its effect"
 
 
+@pytest.mark.parametrize("is_fork", [True, False])
+@pytest.mark.parametrize(
+    ("effect", "answer", "is_marked"),
+    [
+        ("read", ToolReturned(1, 0), True),
+        ("read", ToolReturned(1, 0, "error"), True),
+        ("read", ToolReturned(1, 0, "cancelled"), False),
+        ("read", ToolReturned(1, 0, "interrupted"), False),
+        ("read", ToolReturned(1, 0, reused=7), False),
+        ("idempotent", ToolReturned(1, 0), False),
+        ("write", ToolReturned(1, 0), False),
+    ],
+)
+def test_a_fork_marks_the_results_of_read_tools_that_ran_in_it(
+    effect: Effect, answer: ToolReturned, is_marked: bool, is_fork: bool
+) -> None:
+    gate = Counter()
+    if is_fork:
+        gate.post("client", "supervisor", Forked("s", 1, "", Resumed(2)))
+    gate.post("supervisor", "host", BEGIN)
+    gate.use("host", effect)
+    taken = gate.take_answer(gate.last.seq, Post("host", answer))
+    assert taken == Post("host", replace(answer, after_origin=is_marked and is_fork))
+
+
 def test_that_a_tool_has_started_is_no_answer() -> None:
     gate = Counter()
     gate.use("host", "write")

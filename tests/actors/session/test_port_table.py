@@ -8,13 +8,25 @@ import pytest
 
 from callboard.actors.protocol.addresses import PORTS
 from callboard.actors.protocol.errors import Diverged
-from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import AgentInput, SupervisorInput, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, CheckSchema, PortInput
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import AgentInput, AnyMessage, SupervisorInput, TurnRequested
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    CapacityGiven,
+    CheckSchema,
+    ModelReplied,
+    PortInput,
+    RequestApproval,
+    RequestCapacity,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.session.port_gate import PortGate
-from callboard.actors.session.port_table import PORT_REQUESTS
+from callboard.actors.session.port_table import INTERRUPTED, NEVER_STARTED, PORT_REQUESTS
 from tests.mutants.mutant import ROOT
 
 TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
@@ -50,6 +62,86 @@ def test_what_the_supervisor_asks_for_is_never_cancelled() -> None:
     gate.on_events([check])
     with pytest.raises(TypeError, match="CheckSchema is never cancelled"):
         gate.cancelled(check)
+
+
+NO_ARGUMENTS = Json(b"{}")
+READ = CallTool(3, 5, "look", "read", NO_ARGUMENTS)
+IDEMPOTENT = CallTool(3, 5, "put", "idempotent", NO_ARGUMENTS)
+WRITE = CallTool(3, 5, "pay", "write", NO_ARGUMENTS)
+NOT_STARTED = ToolReturned(3, 5, "cancelled", NEVER_STARTED)
+CUT_OFF = ToolReturned(3, 5, "interrupted", INTERRUPTED)
+ASKED = RequestApproval(3, 5, "pay", "write", NO_ARGUMENTS, True, round=7)
+UNANSWERED = ApprovalGiven(3, 5, "cancelled", is_repeat=True, round=7)
+NO_PLACE = CapacityGiven("host.2", 3, 5, "cancelled")
+
+
+@pytest.mark.parametrize("has_started", [False, True])
+@pytest.mark.parametrize(
+    ("body", "repeated", "recipient", "answers"),
+    [
+        (
+            CallModel("host.2", 9),
+            (3, 5),
+            "host.2",
+            [
+                ModelReplied(3, 5, "cancelled", usage=ZERO),
+                ModelReplied(3, 5, "cancelled"),
+                ModelReplied(3, 5, "lost"),
+                ModelReplied(3, 5, "detached", usage=ZERO),
+            ],
+        ),
+        (READ, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), (None, CUT_OFF), None]),
+        (IDEMPOTENT, (3, 5), "sender", [NOT_STARTED, CUT_OFF, (None, CUT_OFF), None]),
+        (WRITE, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), (None, CUT_OFF), None]),
+        (ASKED, (3, 5, True, 7), "sender", [UNANSWERED, UNANSWERED, None, None]),
+        (
+            RequestCapacity("host.2", 3, 5, "m", 1),
+            ("host.2", 3, 5),
+            "supervisor",
+            [NO_PLACE, NO_PLACE, None, None],
+        ),
+    ],
+    ids=["model", "read", "idempotent", "write", "approval", "capacity"],
+)
+def test_the_answers_that_no_port_gives_are_these(
+    body: AnyMessage,
+    repeated: tuple[object, ...],
+    recipient: str,
+    answers: list[AnyMessage | tuple[AnyMessage | None, AnyMessage | None] | None],
+    has_started: bool,
+) -> None:
+    """answers: cancelled, given up, after a crash, and detached; a pair for one that tells of the start."""
+    row, request = PORT_REQUESTS[type(body)], Event(4, 0, "sender", "port", 0, body)
+    assert row.cancelled is not None
+    assert row.given_up is not None
+    built = [
+        row.cancelled(request, repeated),
+        row.given_up(request, repeated, has_started),
+        row.after_crash(request, repeated, has_started),
+        row.detached(request, repeated) if row.detached is not None else None,
+    ]
+    expected = [one[has_started] if isinstance(one, tuple) else one for one in answers]
+    assert built == [None if one is None else Post(recipient, one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("body", "waits", "announced"),
+    [
+        (READ, False, None),
+        (IDEMPOTENT, True, None),
+        (WRITE, True, ToolStarted(3, 5)),
+    ],
+    ids=["read", "idempotent", "write"],
+)
+def test_a_tool_with_an_effect_waits_for_the_disk_and_a_write_says_that_it_starts(
+    body: CallTool, waits: bool, announced: ToolStarted | None
+) -> None:
+    row = PORT_REQUESTS[CallTool]
+    assert row.waits is not None
+    assert row.announces is not None
+    assert row.waits(body) is waits
+    post = row.announces(Event(4, 0, "host.1", "tools", 0, body))
+    assert post == (None if announced is None else Post("host.1", announced))
 
 
 def test_a_grant_of_a_turn_that_was_not_requested_is_refused() -> None:

@@ -1,5 +1,7 @@
 """Recorded answers: which one fits which request of a fork, what changes in it, and how often it is given."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,6 +12,7 @@ from callboard.actors.protocol.client_messages import (
     Close,
     Forked,
     Resumed,
+    RevokePermission,
     SessionOpened,
     Tell,
 )
@@ -30,6 +33,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
+from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
@@ -252,6 +256,37 @@ def test_the_inputs_of_the_client_behind_the_base_come_again_and_a_prompt_may_ch
     assert [(one.at, one.sender, one.recipient, one.cause) for one in recorded.inputs[:1]] == [
         (30, "client", "supervisor", 0)
     ]
+
+
+def test_a_revocation_ends_the_forks_own_permission_for_the_same_calls() -> None:
+    asked = RequestApproval(1, 0, "pay", "write", Json(b"{}"), False, "clerk")
+    always = ApprovalGiven(1, 0, "approved", is_always=True)
+    revoke = ("client", "supervisor", 0, RevokePermission(3))
+    other = ("client", "supervisor", 0, RevokePermission(2))
+    recorded = RecordedAnswers(
+        session(
+            OPENED, ("host", "approvals", 0, asked), ("approvals", "host", 2, always), revoke, revoke, other
+        ),
+        1,
+        {},
+    )
+    own = Permissions()
+    own.give(asked, Event(70, 0, "approvals", "host", 69, always))
+    posted = [recorded.input_for(one, own).body for one in recorded.inputs]
+    assert posted == [RevokePermission(70), RevokePermission(0), RevokePermission(0)]
+    assert recorded.input_for(recorded.inputs[0], Permissions()).body == RevokePermission(0)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_permitted"),
+    [
+        (ApprovalGiven(1, 0, "approved", permission=3), True),
+        (ApprovalGiven(1, 0, "approved"), False),
+        (ToolReturned(1, 0), False),
+    ],
+)
+def test_an_answer_of_a_permission_is_told_from_one_of_a_person(body: Any, is_permitted: bool) -> None:
+    assert Reusable(4, 0, body).is_permitted is is_permitted
 
 
 def test_a_resume_comes_again_without_its_agents() -> None:

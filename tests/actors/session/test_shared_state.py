@@ -1,6 +1,9 @@
 """The shared state: a fold of the log that takes any log, and is the same in every interpreter."""
 
+import re
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -59,6 +62,29 @@ def test_an_update_that_does_not_fit_changes_nothing_and_those_beside_it_count()
     assert DECLARED.why_refused((StateUpdate("gone", raw(1)),)).startswith(
         "the session declares no state key 'gone'; there are: stage, notes, count, any"
     )
+
+
+def test_an_unknown_key_is_named_with_the_keys_that_there_are() -> None:
+    for state, known in ((DECLARED, "stage, notes, count, any"), (NO_STATE, "none")):
+        why = f"the session declares no state key 'x'; there are: {known}"
+        assert state.why_refused([StateUpdate("x", raw(1))]) == why
+        with pytest.raises(KeyError, match=f"^{re.escape(repr(why))}$"):
+            state.cell_of("x")
+
+
+def test_the_labels_of_some_keys_are_those_of_their_values() -> None:
+    updates = (
+        StateUpdate("stage", raw("end"), labels=("web",)),
+        StateUpdate("count", raw(1), labels=("mail",)),
+    )
+    body = ToolReturned(1, 0, "ok", state_update=updates[:1])
+    other = replace(body, state_update=updates[1:])
+    state = DECLARED
+    for seq, one in enumerate((body, other), 5):
+        state = state.after(Event(seq, 0, "tools", "host", 4, one))
+    assert state.labels_of(["stage"]) == ("web",)
+    assert set(state.labels_of(["count", "stage", "unknown"])) == {"web", "mail"}
+    assert state.labels_of(["notes"]) == state.labels_of([]) == ()
 
 
 def test_a_resume_declares_further_keys_and_changes_no_known_one() -> None:
