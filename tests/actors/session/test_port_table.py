@@ -95,7 +95,7 @@ NO_PLACE = CapacityGiven("host.2", 3, 5, "cancelled")
         (WRITE, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), (None, CUT_OFF), None]),
         (ASKED, (3, 5, True, 7), "sender", [UNANSWERED, UNANSWERED, None, None]),
         (
-            RequestCapacity("host.2", 3, 5, "m", 1),
+            RequestCapacity("host.2", 3, 5, "m", Need(1)),
             ("host.2", 3, 5),
             "supervisor",
             [NO_PLACE, NO_PLACE, None, None],
