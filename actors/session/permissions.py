@@ -13,8 +13,6 @@ Rules
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec.structs import replace
-
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
@@ -98,5 +96,7 @@ def without_person(request: Event, now_ms: int, permissions: Permissions) -> Pos
         return by_permission
     if due is None or now_ms < due:
         return None
-    given = ApprovalGiven(asked.turn, asked.call, "denied", EXPIRED, is_repeat=asked.is_repeat)
-    return Post(request.sender, replace(given, round=asked.round) if asked.round else given)
+    given = ApprovalGiven(
+        asked.turn, asked.call, "denied", EXPIRED, is_repeat=asked.is_repeat, round=asked.round
+    )
+    return Post(request.sender, given)

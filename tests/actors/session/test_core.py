@@ -17,7 +17,7 @@ from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.core import Mailbox, SessionCore, recorded_failure
-from callboard.actors.session.port_actions import Arm, Start
+from callboard.actors.session.port_actions import Abort, Arm, Disarm, GiveBack, Refuse, Start
 from tests.poison import poison_supervisor
 
 OPENED = SessionOpened(1, "host", (Json(encode(Profile("host"))),), ModelSpec("m"))
@@ -145,6 +145,17 @@ def test_a_request_that_is_posted_with_a_later_stop_is_not_started() -> None:
     driver.did.clear()
     driver.post(HOST, 0, (Post("tools", CallTool(1, 0, "look", "read", NULL)), Post(HOST, Stop("cancelled"))))
     assert driver.did == ["abort 5", "abort 6"]
+
+
+def test_the_ports_perform_each_action_of_the_gate() -> None:
+    driver = asked()
+    call = driver.log[-1]
+    answer = Post(HOST, ModelReplied(1, 1, "cancelled"))
+    driver.did.clear()
+    driver.core.perform([Refuse(call, MODEL, answer), GiveBack(HOST, None), Abort(call), Disarm(3)], driver)
+    last = driver.log[-1]
+    assert (last.sender, last.cause, Post(last.recipient, last.body)) == (MODEL, call.seq, answer)
+    assert driver.did[-3:] == ["give back host", f"abort {call.seq}", "disarm 3"]
 
 
 def test_a_recorded_failure_is_the_first_output_of_its_decision() -> None:

@@ -1,5 +1,7 @@
 """Permissions: which later calls need no further approval, and when a question is over."""
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
@@ -74,6 +76,10 @@ def test_a_question_is_denied_at_its_time_and_not_a_millisecond_before() -> None
     post = without_person(asked, 1_500, Permissions())
     assert post is not None
     assert (post.recipient, post.body) == ("host", ApprovalGiven(1, 0, "denied", "expired"))
+    again = replace(question(is_repeat=True, timeout_ms=500), round=3)
+    post = without_person(request(again), 1_500, Permissions())
+    assert post is not None
+    assert post.body == ApprovalGiven(1, 0, "denied", "expired", is_repeat=True, round=3)
 
 
 def test_a_covered_question_is_approved_by_the_permission_even_late() -> None:

@@ -34,7 +34,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.permissions import Permissions
-from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to
+from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
@@ -275,6 +275,26 @@ def test_a_revocation_ends_the_forks_own_permission_for_the_same_calls() -> None
     posted = [recorded.input_for(one, own).body for one in recorded.inputs]
     assert posted == [RevokePermission(70), RevokePermission(0), RevokePermission(0)]
     assert recorded.input_for(recorded.inputs[0], Permissions()).body == RevokePermission(0)
+
+
+def test_only_a_revocation_is_the_recorded_input_with_another_permission() -> None:
+    revoked, other, ask, same, another = session(
+        *(
+            ("client", "supervisor", 0, body)
+            for body in (
+                RevokePermission(3),
+                RevokePermission(9),
+                Ask("r", NEW),
+                Ask("r", NEW),
+                Ask("s", NEW),
+            )
+        )
+    )
+    assert is_same_input(revoked, other)
+    assert is_same_input(ask, same)
+    assert not is_same_input(ask, another)
+    assert not is_same_input(ask, revoked)
+    assert not is_same_input(revoked, ask)
 
 
 @pytest.mark.parametrize(
