@@ -13,6 +13,7 @@ from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.repair_levels import Repair
+from callboard.actors.protocol.spoken_calls import in_words
 from callboard.actors.protocol.translation import GO_ON, Unsayable, messages_for
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import TAKES
@@ -122,6 +123,18 @@ def test_a_raised_level_gives_ids_of_nine_letters_and_digits(origin: Origin) -> 
     assert [block["tool_use_id"] for block in sent[2]["content"]] == ids
     assert len(set(ids)) == 2
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in ids)
+
+
+@pytest.mark.parametrize("origin", [CLAUDE, CHAT])
+def test_the_highest_level_says_the_messages_of_the_one_below_in_words(origin: Origin) -> None:
+    said = [ASKED, says(CHAT, use("fc:1"), text("Hm.")), hears(result("fc:1", "seen"), text("Next."))]
+    request = request_to(origin, said)
+    request.repair = Repair(1, 1)
+    in_calls = messages_for(request)
+    request.repair = Repair(2, 1)
+    sent = messages_for(request)
+    assert sent == in_words(in_calls) != in_calls
+    assert not calls_in(decoded(sent))
 
 
 def test_doubled_ids_are_told_apart_by_their_order() -> None:
