@@ -203,3 +203,21 @@ def test_a_cut_result_takes_at_most_its_room_in_a_request_and_as_much_of_it_as_f
 def test_a_schema_by_another_argument_is_refused_with_advice(wanted: str, advice: str) -> None:
     told = prompts.no_schema_argument("kid", wanted)
     assert told == f"Not delegated: agent 'kid' takes no schema by that argument; {advice}."
+
+
+@pytest.mark.parametrize(
+    ("tool", "start"),
+    [("task", "Not delegated: "), ("look", "Not run: the arguments are not those of the tool: ")],
+)
+def test_arguments_that_a_tool_does_not_have_are_named_with_those_it_has(tool: str, start: str) -> None:
+    told = prompts.wrong_names(tool, [("promt", "prompt"), ("x" * 60, "")], ["prompt", "agent"])
+    names = f"'promt' (use prompt), '{'x' * 50}'"
+    assert told == f"{start}{tool} has no argument {names}. Its arguments: prompt, agent."
+
+
+def test_a_wait_lists_the_tasks_that_still_run() -> None:
+    most = prompts._RUNNING_TOLD
+    running = [f"host.{at}" for at in range(1, most + 3)]
+    assert prompts.waited([]) == "No background task runs any more."
+    assert prompts.waited(running[:most]) == f"Still running: {', '.join(running[:most])}."
+    assert prompts.waited(running) == f"Still running: {', '.join(running[:most])} and 2 more."

@@ -190,3 +190,12 @@ def test_reasoning_under_the_id_of_another_item_is_left_out() -> None:
     assert blocks_of(found) == [same, same, other, text("Yes.")]
     why = "reasoning with the id of another item, or with a long one, is left out"
     assert found.told == (f"message 2, block 4: {why}", f"message 2, block 5: {why}")
+
+
+def test_a_reply_of_one_text_goes_without_the_id_of_its_item_if_that_is_too_long() -> None:
+    def said(item: str) -> dict[str, object]:
+        return {"type": "text", "text": "Yes.", "part": {"part_kind": "text", "id": item}}
+
+    assert blocks_of(mended(RESPONSES.rules, said("msg_1"))) == [said("msg_1")]
+    (block,) = blocks_of(mended(RESPONSES.rules, said("m" * 65)))
+    assert block == {"type": "text", "text": "Yes.", "part": {"part_kind": "text"}}

@@ -27,6 +27,12 @@ def test_adding_is_a_sum_of_every_field(one: Usage, two: Usage, three: Usage) ->
     assert plus(one, two).tokens == one.tokens + two.tokens
 
 
+def test_the_bound_of_any_model_is_that_of_the_one_that_may_use_most() -> None:
+    small, large = ModelSpec("small", 10), ModelSpec("large", 500)
+    assert bound_of_any(1_000, [large, small]) == Need(1_500, 0)
+    assert bound_of_any(1_000, [small, large], has_reply=False) == Need(1_000, 0)
+
+
 def test_all_kinds_of_tokens_count_against_a_budget() -> None:
     assert Usage(1, 20, 300, 4_000, 50_000, micro_usd=7, calls=1, unknown_calls=1).tokens == 54_321
 
