@@ -56,7 +56,7 @@ from callboard.actors.protocol.conversation import (
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
-from callboard.actors.protocol.repair_levels import START, Repair
+from callboard.actors.protocol.repair_levels import Repair
 from callboard.actors.protocol.repairs import InputRules, Mender, our_id
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import Speaker
@@ -106,12 +106,12 @@ class Reader:
     def __init__(
         self,
         origin: Origin,
-        can_send: CanSend | None = None,
+        can_send: CanSend | None,
         *,
-        is_lossy: bool = False,
-        handed: tuple[int, int] = (0, 0),
-        rules: InputRules | None = None,
-        repair: Repair = START,
+        is_lossy: bool,
+        handed: tuple[int, int],
+        rules: InputRules | None,
+        repair: Repair,
     ) -> None:
         self.read = 0
         self.repairs: list[str] = []
