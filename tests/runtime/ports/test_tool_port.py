@@ -53,7 +53,7 @@ def answers(events: list[Event]) -> list[tuple[str, Any]]:
 
 
 def recorded(host: Agent, *steps: Any, **options: Any) -> list[Event]:
-    """Return the events of one ask with these steps of its host; a kid looks once. options: of the runtime."""
+    """Return the events of an ask with these steps of its host; a kid looks once. options: of the runtime."""
 
     def policy(request: ModelRequest) -> Any:
         if request.address == "host":
