@@ -238,7 +238,7 @@ def test_a_tool_that_is_not_in_this_process_takes_no_other_arguments() -> None:
 
     async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
         question = await asked()
-        del scene.till.host.tools["pay"]  # type: ignore[attr-defined]  # as in a program that lacks the tool
+        del scene.till.host.tools["pay"]  # as in a program that lacks the tool
         with pytest.raises(InvalidPrompt, match="there is no tool 'pay' in this program"):
             question.approve(arguments={"euros": 4})
         assert question.deny()

@@ -22,6 +22,7 @@ from callboard import (
     tool,
 )
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval, ToolReturned
@@ -33,8 +34,11 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Reply
 from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.stream_items import ToolProgress
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.input_forms import InputNeeded
+from callboard.runtime.tools.late_context import LateContext
+from callboard.runtime.tools.tool import Tool
 from tests.steps import counting
 
 NAME = "one"
@@ -97,7 +101,7 @@ def test_a_call_gets_the_context_of_its_agent_its_place_and_its_session(tmp_path
     (tmp_path / "note").write_text("words")
 
     @tool(effect="read", labels=["mail"])
-    def look(ctx: ToolContext) -> str:
+    async def look(ctx: ToolContext) -> str:
         """Look."""
         names = ("address", "session_id", "tool", "call_id", "idempotency_key", "profile", "labels")
         given = {name: getattr(ctx, name) for name in (*names, "tool_labels", "deps", "given", "rights")}
@@ -214,6 +218,62 @@ def test_work_that_ends_outside_of_its_tool_is_an_error_result(monkeypatch: pyte
 
     monkeypatch.setattr(ToolRunner, "run", lambda *_, **__: broken())
     assert answers(recorded(made(), call("look"))) == [("error", "look ended with LookupError")]
+
+
+def test_arguments_that_do_not_fit_are_answered_without_a_run() -> None:
+    (found,) = answers(recorded(made(), call("look", place=1)))
+    assert found[0] == "error"
+    assert "place" in found[1]
+
+
+def test_a_tool_sets_tools_of_its_own_profile_by_name_and_of_no_other() -> None:
+    @tool(effect="read")
+    def narrow(ctx: ToolContext) -> str:
+        """Set a tool of the kid."""
+        ctx.set_tools(["look"])
+        return "set"
+
+    kid = Agent("kid", description="Looks.", tools=[look])
+    (found,) = answers(recorded(Agent("host", tools=[narrow], agents=[kid]), call("narrow")))
+    assert found[0] == "error"
+    assert "there is no tool 'look'; there are: narrow" in found[1]
+
+
+# --- calls under way --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("effect", "status"), [("read", "cancelled"), ("write", "interrupted")])
+def test_a_cancel_ends_a_call_under_way_after_its_progress_was_shown(effect: Effect, status: str) -> None:
+    began = asyncio.Event()
+    ended: list[str] = []
+
+    @tool(effect=effect)
+    async def wait(ctx: ToolContext) -> None:
+        """Wait."""
+        ctx.progress("half")
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def inside() -> MemoryLog:
+        log, host = MemoryLog(), Agent("host", tools=[look, wait])
+        model = ScriptedModel(lambda _: calls(call("look"), call("wait")))
+        async with Runtime(log, model=model) as runtime, runtime.open(host, session_id=NAME) as session:
+            shown = session.progress()
+            asking = asyncio.ensure_future(session.ask("go"))
+            assert await anext(shown) == ToolProgress("host", 1, 1, "half")
+            await began.wait()
+            await session.cancel()
+            assert (await asking).kind == "cancelled"
+        return log
+
+    events = events_of(asyncio.run(asyncio.wait_for(inside(), 20)))
+    bodies = [event.body for event in events if isinstance(event.body, ToolReturned)]
+    assert [(body.call, body.status) for body in bodies] == [(0, "ok"), (1, status)]
+    assert ended == ["cancelled"]
 
 
 # --- input that a person gave in an earlier process -------------------------------
@@ -350,6 +410,39 @@ def run(looks: Looks, asked: Asked, limits: Limits) -> tuple[Outcome, Observer]:
                 watching.cancel()
 
     return asyncio.run(asyncio.wait_for(inside(), 60)), observer
+
+
+@pytest.mark.parametrize(
+    ("effect", "over_writes", "times"),
+    [("idempotent", False, 3), ("idempotent", True, 1), ("read", False, 1)],
+)
+def test_a_function_left_behind_ends_cached_results_unless_it_only_reads(
+    monkeypatch: pytest.MonkeyPatch, effect: Effect, over_writes: bool, times: int
+) -> None:
+    runs: list[str] = []
+    run_tool = ToolRunner.run
+    goes_on = iter([True, False])  # at the second look and at the third, which so may see its effect
+
+    def leaves(runner: ToolRunner, made: Tool, arguments: Json, ctx: LateContext, **rest: Any) -> Any:
+        if made.name == "leave":
+            ctx.goes_on = lambda: next(goes_on)
+        return run_tool(runner, made, arguments, ctx, **rest)
+
+    @tool(effect="read", cache=True, cache_over_writes=over_writes)
+    async def count() -> str:
+        """Count."""
+        runs.append("run")
+        return "counted"
+
+    @tool(effect=effect)
+    async def leave() -> str:
+        """Leave."""
+        raise ValueError("it took too long")
+
+    monkeypatch.setattr(ToolRunner, "run", leaves)
+    host = Agent("host", tools=[count, leave])
+    recorded(host, call("count"), call("leave"), call("count"), call("count"), call("count"))
+    assert len(runs) == times
 
 
 @pytest.mark.slow

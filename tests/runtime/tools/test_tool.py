@@ -214,7 +214,7 @@ def test_the_spec_has_names_in_one_order_each_once_and_times_in_milliseconds() -
     assert made.spec() == expected
     assert Tool("x", "", EMPTY, nothing, capabilities="files").spec().capabilities == ("files",)
     assert Tool("x", "", EMPTY, nothing, output=(rules := OutputRules("concise"))).output is rules
-    assert made.__name__ == "nothing_typed"
+    assert inspect.unwrap(made) is nothing_typed
 
 
 def test_partials_and_objects_of_async_functions_are_async() -> None:
