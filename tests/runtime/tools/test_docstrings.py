@@ -70,6 +70,7 @@ def test_a_section_ends_where_the_next_begins_or_the_indentation_does() -> None:
         ("S.\n\nArgs:\n    a: One.\n    Returns:\n    b: Two.", {"a": "One.", "b": "Two."}),
         # An underline stands on the next line, also in a section, and has three dashes.
         ("S.\n\nArgs:\n    a: One.\n    b: Two.\n    ---\n    c: no", {"a": "One."}),
+        ("S.\n\nArgs:\n    a: One.\n    b: Two.\n    ---", {"a": "One."}),
         ("S.\n\nParameters\n--\na: One.\n", {"a": "One."}),
         # The text of a field goes on in the lines that are indented, if by one place.
         (":param a: One\n and more\nnot this", {"a": "One and more"}),
