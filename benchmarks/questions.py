@@ -1,0 +1,165 @@
+"""CPU time of the questions of a debugger, on a session of 98,000 events and on those of w1 and w3.
+
+    python benchmarks/questions.py FOLDER [--rounds 5] [--only NAME ...]
+
+FOLDER keeps the logs, which the real runtime records first where they are missing. Needs CALLBOARD_BENCH
+(see README.md). Each question is asked of a recording that was just opened, without the imports.
+
+The least of several rounds stands. Machines differ, so it is scaled by `spin`, a fixed piece of Python whose
+CPU time is measured before each round: to a machine on which that takes 15.5 ms.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.recording import Recording
+from callboard.replay.search import Query
+from callboard.runtime.models.scripted import Step
+
+SPIN_MS: Final = 15.5
+WORKERS: Final = 12
+ROUNDS: Final = 7
+TURNS: Final = 190
+LONG_TURNS: Final = 450  # of the first worker: about 2,700 events
+WORKLOADS: Final = {"w1": ["--agents", "100", "--turns", "5"], "w3": ["--turns", "400"]}
+
+
+def spin_ms() -> float:
+    """Return the CPU time of the piece of Python that `workload.spin_ms` of the benchmarks measures."""
+    started = time.process_time()
+    total = 0
+    for number in range(400_000):
+        total += number & 7
+    return (time.process_time() - started) * 1_000
+
+
+def measured(rounds: int, ask: Callable[[], Iterator[object]]) -> list[float]:
+    """Return the CPU milliseconds of each step of a question, the least of some rounds, scaled."""
+    least: list[float] = []
+    spins = []
+    for _ in range(rounds):
+        spins += [spin_ms() for _ in range(3)]
+        times, started = [], time.process_time()
+        for _ in ask():
+            times.append((time.process_time() - started) * 1_000)
+            started = time.process_time()
+        least = [*map(min, zip(least or times, times, strict=True))]
+    return [one * SPIN_MS / min(spins) for one in least]
+
+
+def questions(folder: Path) -> dict[str, Callable[[], Iterator[object]]]:
+    """Return the questions by their names. Each yields once for each step that is measured."""
+
+    def opened(name: str = "big") -> Recording:
+        return Recording.open(folder / name / "log.db")
+
+    def state() -> Iterator[object]:
+        recording = opened()
+        yield recording.state(recording.head.seq, "host.1")
+
+    def found(text: str) -> Callable[[], Iterator[object]]:
+        def ask() -> Iterator[object]:
+            yield sum(1 for _ in opened().search(Query(text=text)))
+
+        return ask
+
+    def steps() -> Iterator[object]:
+        recording = opened()
+        steps = recording.steps()
+        last = recording.head.seq
+        backwards = range(last * 3 // 5, last * 3 // 5 - 200, -1)
+        leaps = (1 + place * 7_919 % last for place in range(100))
+        yield from map(steps.at, (*range(last * 2 // 5, last * 2 // 5 + 200), *backwards, *leaps))
+
+    def verified(name: str) -> Callable[[], Iterator[object]]:
+        def ask() -> Iterator[object]:
+            found = opened(name).verify()
+            found.check()
+            yield found
+
+        return ask
+
+    return {
+        "state of a sub-agent": state,
+        "diagnose": lambda: iter([opened().diagnose()]),
+        "search, rare text": found("src/449"),
+        "search, common text": found("contents"),
+        "steps": steps,
+        "verify w1": verified("w1"),
+        "verify w3": verified("w3"),
+        "verify big": verified("big"),
+    }
+
+
+def measure(folder: Path, rounds: int, only: list[str]) -> None:
+    """Print a line for each question."""
+    for name, ask in questions(folder).items():
+        if only and name not in only:
+            continue
+        times = sorted(measured(rounds, ask))
+        if name.startswith("verify"):
+            events = Recording.open(folder / name.split()[1] / "log.db").head.seq
+            print(f"{name:<24}{events / times[0] * 1_000:>10,.0f} events/s")
+        elif len(times) > 1:
+            half, most = times[len(times) // 2], times[len(times) * 95 // 100]
+            print(f"{name:<24}{half:>10.1f} ms median, {most:.1f} ms at the 95th percentile")
+        else:
+            print(f"{name:<24}{times[0]:>10.1f} ms")
+
+
+def record(path: Path) -> None:
+    """Record a session of 98,000 events: a host delegates to 84 workers, twelve at a time."""
+
+    @tool(effect="read")
+    async def look(path: str) -> str:
+        """Look at a file."""
+        return f"contents of {path}: " + "text " * 10
+
+    def script(request: ModelRequest) -> Step:
+        if request.profile == "worker":
+            last = LONG_TURNS if request.address == "host.1" else TURNS
+            return call("look", path=f"src/{request.turn}") if request.turn < last else say("looked")
+        if request.turn <= ROUNDS:
+            return calls(*(call("task", agent="worker", prompt=f"part {n}") for n in range(WORKERS)))
+        return say("done")
+
+    async def main() -> None:
+        limits = Limits(max_iterations=10**6, max_agents=10**6, max_children=10**6)
+        worker = Agent("worker", description="Works.", tools=[look])
+        async with Runtime(path, model=ScriptedModel(script), limits=limits, durability="process") as runtime:
+            outcome = await runtime.run(Agent("host", agents=[worker]), "Look at everything.")
+        assert outcome.is_ok, outcome
+
+    asyncio.run(main())
+
+
+def main() -> None:
+    """Record the sessions that are missing, then measure."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--only", nargs="+", default=[])
+    given = options.parse_args()
+    for name, size in WORKLOADS.items():
+        if not (given.folder / name / "log.db").exists():
+            program = str(Path(__file__).with_name("peer_callboard.py"))
+            command = [sys.executable, program, name, "full", str(given.folder / name), *size]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
+    big = given.folder / "big" / "log.db"
+    if not big.exists():
+        big.parent.mkdir(parents=True, exist_ok=True)
+        record(big)
+    measure(given.folder, given.rounds, given.only)
+
+
+if __name__ == "__main__":
+    main()
