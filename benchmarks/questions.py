@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
 from callboard.actors.protocol.request import ModelRequest
@@ -33,6 +33,10 @@ LONG_TURNS: Final = 450  # of the first worker: about 2,700 events
 WORKLOADS: Final = {"w1": ["--agents", "100", "--turns", "5"], "w3": ["--turns", "400"]}
 
 
+Question: TypeAlias = Callable[[Recording], Iterator[object]]
+"""Asks a recording that was just opened. Yields once for each step that is measured."""
+
+
 def spin_ms() -> float:
     """Return the CPU time of the piece of Python that `workload.spin_ms` of the benchmarks measures."""
     started = time.process_time()
@@ -42,78 +46,65 @@ def spin_ms() -> float:
     return (time.process_time() - started) * 1_000
 
 
-def measured(rounds: int, ask: Callable[[], Iterator[object]]) -> list[float]:
+def measured(path: Path, ask: Question, rounds: int) -> list[float]:
     """Return the CPU milliseconds of each step of a question, the least of some rounds, scaled."""
     least: list[float] = []
     spins = []
     for _ in range(rounds):
         spins += [spin_ms() for _ in range(3)]
-        times, started = [], time.process_time()
-        for _ in ask():
+        recording, times = Recording.open(path), []
+        started = time.process_time()
+        for _ in ask(recording):
             times.append((time.process_time() - started) * 1_000)
             started = time.process_time()
         least = [*map(min, zip(least or times, times, strict=True))]
     return [one * SPIN_MS / min(spins) for one in least]
 
 
-def questions(folder: Path) -> dict[str, Callable[[], Iterator[object]]]:
-    """Return the questions by their names. Each yields once for each step that is measured."""
+def search(text: str) -> Question:
+    """Return the search for a text."""
+    return lambda recording: iter([sum(1 for _ in recording.search(Query(text=text)))])
 
-    def opened(name: str = "big") -> Recording:
-        return Recording.open(folder / name / "log.db")
 
-    def state() -> Iterator[object]:
-        recording = opened()
-        yield recording.state(recording.head.seq, "host.1")
+def steps(recording: Recording) -> Iterator[object]:
+    """Step 200 events forward, 200 back, then to 100 distant ones."""
+    at, last = recording.steps().at, recording.head.seq
+    back = range(last * 3 // 5, last * 3 // 5 - 200, -1)
+    leaps = (1 + place * 7_919 % last for place in range(100))
+    yield from map(at, (*range(last * 2 // 5, last * 2 // 5 + 200), *back, *leaps))
 
-    def found(text: str) -> Callable[[], Iterator[object]]:
-        def ask() -> Iterator[object]:
-            yield sum(1 for _ in opened().search(Query(text=text)))
 
-        return ask
+def verify(recording: Recording) -> Iterator[object]:
+    """Verify the session. Raises Diverged."""
+    yield recording.verify().check()
 
-    def steps() -> Iterator[object]:
-        recording = opened()
-        steps = recording.steps()
-        last = recording.head.seq
-        backwards = range(last * 3 // 5, last * 3 // 5 - 200, -1)
-        leaps = (1 + place * 7_919 % last for place in range(100))
-        yield from map(steps.at, (*range(last * 2 // 5, last * 2 // 5 + 200), *backwards, *leaps))
 
-    def verified(name: str) -> Callable[[], Iterator[object]]:
-        def ask() -> Iterator[object]:
-            found = opened(name).verify()
-            found.check()
-            yield found
-
-        return ask
-
-    return {
-        "state of a sub-agent": state,
-        "diagnose": lambda: iter([opened().diagnose()]),
-        "search, rare text": found("src/449"),
-        "search, common text": found("contents"),
-        "steps": steps,
-        "verify w1": verified("w1"),
-        "verify w3": verified("w3"),
-        "verify big": verified("big"),
-    }
+QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
+    "state of a sub-agent": ("big", lambda recording: iter([recording.state(recording.head.seq, "host.1")])),
+    "diagnose": ("big", lambda recording: iter([recording.diagnose()])),
+    "search, in one event": ("big", search("src/449")),
+    "search, in every second": ("big", search("src/")),
+    "step": ("big", steps),
+    "verify big": ("big", verify),
+    "verify w1": ("w1", verify),
+    "verify w3": ("w3", verify),
+}
+"""The log that a question is about, and the question."""
 
 
 def measure(folder: Path, rounds: int, only: list[str]) -> None:
     """Print a line for each question."""
-    for name, ask in questions(folder).items():
+    for name, (log, ask) in QUESTIONS.items():
         if only and name not in only:
             continue
-        times = sorted(measured(rounds, ask))
-        if name.startswith("verify"):
-            events = Recording.open(folder / name.split()[1] / "log.db").head.seq
-            print(f"{name:<24}{events / times[0] * 1_000:>10,.0f} events/s")
-        elif len(times) > 1:
-            half, most = times[len(times) // 2], times[len(times) * 95 // 100]
-            print(f"{name:<24}{half:>10.1f} ms median, {most:.1f} ms at the 95th percentile")
-        else:
-            print(f"{name:<24}{times[0]:>10.1f} ms")
+        path = folder / log / "log.db"
+        times = sorted(measured(path, ask, rounds))
+        line = f"{name:<24}{times[len(times) // 2]:>8.1f} ms"
+        if len(times) > 1:
+            line += f" median, {times[len(times) * 95 // 100]:.1f} ms at the 95th percentile"
+        elif ask is verify:
+            line += f"{Recording.open(path).head.seq / times[0] * 1_000:>10,.0f} events/s"
+        print(line, flush=True)
 
 
 def record(path: Path) -> None:

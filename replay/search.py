@@ -37,6 +37,8 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 _REPLY: Final = "ModelReplied"
 _CALLS: Final = frozenset({"CallTool", "RequestApproval"})
+_NODES: Final = (dict, list)
+_BARE: Final = frozenset("0123456789+-.etrufalsn")  # of numbers, true, false and null
 _ESCAPES: Final = re.compile(rb"\\[u/]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that JSON writes in another way
 _decode: Final = msgspec.json.Decoder().decode
@@ -116,7 +118,7 @@ class Query:
         """Return False if a body certainly does not hold the text or the path: most events end here."""
         if (not self._fields or all(name in body for name in self._fields)) and self._may_hold_text(body):
             return True
-        return _ESCAPES.search(body) is not None
+        return b"\\" in body and _ESCAPES.search(body) is not None
 
     def _may_hold_text(self, body: bytes) -> bool:
         if self._needle in body:
@@ -158,16 +160,23 @@ class Query:
         return self._folded(self.text) in self._folded(said)
 
     def _text(self, value: object) -> tuple[str, object] | None:
-        wanted, is_any_case = self._folded(self.text), self.is_any_case
-
-        def holds(one: object) -> bool:
-            text = one if isinstance(one, str) else _encode(one).decode()
-            return wanted in (text.casefold() if is_any_case else text)
-
-        if (found := _first_leaf(value, holds, is_own=True)) is not None:
+        if (found := _first_leaf(value, self._holds, is_own=True)) is not None:
             parts, leaf = found
             return ".".join(["body", *map(written, reversed(parts))]), leaf
-        return next((one for one in _foreign_names(value) if holds(one[1])), None)
+        return next((one for one in _foreign_names(value) if self._holds(one[1])), None)
+
+    @cached_property
+    def _holds(self) -> Callable[[object], bool]:
+        """Return a function that looks for the text in a leaf."""
+        wanted, is_any_case = self._folded(self.text), self.is_any_case
+        is_in_bare = _BARE.issuperset(wanted)
+
+        def holds(one: object) -> bool:
+            if type(one) is str:
+                return wanted in one or (is_any_case and wanted in one.casefold())
+            return is_in_bare and wanted in _encode(one).decode()
+
+        return holds
 
 
 def _first_leaf(
@@ -179,25 +188,18 @@ def _first_leaf(
     in some digest.
     """
     # A common text is found in most events, so this builds no path and no generator on the way.
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if isinstance(inner, dict | list):
-                found = _first_leaf(inner, holds, is_own=is_own and name not in FOREIGN)
-            elif (is_own and name in IDS) or not holds(inner):
-                continue
-            else:
-                return [name], inner
-            if found is not None:
-                found[0].append(name)
-                return found
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            found = _first_leaf(inner, holds, is_own=is_own)
-            if found is not None:
-                found[0].append(str(place))
-                return found
-    elif holds(value):
-        return [], value
+    if not isinstance(value, _NODES):
+        return ([], value) if holds(value) else None
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, _NODES):
+            found = _first_leaf(inner, holds, is_own=is_own and name not in FOREIGN)
+        elif (is_own and name in IDS) or not holds(inner):
+            continue
+        else:
+            found = [], inner
+        if found is not None:
+            found[0].append(str(name))
+            return found
     return None
 
 
