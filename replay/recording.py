@@ -152,7 +152,7 @@ class Recording(AbstractContextManager["Recording"]):
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
         from callboard.replay.diagnosis.diagnose import diagnose
 
-        return diagnose(self.rows.upto(self.head.seq), self._source.event, self._refused)
+        return diagnose(self._source, self._refused)
 
     def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""
