@@ -5,8 +5,9 @@
 FOLDER keeps the logs, which the real runtime records first where they are missing. Needs CALLBOARD_BENCH
 (see README.md). Each question is asked of a recording that was just opened, without the imports.
 
-The least of several rounds stands. Machines differ, so it is scaled by `spin`, a fixed piece of Python whose
-CPU time is measured before each round: to a machine on which that takes 15.5 ms.
+The median of several rounds stands. A shared machine is fast and slow from moment to moment, so each round is
+scaled by `spin`, a fixed piece of Python whose CPU time is measured before and after it. The times are those
+of a machine on which that takes 15.5 ms.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Final, TypeAlias
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
@@ -26,6 +28,7 @@ from callboard.replay.search import Query
 from callboard.runtime.models.scripted import Step
 
 SPIN_MS: Final = 15.5
+SPINS: Final = 3
 WORKERS: Final = 12
 ROUNDS: Final = 7
 TURNS: Final = 190
@@ -47,18 +50,18 @@ def spin_ms() -> float:
 
 
 def measured(path: Path, ask: Question, rounds: int) -> list[float]:
-    """Return the CPU milliseconds of each step of a question, the least of some rounds, scaled."""
-    least: list[float] = []
-    spins = []
+    """Return the CPU milliseconds of each step of a question, scaled: the median of some rounds."""
+    found: list[list[float]] = []
     for _ in range(rounds):
-        spins += [spin_ms() for _ in range(3)]
         recording, times = Recording.open(path), []
+        before = min(spin_ms() for _ in range(SPINS))
         started = time.process_time()
         for _ in ask(recording):
             times.append((time.process_time() - started) * 1_000)
             started = time.process_time()
-        least = [*map(min, zip(least or times, times, strict=True))]
-    return [one * SPIN_MS / min(spins) for one in least]
+        spin = (before + min(spin_ms() for _ in range(SPINS))) / 2
+        found.append([one * SPIN_MS / spin for one in times])
+    return [median(step) for step in zip(*found, strict=True)]
 
 
 def search(text: str) -> Question:
