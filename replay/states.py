@@ -97,7 +97,7 @@ class Fold:
             self._decide(event, output.failure if event.seq == output.cause else "")
 
     def finish(self, failure: Callable[[Event], str]) -> ActorState | None:
-        """Make the waiting decisions and return the state or None. failure: finds a recorded failure."""
+        """Make the waiting decisions and return the state, if any. failure: finds a recorded failure."""
         if self.actor == SUPERVISOR:
             self._decide_supervisor()
         for event in self._waiting:

@@ -1,6 +1,6 @@
 """The view of an agent that delegates, for context functions: every part prints as its text.
 
-As for policies (`runtime/models/readable.py`): `"found" in str(view.messages)` finds the words of any message.
+As for policies (`runtime/models/readable.py`): `"found" in str(view.messages)` finds words of a message.
 """
 
 from functools import cached_property

@@ -194,7 +194,7 @@ class PortGate:
         return self.open[request.seq].shared
 
     def cached_result(self, request: Event, now_ms: int) -> CachedResult | None:
-        """Return the result that answers an open tool call without its tool, or None.
+        """Return the result that answers an open tool call without its tool; None if the tool runs.
 
         now_ms: the time of the tools port, in milliseconds since 1970 UTC.
         """

@@ -84,7 +84,8 @@ def lines_of(session_id: str, found: Sequence[Finding], flag: str, width: int) -
         first, *more = wrapped(safe_line(one.says, _CHARS), max(1, width - _INDENT)).split("\n")
         lines.append(Text.assemble((f"{_mark(one):<5} ", style), (f"{one.seq:>6}  ", "bold"), first))
         lines += [Text(" " * _INDENT + line) for line in more]
-        lines.append(Text(f"{' ' * _INDENT}callboard {_command(session_id, one)}{flag}", style="dim"))
+        command = safe_line(_command(session_id, one), _CHARS)
+        lines.append(Text(f"{' ' * _INDENT}callboard {command}{flag}", style="dim"))
     return lines
 
 

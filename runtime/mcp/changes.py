@@ -26,7 +26,7 @@ class _Told:
 
 
 class ListChanges:
-    """The sessions of one source. read: returns the tools that a place's server lists now; None without an answer."""
+    """The sessions of one source. read: returns the tools that a server lists now; None without an answer."""
 
     def __init__(
         self, source: ToolSource, read: Callable[[Place], Awaitable[Sequence[ToolSpec] | None]]

@@ -174,7 +174,7 @@ class _Running:
             return None
 
     def close(self) -> None:
-        """Let go of the guard, which ends what is left."""
+        """Let go of the guard, which ends the processes that are left."""
         self.stop()
         for file in (self._output, self._reads):
             self._loop.remove_reader(file)

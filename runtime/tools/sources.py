@@ -125,7 +125,7 @@ class LiveSources:
             raise InvalidAgent(f"{why}; correct the source, or leave it out") from error
 
     def tool(self, source: ToolSource, spec: ToolSpec, scope: Scope) -> Tool | None:
-        """Return the tool of a source as it was recorded, or None."""
+        """Return the tool of a source as it was recorded; None for an unknown name."""
         return next(iter(self._of(source).recorded([spec], scope)), None)
 
     def _of(self, source: ToolSource) -> LiveSource:

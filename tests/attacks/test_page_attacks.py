@@ -109,6 +109,12 @@ def looked_at(folder: Path) -> tuple[Browser, list[str], int]:
             for view in ("message", "request", "state", "why", "json"):
                 tab.run(f"callboard.select({seq}); callboard.detail.show('{view}')")
                 links.update(tab.run("[...document.links].map((link) => link.getAttribute('href'))"))
+        tab.run("callboard.showSummary()")
+        links.update(tab.run("[...document.links].map((link) => link.getAttribute('href'))"))
+        for agent in tab.run("callboard.session.agents.map((one) => one.address)"):
+            tab.run(f"callboard.read({json.dumps(agent)})")
+            tab.run("document.querySelectorAll('#reading details').forEach((one) => { one.open = true; })")
+            links.update(tab.run("[...document.links].map((link) => link.getAttribute('href'))"))
         for text in HOSTILE.values():
             for act in ("search", "setNote"):
                 tab.run(f"callboard.{act}({json.dumps(text)}); callboard.showNotes()")

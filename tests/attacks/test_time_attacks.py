@@ -342,7 +342,10 @@ def steps(work: Callable[[Any], object], given: object) -> int:
 
 def assert_linear(work: Callable[[Any], object], made: Callable[[int], Any]) -> None:
     small, large = steps(work, made(SMALL)), steps(work, made(LARGE))
-    assert large <= max(FLOOR, small * FACTOR * SLACK), (small, large)
+    bound = max(FLOOR, small * FACTOR * SLACK)
+    if large > bound:  # its first use may have compiled a pattern or imported a module
+        large = steps(work, made(LARGE))
+    assert large <= bound, (small, large)
 
 
 @pytest.mark.slow
@@ -432,6 +435,7 @@ SUPERLINEAR = {
     "html": set[str](),
     "textwrap": {"callboard/demo/agents.py"},
     "shlex": {  # `quote`, which is linear
+        "callboard/cli/events_command.py",
         "callboard/cli/explore_command.py",
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",

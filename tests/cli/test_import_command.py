@@ -4,45 +4,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from callboard.actors.protocol.client_messages import Cancel
-from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage
-from callboard.cli import import_command
-from callboard.cli.import_command import Importing
-from callboard.replay.exports.parsing import ExportReader
-from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
-from tests.effort import effort
-from tests.replay.exports.kit import bodies, events_of, exported, log_of
-
-
-def quiet(name: str, done: int, total: int) -> None:
-    """Show no progress."""
-
-
-async def imported(content: bytes, key: bytes | None = None) -> MemoryLog:
-    log = MemoryLog(key)
-    await log.open()
-    with ExportReader(content.splitlines(keepends=True), key, "file") as reader:
-        await Importing(log, quiet).run(reader.items())
-    return log
-
-
-@given(st.lists(bodies(), min_size=1, max_size=6), st.sampled_from([None, b"a secret key"]))
-@settings(max_examples=effort(40, 500))
-def test_an_export_of_an_import_is_the_export_to_the_byte(
-    messages: list[AnyMessage], key: bytes | None
-) -> None:
-    content = exported(log_of(events_of(messages), key), key)
-    assert exported(asyncio.run(imported(content, key)), key) == content
+from tests.replay.exports.kit import events_of
 
 
 def test_all_sessions_come_back_and_verify(callboard: Callboard, tmp_path: Path) -> None:
@@ -165,44 +135,6 @@ def test_a_damaged_line_leaves_nothing_behind(callboard: Callboard, tmp_path: Pa
     connection = sqlite3.connect(own_log)
     assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
     connection.close()
-
-
-def test_a_log_that_writes_other_bytes_ends_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = exported(log_of(events_of([Cancel("one")])))
-    log = MemoryLog()
-
-    async def append(batch: object) -> list[Head]:
-        return [Head(1, b"another digest")]
-
-    async def main() -> None:
-        await log.open()
-        monkeypatch.setattr(log, "append", append)
-        with ExportReader(content.splitlines(keepends=True), None, "f") as reader:
-            await Importing(log, quiet).run(reader.items())
-
-    with pytest.raises(CorruptLog, match="with other bytes"):
-        asyncio.run(main())
-    assert not log._sessions
-
-
-def test_a_session_is_written_in_batches_and_its_progress_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_command, "_BATCH_EVENTS", 2)
-    content = exported(log_of(events_of([Cancel(str(n)) for n in range(5)])))
-    seen: list[tuple[str, int, int]] = []
-
-    async def main() -> None:
-        log = MemoryLog()
-        await log.open()
-        importing = Importing(log, lambda *progress: seen.append(progress))
-        lines = content.splitlines(keepends=True)
-        with ExportReader(lines, None, "f") as reader:
-            assert await importing.run(reader.items()) == (1, 5)
-        with ExportReader(lines, None, "f") as reader, pytest.raises(SessionExists):
-            await Importing(log, quiet).run(reader.items())
-        assert (await log.head("s")).seq == 5
-
-    asyncio.run(main())
-    assert seen == [("s", 2, 5), ("s", 4, 5), ("s", 5, 5)]
 
 
 def test_a_file_that_cannot_be_read_is_named(callboard: Callboard, tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ TASKS: Final = (
         "end-of-an-earlier-turn-ignored",
         "The end of a task that an earlier turn started is not taken: `task_wait` never returns.",
         "agent.background",
-        "    if ordinal < 0 or state.background.tasks.get(ordinal) != Task(end.turn, end.call):",
-        "    if ordinal < 0 or end.turn != state.turn or not state.background.tasks.get(ordinal):",
+        "    if state.background.tasks.get(ordinal) != Task(end.turn, end.call):",
+        "    if end.turn != state.turn or not state.background.tasks.get(ordinal):",
     ),
     Mutant(
         "silence-is-the-end",

@@ -40,8 +40,8 @@ SILENCE: Final = (
         "thoughts-are-an-answer",
         "An answer of thoughts alone is an answer.",
         "agent.content",
-        "        if block.type not in _THOUGHTS:\n",
-        "        if block.type:\n",
+        "            is_thought_only = is_thought_only and kind in _THOUGHTS\n",
+        "            is_thought_only = False\n",
     ),
     Mutant(
         "words-ask-for-an-answer",
@@ -106,8 +106,8 @@ LATCHES: Final = (
         "questions-bound-from-above",
         "The limit of the session bounds the questions of a program.",
         "supervisor.latching",
-        "    return profile.is_eager and own.max_iterations is not None and rules >= SINCE_RULES\n",
-        "    return profile.is_eager and rules >= SINCE_RULES\n",
+        "    return profile.limits.max_iterations is not None or asked.max_iterations is not None\n",
+        "    return True\n",
     ),
     Mutant(
         "brain-questions-are-free",

@@ -9,8 +9,8 @@ LOOK_UP: Final = (
         "reused-by-turn-alone",
         "A recorded reply is given to another request of the same turn.",
         "session.request_keys",
-        '        return ("model", agent, wish.turn, wish.attempt, wish.digest)\n',
-        '        return ("model", agent, wish.turn, wish.attempt)\n',
+        '        return ("model", agent, wish.turn, wish.attempt, wish.digest, *model)\n',
+        '        return ("model", agent, wish.turn, wish.attempt, *model)\n',
     ),
     Mutant(
         "result-for-any-arguments",

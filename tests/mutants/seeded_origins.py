@@ -9,8 +9,8 @@ REPAIRS: Final = (
         "repair-level-not-told",
         "A request at a higher repair level does not say so.",
         "agent.turns",
-        "    request = TurnRequested(*asked, repair=state.repair)",
-        "    request = TurnRequested(*asked)",
+        "    if state.new_labels or state.repair is not None:\n        state, request = _with_rest",
+        "    if state.new_labels:\n        state, request = _with_rest",
     ),
     Mutant(
         "repair-level-lost-in-the-attempt",

@@ -1,4 +1,6 @@
-"""No rule is broken on the unchanged tree: scenarios with each kind of fault alone, and pairs of features.
+"""No rule is broken on the unchanged tree: scenarios with each kind of fault, and pairs of features.
+
+Each kind comes alone, and with timers that fire while other work is left, as in a real process.
 
 A campaign with all faults at once seldom meets one kind often enough, and hides a rule that does not know it.
 Two features that each keep the rules may break one together.
@@ -29,8 +31,8 @@ from tests.mutants.parts import PARTS
 
 GROUPS: Final = [*sorted(PARTS), "features"]
 
-EVERY = effort(37, 1)
-"""The suite tries each 37th pair of a scenario and a fault, beginning at another one for each group."""
+EVERY = effort(74, 1)
+"""The suite tries each 74th pair of a scenario and of faults, beginning at another one for each group."""
 
 RUNS = effort(2, FAULT_RUNS)
 
@@ -56,11 +58,13 @@ def scenarios(group: str) -> Mapping[str, AnyScenario]:
 
 
 def lanes(group: str) -> Iterator[Lane]:
-    """Yield each scenario of a group with each kind of fault, or a selection of those."""
-    every = list(product(scenarios(group).items(), sorted(KINDS)))
-    for (name, scenario), kind in every[GROUPS.index(group) :: EVERY]:
-        chosen = faults(kind, most=2, fault_mixes=5)
-        yield Lane(f"{name} with {kind}", with_faults(scenario, chosen), "portfolio", "alarms")
+    """Yield each scenario of a group with each kind of fault, alone and with jumps; or a selection."""
+    every = list(product(scenarios(group).items(), sorted(KINDS), ((), ("jump",))))
+    for (name, scenario), kind, more in every[GROUPS.index(group) :: EVERY]:
+        chosen = faults(kind, *more, most=2 + len(more), fault_mixes=5)
+        yield Lane(
+            f"{name} with {' and '.join((kind, *more))}", with_faults(scenario, chosen), "portfolio", "alarms"
+        )
 
 
 OTHER_LIMITS: Final = {

@@ -2,9 +2,9 @@
 
 import { differencesOf } from "./beside.js";
 import { isAgent } from "./data.js";
-import { jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { copyButton, jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
-import { dollars, durationText, oneLine, summaryOf, textOf, toneOf } from "./words.js";
+import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
 const TABS = [
   ["message", "Message", "What the message says (e)"],
@@ -16,6 +16,9 @@ const TABS = [
 const BESIDE_TAB = ["beside", "Beside", "The same event of the other session (b)"];
 const LISTED = 40;
 const TEXTS = new Set(["prompt", "content", "output", "text", "detail", "trace", "context", "note", "instructions"]);
+// Fields that no reader looks for first: they stand below the content.
+const BOOKKEEPING = new Set(["turn", "call", "by", "room", "metadata", "closing", "settled", "unsettled", "delegations", "messages", "need", "digest", "new",
+  "request_id", "id", "labels", "limits", "depth", "roster", "permissions", "callees", "makers", "rules", "state_read", "sent", "usage"]);
 const FOREIGN = new Set(["value", "arguments", "schema", "profile", "profiles"]);
 
 export class DetailView {
@@ -32,6 +35,7 @@ export class DetailView {
   }
 
   show(tab) {
+    this.app.leaveSummary();
     this.tab = tab;
     this.refresh();
   }
@@ -75,6 +79,8 @@ export class DetailView {
         session.causes[seq] ? make("span", {}, "answers ", this.link(session.causes[seq])) : make("span", {}, "an input"),
         effects.length > 0 && make("span", {}, "led to ", effects.slice(0, 6).map((one) => [this.link(one), " "]),
           effects.length > 6 ? `and ${effects.length - 6} more` : "")),
+      make("div", { class: "facts" }, make("span", {}, "link ", copyButton(`${session.summary.session}#${seq}`, "Copy the link to this event")),
+        make("span", {}, "fork ", copyButton(forkOf(session, seq), "Copy the command that forks here"))),
     ];
   }
 
@@ -118,7 +124,9 @@ export class DetailView {
       else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), jsonBlock(value));
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
-    return [factTable(facts), ...this.questionOf(seq), ...shown];
+    const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
+    return [factTable(main), ...shown, ...this.questionOf(seq),
+      more.length > 0 && make("details", {}, make("summary", {}, "more"), factTable(more))].filter(Boolean);
   }
 
   /** Return the call or the task that an event answers. */

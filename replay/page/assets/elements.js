@@ -9,7 +9,7 @@ export function make(tag, properties = {}, ...children) {
     else if (name.includes("-")) element.setAttribute(name, value);
     else element[name] = value;
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== false && child !== ""));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
   return element;
 }
 
@@ -62,8 +62,8 @@ export class VirtualList {
 
   /** Draw the rows that can be seen. */
   refresh() {
-    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 2);
-    const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 4;
+    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 1);
+    const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 2;
     const count = Math.max(0, Math.min(seen, this.length - first));
     while (this.rows.length < count) this.space.append(this.rows[this.rows.push(make("div", { class: "row" })) - 1]);
     while (this.rows.length > count) this.rows.pop().remove();
@@ -98,4 +98,18 @@ export function makeSwitch(place, choices, chosen, choose) {
 
 export function pressSwitch(place, chosen) {
   for (const button of place.children) button.setAttribute("aria-pressed", String(button.dataset.name === chosen));
+}
+
+/** Return a button that copies a text. Where the browser forbids that, it selects the text instead. */
+export function copyButton(text, title) {
+  const button = make("button", { class: "copy", title, "aria-label": title }, "copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
+    } catch {
+      button.replaceWith(make("textarea", { class: "copied", value: text, readOnly: true, "aria-label": title }));
+    }
+  });
+  return button;
 }

@@ -1,7 +1,7 @@
 // The parts around the views: top, findings, the comparison of two sessions, dialogs, splitters.
 
 import { byId, make } from "./elements.js";
-import { amount, dollars, durationText, oneLine } from "./words.js";
+import { amount, commandOf, dollars, durationText, oneLine } from "./words.js";
 
 const STRIP_MAX = 30;
 const NOTES_LISTED = 300;
@@ -10,7 +10,7 @@ const KEYS = [
   ["↓ ↑ or j k", "next and previous row"], ["n p", "next and previous event of this agent"], ["g G", "first and last event"],
   ["f F", "next and previous failure"], ["d D", "next and previous delegation"], ["c", "the event that this one answers"],
   ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"],
-  ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["a t ?", "agents, theme, keys"],
+  ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["h", "the summary"], ["a t ?", "agents, theme, keys"],
 ];
 const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next and previous difference"], ["b", "both messages"]];
 
@@ -33,10 +33,9 @@ export function fillTop(session) {
 export function fillFindings(session) {
   const { findings } = session;
   const name = session.summary.session;
-  const command = (one) => one.command.replaceAll("{at}", `${name}#${one.seq}`).replaceAll("{session}", name).replaceAll("{seq}", one.seq);
   const chips = findings.slice(0, STRIP_MAX).map((one) =>
-    make("a", { href: session.href(one.seq), role: "listitem", class: `finding${one.isMaybe ? " maybe" : ""}`,
-      title: `${one.says}\nnext: callboard ${command(one)}` },
+    make("a", { href: session.href(one.seq), class: `finding${one.isMaybe ? " maybe" : ""}`,
+      title: `${one.says}\nnext: ${commandOf(session, one)}` },
       make("b", {}, one.isMaybe ? "maybe " : "", one.kind.replaceAll("_", " ")), ` ${one.says}`));
   const more = findings.length - chips.length;
   byId("findings").replaceChildren(...chips, more > 0 ? make("span", { class: "hint" }, `and ${more} more: callboard diagnose ${name}`) : "");
@@ -61,7 +60,7 @@ export function fillCompared(beside) {
 function pin(beside, [kind, agent, left, right, path, before, after]) {
   const href = right ? beside.right.href(right) : beside.left.href(left);
   const where = [left && `#${left}`, right && `#${right}`].filter(Boolean).join(" and ");
-  const said = left && right ? `${path}: ${short(before)} → ${short(after)}` : `only in the ${left ? "left" : "right"} session`;
+  const said = left && right ? [`${path}: `, make("del", {}, short(before)), " → ", make("ins", {}, short(after))] : `only in the ${left ? "left" : "right"} session`;
   return make("a", { class: "pin", href, title: `${where}\n${path}\n− ${long(before)}\n+ ${long(after)}` },
     make("b", {}, "First difference "), `${where} ${agent || "client"} ${kind} `, make("span", {}, said));
 }

@@ -2,9 +2,10 @@
 
 import { VirtualList, make } from "./elements.js";
 import { eventOfSpan } from "./beside.js";
-import { durationText, isBadWord, isFailure, summaryOf, toneOf } from "./words.js";
+import { amount, dollars, durationText, isBadWord, isFailure, summaryOf, toneOf } from "./words.js";
 
 export const ROW_HEIGHT = 24;
+const TOKENS = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "charged_tokens"];
 export const SPAN_NAMES = { delegation: "delegate" };
 export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report", tell: "client", cancel: "client", change: "client", timer: "plain", context: "task" };
 
@@ -90,7 +91,8 @@ export class ListView {
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
       cell("kind", SPAN_NAMES[span.kind] ?? span.kind),
-      cell("says", span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span)),
+      cell("says", otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span)),
+      cell("used", usedBy(session, span)),
       cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
       cell("outcome", span.outcome || "open"),
     );
@@ -132,4 +134,20 @@ export function answerOf(session, span) {
   if (!["tool", "delegation"].includes(span.kind) || span.last === span.first) return "";
   const answer = summaryOf(session, span.last);
   return answer ? make("span", { class: "answer" }, ` → ${answer}`) : "";
+}
+
+/** Return the tokens and the cost of a turn's last attempt; of a delegation those that its end tells. */
+export function usedBy(session, span) {
+  if (!["turn", "delegation"].includes(span.kind) || span.last === span.first) return "";
+  const { usage } = session.body(span.last);
+  if (!usage) return "";
+  const tokens = TOKENS.reduce((sum, name) => sum + (usage[name] ?? 0), 0);
+  if (!tokens) return "";
+  return `${amount(tokens)}${usage.micro_usd ? ` ${dollars(usage.micro_usd)}` : ""}`;
+}
+
+/** Return a mark for a turn that another model answered than the one that was asked. */
+function otherModel(session, span) {
+  const name = span.kind === "turn" && session.bodies[span.last].includes('"model":') ? session.body(span.last).model : "";
+  return name ? make("span", { class: "badge changed", title: "The reply names this model, and not the one that was asked" }, name) : "";
 }

@@ -2,30 +2,33 @@
 
 import { Beside } from "./beside.js";
 import { loadSession } from "./data.js";
+import { conversationView } from "./conversation.js";
 import { DetailView } from "./detail.js";
-import { byId, fresh, makeSwitch, pressSwitch } from "./elements.js";
+import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
-import { ListView } from "./list.js";
+import { ListView, usedBy } from "./list.js";
 import { Notes } from "./notes.js";
 import { PairsView } from "./pairs.js";
 import { search } from "./search.js";
 import { States } from "./states.js";
+import { SummaryView } from "./summary.js";
 import { TreeView } from "./tree.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
-import { isFailure, summaryOf } from "./words.js";
+import { forkOf, isFailure, summaryOf } from "./words.js";
 
 const AXES = [["order", "Order", "By the order of the log"], ["time", "Time", "By the clock"], ["cause", "Cause", "By the number of causes before"]];
+const TALK_MODE = ["talk", "Conversation", "What the chosen agent read and said (v)"];
 const MODES = [["story", "Story", "A row for each turn, call and delegation (v)"], ["events", "Events", "A row for each event (v)"]];
 const PAIRS_MODE = ["pairs", "Beside", "Both sessions, row by row (v)"];
 
 class App {
   /** beside: the two sessions of this page; null if there is one. */
   constructor(session, beside = null) {
-    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyAgent: false, found: null, foundSet: null });
+    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyNew: false, isOnlyAgent: false, found: null, foundSet: null });
     document.body.classList.toggle("without-agents", Boolean(beside) && innerWidth >= 1000); // two sessions need the room
-    this.modes = beside ? [PAIRS_MODE, ...MODES] : MODES;
+    this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);
     if (beside) this.pairs = new PairsView(byId("pairs"), beside, this);
     this.fillFrame();
@@ -43,6 +46,7 @@ class App {
     this.tree = new TreeView(fresh("tree"), session, this);
     this.list = new ListView(fresh("list"), session, this);
     this.lanes = new LanesView(fresh("lanes"), session, this);
+    this.summary = new SummaryView(fresh("summary"), session, this);
     this.detail = new DetailView(fresh("detail"), session, this.states, this, this.detail?.tab);
     fillTop(session);
     fillFindings(session);
@@ -54,6 +58,7 @@ class App {
   /** Choose an event. isJump: the browser's back button returns from it. session: another one of this page. */
   select(seq, { isJump = false, session = this.session } = {}) {
     if (!session.has(seq)) return;
+    this.leaveSummary();
     if (session !== this.session) this.turnTo(session);
     this.seq = seq;
     const agent = session.agentOf(seq);
@@ -61,6 +66,22 @@ class App {
     const link = session.href(seq);
     if (location.hash !== link) history[isJump ? "pushState" : "replaceState"](null, "", link);
     this.refresh();
+  }
+
+  /** Show the summary in place of the events. */
+  showSummary() {
+    this.isSummary = true;
+    document.body.classList.add("with-summary");
+    byId("summary-button").setAttribute("aria-pressed", "true");
+    this.summary.refresh();
+  }
+
+  leaveSummary() {
+    if (!this.isSummary) return;
+    this.isSummary = false;
+    byId("summary").replaceChildren();
+    document.body.classList.remove("with-summary");
+    byId("summary-button").setAttribute("aria-pressed", "false");
   }
 
   turnTo(session) {
@@ -81,6 +102,7 @@ class App {
   }
 
   chooseAgent(address) {
+    this.leaveSummary();
     this.agent = address;
     const first = this.session.names.includes(address) ? this.firstOf(address) : 0;
     if (this.isOnlyAgent) this.list.fill();
@@ -97,7 +119,11 @@ class App {
     const [, mark, digits] = /^#(beside-)?(\d+)$/.exec(location.hash) ?? [];
     const session = this.beside && digits ? this.beside[mark ? "right" : "left"] : this.session;
     if (!session.count) this.refresh();
-    this.select(session.has(Number(digits)) ? Number(digits) : this.firstShown(), { session });
+    if (session.has(Number(digits)) || this.beside) return this.select(session.has(Number(digits)) ? Number(digits) : this.firstShown(), { session });
+    this.seq = this.firstShown();
+    this.agent = (session.has(this.seq) && session.agentOf(this.seq)) || this.agent;
+    this.refresh();
+    return this.showSummary();
   }
 
   /** Return the event to begin with: the first difference, the first finding, or the first event. */
@@ -108,7 +134,8 @@ class App {
   }
 
   refresh() {
-    if (this.isPaired) this.pairs.follow();
+    if (this.isReading) this.drawReading();
+    else if (this.isPaired) this.pairs.follow();
     else this.list.follow();
     this.tree.refresh();
     this.lanes.follow();
@@ -123,6 +150,7 @@ class App {
   }
 
   search(query) {
+    if (query) this.leaveSummary();
     this.found = search(this.session, query);
     this.foundSet = this.found && new Set(this.found);
     byId("found").textContent = this.found ? `${this.found.length.toLocaleString("en")} of ${this.session.count.toLocaleString("en")}` : "";
@@ -132,6 +160,7 @@ class App {
   }
 
   setMode(mode) {
+    this.leaveSummary();
     this.mode = mode;
     this.list.fill();
     this.showModes();
@@ -163,6 +192,37 @@ class App {
     return Boolean(this.beside?.isShared(seq));
   }
 
+  /** Show the conversation of an agent. */
+  read(address) {
+    this.agent = address;
+    this.setMode("talk");
+  }
+
+  /** Draw the conversation of the chosen agent. */
+  drawReading() {
+    const key = `${this.agent} ${this.session.count} ${this.isOnlyNew && this.seq}`;
+    const page = byId("reading");
+    if (page.dataset.key === key && page.session === this.session) return;
+    Object.assign(page, { session: this.session });
+    page.dataset.key = key;
+    page.replaceChildren(...this.talk());
+    page.scrollTop = 0;
+  }
+
+  talk() {
+    const agent = this.session.agentAt.get(this.agent);
+    const only = make("button", { "aria-pressed": String(this.isOnlyNew), onclick: () => {
+      this.isOnlyNew = !this.isOnlyNew;
+      this.drawReading();
+    } }, "What this request added");
+    const head = make("div", { class: "reading-head" }, make("h2", {}, `${this.agent} ${agent?.profile ?? ""}`), only);
+    return [head, make("div", {}, conversationView(this, this.agent, { isOnlyNew: this.isOnlyNew }).filter(Boolean))];
+  }
+
+  get isReading() {
+    return this.mode === "talk" && !this.found;
+  }
+
   get isPaired() {
     return this.mode === "pairs" && !this.found;
   }
@@ -179,7 +239,8 @@ class App {
     this.foundSet = this.found && new Set(this.found);
     this.list.fill({ isStill: true });
     this.showModes();
-    if (isLast || !before) this.select(this.session.count);
+    if (this.isSummary) this.summary.refresh();
+    else if (isLast || !before) this.select(this.session.count);
   }
 
   // --- the frame -----------------------------------------------------------------
@@ -202,10 +263,13 @@ class App {
 
   showModes() {
     pressSwitch(byId("mode"), this.found ? "events" : this.mode);
-    byId("list").hidden = this.isPaired;
+    byId("list").hidden = this.isPaired || this.isReading;
     byId("pairs").hidden = !this.isPaired;
+    byId("reading").hidden = !this.isReading;
+    document.body.classList.toggle("reads", this.isReading);
+    if (this.isReading) this.drawReading();
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
-    byId("list-hint").textContent = `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
+    byId("list-hint").textContent = this.isReading ? "" : `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
 
   listen() {
@@ -225,6 +289,7 @@ class App {
     byId("zoom-out").addEventListener("click", () => this.lanes.zoom(2));
     byId("zoom-all").addEventListener("click", () => this.lanes.zoomAll());
     byId("agents-button").addEventListener("click", () => toggleAgents());
+    byId("summary-button").addEventListener("click", () => (this.isSummary ? this.select(this.seq) : this.showSummary()));
     byId("theme-button").addEventListener("click", () => this.toggleTheme());
     byId("help-button").addEventListener("click", () => showKeys(this.beside));
     byId("notes-button").addEventListener("click", () => showNotes(this));
@@ -263,7 +328,7 @@ class App {
       v: () => this.setMode(names[(names.indexOf(this.mode) + 1) % names.length]), o: () => this.setOnlyAgent(!this.isOnlyAgent),
       e: () => detail.show("message"), r: () => detail.show("request"), s: () => detail.show("state"), w: () => detail.show("why"), x: () => detail.show("json"),
       "+": () => lanes.zoom(0.5), "-": () => lanes.zoom(2), 0: () => lanes.zoomAll(), m: () => detail.note.focus(),
-      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside),
+      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside), h: () => this.showSummary(),
       ...(this.beside && { y: () => this.turn(), u: () => difference(1), U: () => difference(-1), b: () => detail.show("beside") }),
     };
   }
@@ -304,7 +369,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

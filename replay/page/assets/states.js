@@ -79,6 +79,16 @@ export class States {
     return found.sort(([one], [other]) => one - other).map(([, value, at]) => [value, at]);
   }
 
+  /** Return the event that brought the last message of an agent's conversation, which ends with the agent; 0 for none. */
+  lastMessageOf(agent) {
+    let last = 0;
+    for (const [path, entries] of this.timeline(agent)) {
+      if (!path.startsWith("history.")) continue;
+      for (const entry of entries) if (!entry.isDropped) last = Math.max(last, entry.seq);
+    }
+    return last;
+  }
+
   grantOf(seq) {
     const { session } = this;
     const kind = session.kinds[seq];

@@ -136,3 +136,15 @@ export function amount(number) {
 export function dollars(microUsd) {
   return microUsd ? `$${(microUsd / 1e6).toFixed(microUsd < 1e6 ? 4 : 2)}` : "";
 }
+
+/** Return the command that shows more of a finding. */
+export function commandOf(session, finding) {
+  const { session: name } = session.summary;
+  return `callboard ${finding.command.replaceAll("{at}", `${name}#${finding.seq}`).replaceAll("{session}", name).replaceAll("{seq}", finding.seq)}`;
+}
+
+/** Return the command that forks a session at an event, quoted for a shell. */
+export function forkOf(session, seq) {
+  const place = `${session.summary.session}#${seq}`;
+  return `callboard fork ${/^[\w.][\w.-]*#\d+$/.test(place) ? place : `-- '${place.replaceAll("'", "'\\''")}'`}`;
+}

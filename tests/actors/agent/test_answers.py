@@ -121,7 +121,7 @@ def test_the_results_of_a_reply_with_the_last_report_stand_before_the_next_promp
     agent = begun(Limits(max_report_attempts=1), SCHEMA)
     agent.calls("look", "report_back")
     agent.hears(agent.returned(0))
-    judged = ReportJudged(1, 1, verdict, (SchemaProblem("/n", "is wrong"),))  # type: ignore[arg-type]
+    judged = ReportJudged(1, 1, verdict, (SchemaProblem("/n", "is wrong"),))  # type: ignore[arg-type]  # a text of the table
     (end,) = agent.hears(judged)
     assert isinstance(end, Finished)
     assert end.kind == kind

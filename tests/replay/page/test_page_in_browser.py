@@ -140,6 +140,16 @@ def test_links_keys_and_the_back_button_lead_to_events(tab: Browser, tmp_path: P
     assert tab.run("document.querySelectorAll('.finding').length") == len(recording.diagnose())
 
 
+def test_the_story_tells_the_tokens_of_turns_and_delegations(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    found = in_page(tab, "callboard.session.spans.map((one) => callboard.usedBy(callboard.session, one))")
+    for span, used in zip(recording.spans(), found, strict=True):
+        usage = getattr(recording.event(span.last.seq).body, "usage", None)
+        tokens = usage.tokens if usage is not None and span.kind in ("turn", "delegation") else 0
+        assert tokens < 10_000, "longer numbers are rounded"
+        assert used.split(" ")[0] == (f"{tokens:,}" if tokens else "")
+
+
 def test_a_note_is_kept_by_the_browser_and_by_a_file(tab: Browser, tmp_path: Path) -> None:
     page = write_page(recording_of("survey"), tmp_path)
     tab.open(page, "#5")

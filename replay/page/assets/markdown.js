@@ -1,0 +1,56 @@
+// Markdown by a small subset, as elements: headings, lists, code, bold. Everything else stays text, links too.
+
+import { make, textBlock } from "./elements.js";
+
+const MARKS_INLINE = /(`[^`\n]{1,300}`|\*\*[^*\n]{1,300}\*\*)/;
+const BLOCKS_MAX = 60; // paragraphs and items that are drawn; the rest is one text
+
+/** Return a text as elements. No part of it becomes markup or a link. */
+export function markdown(text) {
+  const root = make("div", { class: "prose" });
+  const lines = text.split("\n");
+  let at = 0;
+  while (at < lines.length && root.childElementCount < BLOCKS_MAX) at = markdownBlock(root, lines, at);
+  if (at < lines.length) root.append(textBlock(lines.slice(at).join("\n")));
+  return root;
+}
+
+/** Add the block that begins at a line. Return the line after it. */
+function markdownBlock(root, lines, at) {
+  if (!lines[at].trim()) return at + 1;
+  if (lines[at].startsWith("```")) return markdownCode(root, lines, at);
+  const heading = /^(#{1,6}) +(.+)$/.exec(lines[at]);
+  if (heading) {
+    root.append(make("p", { class: "heading" }, markdownInline(heading[2])));
+    return at + 1;
+  }
+  if (MARKS_ITEM.test(lines[at])) return markdownList(root, lines, at);
+  let end = at + 1;
+  while (end < lines.length && lines[end].trim() && !/^(```|#{1,6} )/.test(lines[end]) && !MARKS_ITEM.test(lines[end])) end += 1;
+  root.append(make("p", {}, markdownInline(lines.slice(at, end).join("\n"))));
+  return end;
+}
+
+const MARKS_ITEM = /^ {0,3}(?:[-*+]|\d{1,3}[.)]) +/;
+
+function markdownList(root, lines, at) {
+  const items = make(/^ *\d/.test(lines[at]) ? "ol" : "ul", {});
+  let end = at;
+  for (; end < lines.length && end - at < BLOCKS_MAX && MARKS_ITEM.test(lines[end]); end += 1) items.append(make("li", {}, markdownInline(lines[end].replace(MARKS_ITEM, ""))));
+  root.append(items);
+  return end;
+}
+
+function markdownCode(root, lines, at) {
+  let end = at + 1;
+  while (end < lines.length && !lines[end].startsWith("```")) end += 1;
+  root.append(textBlock(lines.slice(at + 1, end).join("\n")));
+  return end + 1;
+}
+
+function markdownInline(text) {
+  return text.split(MARKS_INLINE).map((part, place) => {
+    if (place % 2 === 0) return part;
+    return part[0] === "`" ? make("code", {}, part.slice(1, -1)) : make("b", {}, part.slice(2, -2));
+  });
+}

@@ -1,0 +1,119 @@
+// The summary of a session: what was asked and answered, what it took, and what a person should look at.
+
+import { copyButton, make } from "./elements.js";
+import { markdown } from "./markdown.js";
+import { commandOf, dollars, durationText, textOf } from "./words.js";
+
+const ASKS_SHOWN = 5;
+const ENTRIES_SHOWN = 40;
+
+export class SummaryView {
+  constructor(container, session, app) {
+    Object.assign(this, { container, session, app });
+  }
+
+  /** Draw the summary of the events that there are now. */
+  refresh() {
+    const { session, app } = this;
+    const asks = asksOf(session);
+    this.container.replaceChildren(make("div", { class: "sheet" },
+      asks.length > ASKS_SHOWN && make("p", { class: "hint" }, `the last ${ASKS_SHOWN} of ${asks.length} questions`),
+      ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask)),
+      make("div", { class: "cards" }, figuresOf(session, asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
+      ...failedAgents(session, app),
+      ...findingBlocks(session)));
+  }
+}
+
+/** Return the questions of a session: each with the events of its question and of its end, 0 if it is open. */
+function asksOf(session) {
+  const asks = [];
+  for (let seq = 1; seq <= session.count; seq += 1) {
+    if (session.kinds[seq] === "Ask") asks.push({ asked: seq, ended: 0 });
+    const open = session.kinds[seq] === "AskEnded" && asks.find((ask) => !ask.ended && isEndOf(session, ask.asked, seq));
+    if (open) open.ended = seq;
+  }
+  return asks;
+}
+
+function isEndOf(session, asked, ended) {
+  const [one, other] = [session.body(asked).request_id, session.body(ended).request_id];
+  return one === undefined || other === undefined || one === other;
+}
+
+function figuresOf(session, asks) {
+  const sum = (name) => session.agents.reduce((total, agent) => total + agent[name], 0);
+  const models = new Map(); // the replies of each
+  const begun = new Map(); // the first model of each agent
+  let calls = 0;
+  for (let seq = 1; seq <= session.count; seq += 1) {
+    const kind = session.kinds[seq];
+    if (kind === "CallModel") calls += 1;
+    if (kind === "Begin") begun.set(session.recipient(seq), session.body(seq).model?.name);
+    if (kind === "ModelReplied") {
+      const name = modelOf(session, seq, begun);
+      if (name) models.set(name, (models.get(name) ?? 0) + 1);
+    }
+  }
+  const host = session.agentAt.get("host");
+  const named = [...models].map(([name, count]) => `${name} (${count.toLocaleString("en")} replies)`);
+  return [
+    ["status", session.summary.kind || (session.summary.status === "unfinished" ? "running" : "no outcome")],
+    ["duration", session.count ? durationText(session.times[session.count] - session.times[1]) : ""],
+    ["questions", asks.length],
+    ["agents", session.agents.length],
+    ["model calls", calls.toLocaleString("en")],
+    ["tool calls", sum("tools").toLocaleString("en")],
+    ["tokens", sum("tokens").toLocaleString("en")],
+    ["cost", dollars(sum("microUsd"))],
+    [named.length === 1 ? "model" : "models", named.slice(0, 4).join(", ") + (named.length > 4 ? `, ${named.length - 4} more` : "")],
+    ["ended because", host && host.status !== "ok" ? host.detail : ""],
+  ].filter(([, value]) => value !== "" && value !== undefined);
+}
+
+/** Return the model that gave a reply: the one that it or its request names, or the one that its agent began with. */
+function modelOf(session, seq, begun) {
+  const own = session.body(seq).model;
+  if (own) return own;
+  const grant = session.causes[seq];
+  const request = session.kinds[grant] === "CallModel" ? session.body(grant).request : 0;
+  const wanted = session.kinds[request] === "TurnRequested" ? session.body(request).model : "";
+  return wanted || begun.get(session.recipient(seq)) || "";
+}
+
+function askBlock(session, { asked, ended }) {
+  const link = (seq) => make("a", { href: session.href(seq), class: "where" }, `event ${seq}`);
+  const parts = [make("h2", {}, "Question ", link(asked)), markdown(textOf(session.body(asked).prompt))];
+  if (!ended) return make("article", { class: "ask" }, ...parts, make("p", { class: "hint" }, "It has no answer yet."));
+  const { kind, text, value, detail } = session.body(ended);
+  const said = textOf(text);
+  return make("article", { class: "ask" }, ...parts,
+    make("h2", {}, "Answer ", make("span", { class: `badge ${kind === "answered" || kind === "reported" ? "ok" : "failed"}` }, kind), " ", link(ended), " ",
+      copyButton(said || JSON.stringify(value ?? ""), "Copy the answer")),
+    value !== null && value !== undefined && make("pre", {}, JSON.stringify(value, null, 2)),
+    said && markdown(said),
+    detail ? make("p", { class: "bad hint" }, detail) : "");
+}
+
+function failedAgents(session, app) {
+  const failed = session.agents.filter((agent) => agent.status === "failed");
+  if (!failed.length) return [];
+  return [
+    make("h2", {}, "Failed agents"),
+    ...failed.slice(0, ENTRIES_SHOWN).map((agent) => make("div", { class: "failed-agent" },
+      make("button", { class: "link", onclick: () => app.read(agent.address) }, agent.address), ` ${agent.profile}: `, make("b", {}, agent.kind), agent.detail && `, ${agent.detail}`)),
+    failed.length > ENTRIES_SHOWN && make("p", { class: "hint" }, `and ${failed.length - ENTRIES_SHOWN} more`),
+  ];
+}
+
+function findingBlocks(session) {
+  if (!session.findings.length) return [make("h2", {}, "Findings"), make("p", { class: "hint" }, "Nothing stands out.")];
+  return [make("h2", {}, "Findings"), ...session.findings.slice(0, ENTRIES_SHOWN).map((one) => {
+    const command = commandOf(session, one);
+    return make("article", { class: `found${one.isMaybe ? " maybe" : ""}` },
+      make("p", {}, make("b", {}, `${one.isMaybe ? "Maybe " : ""}${one.kind.replaceAll("_", " ")}. `), one.says),
+      make("p", { class: "hint" }, "Evidence: ", make("a", { href: session.href(one.seq) }, `${one.seq} ${session.kinds[one.seq]}`), `${one.agent ? ` of ${one.agent}` : ""}. Next: `,
+        make("code", {}, command), " ", copyButton(command, "Copy the command")));
+  })];
+}
+

@@ -1,0 +1,64 @@
+"""Accessible names, roles and contrast of the page's views, checked by axe-core in a browser."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from callboard.replay.exports.writing import Job, export
+from callboard.replay.reading import Source
+from callboard.runtime.log.memory import MemoryReader
+from tests.browser import Browser, browser, needs_browser
+from tests.replay.page.forks import fork_log
+from tests.replay.page.kit import write_page
+from tests.replay.stories import poisoned_sum
+
+pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
+
+AXE = (files("axe_core_python") / "axe.min.js").read_text()
+VIEWS = ("callboard.read('host.7')", "callboard.setMode('story')", "callboard.setMode('events')")
+TABS = ("request", "why")
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+def violations(tab: Browser) -> list[str]:
+    """Return the rules that the page breaks now, each with the elements that break it."""
+    line = "`${id}: ${html.slice(0, 120)} ${any[0]?.message ?? ''}`"
+    lines = f"({{ id, nodes }}) => nodes.map(({{ html, any }}) => {line})"
+    found = tab.run(f"axe.run().then(({{ violations }}) => violations.flatMap({lines}))")
+    return [str(one) for one in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_of_a_session_breaks_a_rule(tab: Browser, tmp_path: Path, scheme: str) -> None:
+    tab.scheme(scheme)
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    tab.run(f"{AXE}; 0")
+    assert violations(tab) == []
+    for view in VIEWS:
+        tab.run(f"{view}; 0")
+        assert violations(tab) == [], view
+    for name in TABS:
+        tab.run(f"callboard.detail.show('{name}'); 0")
+        assert violations(tab) == [], name
+
+
+def test_two_sessions_break_no_rule(tab: Browser, tmp_path: Path) -> None:
+    log, name = fork_log()
+    reader = MemoryReader(log)
+    export("html", Job([Source.upto(reader, name), Source.upto(reader, "origin")]), tmp_path / "page.html")
+    tab.open(tmp_path / "page.html")
+    tab.run(f"{AXE}; 0")
+    assert violations(tab) == []
+
+
+def test_axe_sees_a_button_without_a_name(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    tab.run(f"{AXE}; document.getElementById('top').append(document.createElement('button')); 0")
+    assert any(one.startswith("button-name") for one in violations(tab))

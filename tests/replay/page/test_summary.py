@@ -1,0 +1,120 @@
+"""The summary that a page opens on, in a browser."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
+from tests.browser import Browser, browser, needs_browser
+from tests.golden import golden, stored
+from tests.replay.page.kit import write_page
+from tests.replay.stories import endless_loop, poisoned_sum
+
+pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ELEMENTS_MAX = 564
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+def text_of(tab: Browser) -> str:
+    return str(tab.run("document.getElementById('summary').innerText"))
+
+
+def test_a_page_opens_on_the_question_the_answer_the_figures_and_the_findings(
+    tab: Browser, tmp_path: Path
+) -> None:
+    recording = poisoned_sum()
+    tab.open(write_page(recording, tmp_path))
+    shown = text_of(tab)
+    tokens = sum(node.usage.tokens for _, node in recording.tree().walk())
+    replies = sum(event.kind == "ModelReplied" for event in recording.events)
+    for expected in (
+        "Sum the refunds up.",
+        "All refunds: 4650900 cents.",
+        f"{tokens:,}",
+        f"scripted ({replies} replies)",
+    ):
+        assert expected in shown
+    for finding in recording.diagnose():
+        assert finding.says in shown
+        assert f"{finding.seq} {recording.event(finding.seq).kind}" in shown
+    assert tab.run("document.getElementById('main').clientHeight") == 0
+    assert tab.run("location.hash") == ""
+
+
+def test_failed_agents_are_named_with_their_reasons(tab: Browser, tmp_path: Path) -> None:
+    recording = Recording.open(MemoryReader(stored(golden("everything"))))
+    tab.open(write_page(recording, tmp_path))
+    failed = tab.run("callboard.session.agents.filter((one) => one.status === 'failed')")
+    assert len(failed) > 1
+    lines = text_of(tab).split("Failed agents")[1].split("Findings")[0].splitlines()[1:]
+    named = [line for line in lines if line]
+    for agent, line in zip(failed, named, strict=True):
+        assert line.startswith(f"{agent['address']} {agent['profile']}: {agent['kind']}")
+        assert agent["detail"] in line
+
+
+def test_an_event_leads_out_of_the_summary_and_a_key_back(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    tab.run(
+        "document.querySelector('#summary .found a').click(); new Promise((done) => setTimeout(done, 100))"
+    )
+    assert tab.run("[callboard.isSummary, callboard.seq]") == [False, poisoned_sum().diagnose()[0].seq]
+    assert tab.run("document.querySelectorAll('#list .row').length") > 5
+    tab.press("h")
+    assert "All refunds" in text_of(tab)
+    tab.press("j")
+    assert text_of(tab) == ""
+
+
+def test_the_list_keeps_two_thirds_of_a_small_window(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path), "#5", width=800, height=600)
+    lanes, items = tab.run(
+        "['lanes', 'list'].map((name) => document.getElementById(name).getBoundingClientRect().height)"
+    )
+    assert items >= 2 * (lanes + items) / 3
+
+
+def test_the_summary_of_thousands_of_events_has_few_elements(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(endless_loop(), tmp_path))
+    assert "Question" in text_of(tab)
+    assert tab.run("document.querySelectorAll('*').length") <= ELEMENTS_MAX
+
+
+def test_a_long_answer_is_there_in_full_with_few_elements(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    lines = json.dumps("\n\n".join(f"- item {n} **x**" for n in range(500)))
+    tab.run(f"callboard.session.body(callboard.session.kinds.indexOf('AskEnded')).text = {lines}")
+    tab.run("callboard.showSummary()")
+    for button in range(tab.run("document.querySelectorAll('#summary .more').length")):
+        tab.run(f"document.querySelectorAll('#summary .more')[{button}].click()")
+    shown = text_of(tab)
+    assert "item 0 x" in shown
+    assert "item 499 **x**" in shown
+    assert tab.run("document.querySelectorAll('*').length") <= ELEMENTS_MAX
+
+
+def test_the_value_of_a_report_stands_before_the_bookkeeping(tab: Browser, tmp_path: Path) -> None:
+    recording = poisoned_sum()
+    seq = next(event.seq for event in recording.events if event.kind == "DelegationEnded")
+    tab.open(write_page(recording, tmp_path), f"#{seq}")
+    shown = tab.run("document.querySelector('#detail .body').textContent")
+    assert 0 <= shown.index("refund_cents") < shown.index("more") < shown.index("room")
+
+
+def test_the_command_that_forks_at_an_event_is_one_word_for_a_shell(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    make = "callboard.forkOf({ summary: { session: %s } }, 3)"
+    assert tab.run(make % json.dumps("one")) == "callboard fork one#3"
+    for name in ("a b; rm x", "it's $(date)", "-x", "a\nb"):
+        words = shlex.split(tab.run(make % json.dumps(name)))
+        assert words == ["callboard", "fork", "--", f"{name}#3"]
