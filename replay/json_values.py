@@ -48,7 +48,7 @@ def _parts(value: object) -> Iterable[tuple[str, object]]:
 
 def written(name: str) -> str:
     """Return a field's name as a path holds it."""
-    return name if _PLAIN.fullmatch(name) else _encode(name).decode()
+    return name if name.isidentifier() or _PLAIN.fullmatch(name) else _encode(name).decode()
 
 
 def parts_of(path: str) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ Reading from the first event on checks the hash chain on the way; reading in the
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Generic, TypeVar, overload
 
 from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.codec import UnreadableBody, decode_all
 from callboard.actors.protocol.errors import CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
@@ -92,6 +94,20 @@ class Source:
                 return
             first, size = page[-1].seq + 1, PAGE_EVENTS
 
+    def events(self, rows: Sequence[Stored | Sealed]) -> Iterable[Event]:
+        """Return the events of rows, decoded together. Raises CorruptLog, perhaps while it is iterated."""
+        rows = [row.whole() if isinstance(row, Sealed) and row.cuts else row for row in rows]
+        try:
+            bodies = decode_all([row.body for row in rows])
+        except UnreadableBody:
+            return map(self.event, rows)  # those before it can be read
+        if SessionOpened in set(map(type, bodies)):
+            return map(self.event, rows)
+        return [
+            Event(row.seq, row.at, row.sender, row.recipient, row.cause, body)
+            for row, body in zip(rows, bodies, strict=True)
+        ]
+
     def event(self, row: Stored | Sealed) -> Event:
         """Return the event of a row without cuts. Raises CorruptLog."""
         event = event_of(self.session_id, row)
@@ -104,7 +120,7 @@ class Source:
 class Rows(Sequence[T], Generic[T]):
     """The rows of a session, or something made of each. Iterating, and slices from the start, are checked."""
 
-    def __init__(self, source: Source, made: Callable[[Stored], T]) -> None:
+    def __init__(self, source: Source, made: Callable[[Sequence[Stored | Sealed]], Iterable[T]]) -> None:
         self._source = source
         self._made = made
         self._chunk: tuple[int, list[T]] = (-1, [])
@@ -118,8 +134,7 @@ class Rows(Sequence[T], Generic[T]):
     def upto(self, seq: int) -> Iterator[T]:
         """Yield 1 to `seq`, checked. Raises CorruptLog."""
         for page in self._source.sealed_pages(seq):
-            for row in page:
-                yield self._made(row.whole())
+            yield from self._made(page)
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -141,14 +156,19 @@ class Rows(Sequence[T], Generic[T]):
             first = number * _CHUNK_EVENTS + 1
             last = min(first + _CHUNK_EVENTS - 1, len(self))
             try:
-                self._chunk = number, list(self.between(first, last))
+                self._chunk = number, list(self._made([*self._source.between(first, last)]))
             except CorruptLog:  # by another row, perhaps: one that cannot be read is refused by itself
                 return next(self.between(place + 1, place + 1))
         return self._chunk[1][offset]
 
     def between(self, first: int, last: int) -> Iterator[T]:
         """Yield `first` to `last`, not checked."""
-        return map(self._made, self._source.between(first, last))
+        return chain.from_iterable(self._made((row,)) for row in self._source.between(first, last))
+
+
+def whole(rows: Iterable[Stored | Sealed]) -> list[Stored]:
+    """Return rows with their large values in their places."""
+    return [row.whole() if isinstance(row, Sealed) else row for row in rows]
 
 
 def head_at(reader: LogReader, session_id: str, end: Head, seq: int) -> Head:

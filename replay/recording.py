@@ -18,7 +18,7 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
-from callboard.replay.reading import Rows, Source, check_known, head_at
+from callboard.replay.reading import Rows, Source, check_known, head_at, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.search import Match, Query, search_all
 from callboard.replay.verification import Verification
@@ -62,8 +62,8 @@ class Recording(AbstractContextManager["Recording"]):
     def __init__(self, source: Source) -> None:
         self.session_id = source.session_id
         self.head = source.head
-        self.rows: Rows[Stored] = Rows(source, lambda row: row)
-        self.events: Rows[Event] = Rows(source, source.event)
+        self.rows: Rows[Stored] = Rows(source, whole)
+        self.events: Rows[Event] = Rows(source, source.events)
         self._source = source
 
     @classmethod
@@ -129,10 +129,9 @@ class Recording(AbstractContextManager["Recording"]):
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
     def _pages(self) -> "Iterator[Page]":
-        event = self._source.event
         for page in self._source.sealed_pages():
             rows = [row.whole() if row.cuts else row for row in page]
-            yield [(event(row), row.body) for row in rows]
+            yield [*zip(self._source.events(rows), [row.body for row in rows], strict=True)]
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events with a text, or a value at a path, then refused calls. Digests are checked."""
@@ -153,7 +152,7 @@ class Recording(AbstractContextManager["Recording"]):
         """Return what went wrong: failures, loops, refusals, doubts. Every digest is checked."""
         from callboard.replay.diagnosis.diagnose import diagnose
 
-        return diagnose(self.rows.upto(self.head.seq), self._source.event, self._refused)
+        return diagnose(self._source, self._refused)
 
     def diff(self, other: "Recording") -> "SessionDiff":
         """Compare this session with another one. Every digest of both is checked."""

@@ -9,16 +9,15 @@ place or a person may still be refused. An ask of a program that ends before it 
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import ClassVar, Final, NamedTuple, Self
 
 import msgspec
 
-from callboard.actors.agent.content import read
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Delegate, ReportBack
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
-from callboard.replay.row_kinds import kind_of
 from callboard.runtime.log.protocol import Stored
 
 
@@ -46,14 +45,22 @@ class _Place(msgspec.Struct):
     call: int
 
 
+class _Block(msgspec.Struct):
+    type: str
+
+
 class _Reply(msgspec.Struct):
     turn: int
     status: str = "ok"
-    content: Json = NULL
+    content: tuple[_Block, ...] = ()
 
 
 _place: Final = msgspec.json.Decoder(_Place).decode
 _reply: Final = msgspec.json.Decoder(_Reply).decode
+_blocks: Final = msgspec.json.Decoder(tuple[_Block, ...]).decode
+_UNREAD: Final = (msgspec.ValidationError, RecursionError)  # of content that is garbage to its agent, too
+_REPLY: Final = b'{"type":"ModelReplied"'
+_POSTS: Final = (b'{"type":"CallTool"', b'{"type":"Delegate"', b'{"type":"ReportBack"')
 
 
 class Suspects:
@@ -77,25 +84,26 @@ class Suspects:
         body = event.body
         if isinstance(body, ModelReplied):
             if body.status == "ok":
-                self._reply(event.recipient, body.turn, body.content)
+                with suppress(*_UNREAD):
+                    self._reply(event.recipient, body.turn, _blocks(body.content))
         elif isinstance(body, CallTool | Delegate | ReportBack):
             self._post(event.sender, body.turn, body.call)
 
     def take_row(self, row: Stored) -> None:
         """Take in the next row of any kind. Only the fields that are needed are decoded."""
-        kind = kind_of(row.body)
-        if kind == "ModelReplied":
-            reply = _reply(row.body)
-            if reply.status == "ok":
-                self._reply(row.recipient, reply.turn, reply.content)
-        elif kind in self.kinds:
-            place = _place(row.body)
+        body = row.body
+        if body.startswith(_REPLY):
+            with suppress(*_UNREAD):
+                reply = _reply(body)
+                if reply.status == "ok":
+                    self._reply(row.recipient, reply.turn, reply.content)
+        elif body.startswith(_POSTS):
+            place = _place(body)
             self._post(row.sender, place.turn, place.call)
 
-    def _reply(self, agent: str, turn: int, content: Json) -> None:
-        said = read(content)
-        if said is not None and said.uses:
-            self._left[agent, turn] = set(range(len(said.uses)))
+    def _reply(self, agent: str, turn: int, blocks: tuple[_Block, ...]) -> None:
+        if calls := [block for block in blocks if block.type == "tool_use"]:
+            self._left[agent, turn] = set(range(len(calls)))
 
     def _post(self, agent: str, turn: int, call: int) -> None:
         left = self._left.get((agent, turn))

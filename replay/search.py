@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,10 +37,14 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 _REPLY: Final = "ModelReplied"
 _CALLS: Final = frozenset({"CallTool", "RequestApproval"})
+_BARE: Final = frozenset("0123456789+-.etrufalsn")  # of numbers, true, false and null
 _ESCAPES: Final = re.compile(rb"\\[u/]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that JSON writes in another way
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
+
+
+_FirstLeaf: TypeAlias = Callable[[object, bool], tuple[list[str], object] | None]
 
 
 class _Call(msgspec.Struct):
@@ -112,19 +116,22 @@ class Query:
     def _folded(self, text: str) -> str:
         return text.casefold() if self.is_any_case else text
 
-    def may_hold(self, body: bytes) -> bool:
-        """Return False if a body certainly does not hold the text or the path: most events end here."""
-        if (not self._fields or all(name in body for name in self._fields)) and self._may_hold_text(body):
-            return True
-        return _ESCAPES.search(body) is not None
+    @cached_property
+    def may_hold(self) -> Callable[[bytes], bool]:
+        """Return a function that is false for a body that certainly does not hold the text or the path."""
+        fields, needle = self._fields, self._needle
+        is_folded = self.is_any_case and bool(self.text)
 
-    def _may_hold_text(self, body: bytes) -> bool:
-        if self._needle in body:
-            return True
-        if not self.text or not self.is_any_case:
-            return False
-        folded = body.lower() if body.isascii() else body.decode().casefold().encode()
-        return self._needle in folded
+        def may_hold(body: bytes) -> bool:
+            is_held = needle in body
+            if not is_held and is_folded:
+                is_held = needle in (body.lower() if body.isascii() else _casefolded(body))
+            if is_held and (not fields or all(name in body for name in fields)):
+                return True
+            # `find` takes half the time of `in`
+            return body.find(b"\\") >= 0 and _ESCAPES.search(body) is not None
+
+        return may_hold
 
     def takes(self, row: Stored, kind: str) -> bool:
         """Return whether a row is one of the agent's, and of the kinds."""
@@ -158,47 +165,44 @@ class Query:
         return self._folded(self.text) in self._folded(said)
 
     def _text(self, value: object) -> tuple[str, object] | None:
-        wanted, is_any_case = self._folded(self.text), self.is_any_case
-
-        def holds(one: object) -> bool:
-            text = one if isinstance(one, str) else _encode(one).decode()
-            return wanted in (text.casefold() if is_any_case else text)
-
-        if (found := _first_leaf(value, holds, is_own=True)) is not None:
+        if (found := self._first_leaf(value, True)) is not None:
             parts, leaf = found
             return ".".join(["body", *map(written, reversed(parts))]), leaf
-        return next((one for one in _foreign_names(value) if holds(one[1])), None)
+        return next((one for one in _foreign_names(value) if self.holds_text(one[1])), None)
+
+    @cached_property
+    def _first_leaf(self) -> _FirstLeaf:
+        """Return a function that finds the first leaf with the text, behind its path, the last part first.
+
+        It is told whether a value is callboard's own, whose ids and digests are passed over: most short texts
+        are in some digest.
+        """
+        wanted, is_any_case = self._folded(self.text), self.is_any_case
+        is_in_bare = _BARE.issuperset(wanted)
+
+        # A common text is in most events, so this calls nothing for a leaf and builds no path on the way.
+        def first(value: Any, is_own: bool) -> tuple[list[str], object] | None:
+            for name, inner in value.items() if type(value) is dict else enumerate(value):
+                kind = type(inner)
+                if kind is str:
+                    if wanted not in inner and not (is_any_case and wanted in inner.casefold()):
+                        continue
+                elif kind is dict or kind is list:
+                    if (found := first(inner, is_own and name not in FOREIGN)) is not None:
+                        found[0].append(str(name))
+                        return found
+                    continue
+                elif not is_in_bare or wanted not in _encode(inner).decode():
+                    continue
+                if not (is_own and name in IDS):
+                    return [str(name)], inner
+            return None
+
+        return first
 
 
-def _first_leaf(
-    value: object, holds: Callable[[object], bool], *, is_own: bool
-) -> tuple[list[str], object] | None:
-    """Return the first leaf that holds a text, behind the parts of its path, the last one first.
-
-    is_own: outside of foreign JSON, where ids and digests of callboard are passed over: most short texts are
-    in some digest.
-    """
-    # A common text is found in most events, so this builds no path and no generator on the way.
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if isinstance(inner, dict | list):
-                found = _first_leaf(inner, holds, is_own=is_own and name not in FOREIGN)
-            elif (is_own and name in IDS) or not holds(inner):
-                continue
-            else:
-                return [name], inner
-            if found is not None:
-                found[0].append(name)
-                return found
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            found = _first_leaf(inner, holds, is_own=is_own)
-            if found is not None:
-                found[0].append(str(place))
-                return found
-    elif holds(value):
-        return [], value
-    return None
+def _casefolded(body: bytes) -> bytes:
+    return body.decode().casefold().encode()
 
 
 def _foreign_names(value: object) -> Iterator[tuple[str, str]]:

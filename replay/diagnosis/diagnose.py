@@ -35,9 +35,9 @@ from callboard.replay.diagnosis.retries import Retries
 from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
 from callboard.replay.diagnosis.unused_reports import UnusedReports
+from callboard.replay.reading import Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import kind_of
-from callboard.runtime.log.protocol import Stored
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,
@@ -96,20 +96,19 @@ class Diagnosis:
         return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 
-def diagnose(
-    rows: Iterable[Stored],
-    event: Callable[[Stored], Event],
-    refused_by: Callable[[Suspects], Iterable[RefusedCall]],
-) -> list[Finding]:
-    """Return the findings of a session. event: decodes a row. refused_by: the calls that suspects refused."""
+def diagnose(source: Source, refused_by: Callable[[Suspects], Iterable[RefusedCall]]) -> list[Finding]:
+    """Return the findings of a session, its digests checked. refused_by: the calls that suspects refused."""
     found = Diagnosis()
     takers: dict[str, list[Taker]] = {}
-    for row in rows:
-        kind = kind_of(row.body)
-        if (chosen := takers.get(kind)) is None:
-            chosen = takers[kind] = found.takers(kind)
-        if chosen:
-            decoded = event(row)
-            for check in chosen:
-                check.take(decoded)
+    for page in source.sealed_pages():
+        rows = []
+        for row in page:
+            kind = kind_of(row.body)
+            if kind not in takers:
+                takers[kind] = found.takers(kind)
+            if takers[kind]:
+                rows.append(row)
+        for event in source.events(rows):
+            for check in takers[event.kind]:
+                check.take(event)
     return found.findings(refused_by(found.suspects))

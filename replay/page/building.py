@@ -19,7 +19,7 @@ from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
-from callboard.replay.reading import Rows, Source
+from callboard.replay.reading import Source
 from callboard.replay.refusal_watch import refused_in
 
 EVENTS_DIAGNOSED_MAX: Final = 100_000
@@ -87,8 +87,7 @@ def findings_of(source: Source) -> list[Finding]:
     """Return the findings that a page shows."""
     if source.head.seq > EVENTS_DIAGNOSED_MAX:
         return []
-    rows = Rows(source, lambda stored: stored)
-    return diagnose(rows.upto(source.head.seq), source.event, partial(refused_in, source))
+    return diagnose(source, partial(refused_in, source))
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Final
 from callboard.actors.protocol.events import Event
 from callboard.replay.billing import billing
 from callboard.replay.diff import Difference, diff
-from callboard.replay.reading import Rows, Source
+from callboard.replay.reading import Rows, Source, whole
 from callboard.runtime.log.protocol import Segment, Stored
 
 _LISTED: Final = 300
@@ -78,7 +78,7 @@ def _segments(source: Source) -> Sequence[Segment]:
 
 
 def _rows(source: Source) -> "Rows[Stored]":
-    return Rows(source, lambda row: row)
+    return Rows(source, whole)
 
 
 def _difference(one: Difference) -> list[object]:

@@ -143,20 +143,27 @@ class HashChain:
         for last in (min(known.seq, upto), upto):
             while head.seq < last:
                 page = read(head.seq + 1, min(sizes.events, last - head.seq))
-                sizes.note(page)
                 head = self._checked(session_id, head, page)
+                sizes.note(page)
                 _compare(session_id, head, known)
                 yield page
 
     def _checked(self, session_id: str, head: Head, page: list[Sealed]) -> Head:
         """Check the digests of a page behind a head. Return the head after it."""
         seq, previous = head
+        fresh = self._empty.copy
         for row in page:
             if row.seq != seq + 1:
                 raise corrupt(session_id, seq + 1, f"is missing; the next one there is {row.seq}")
-            if row.digest != self.digest(session_id, previous, row):
-                raise corrupt(session_id, row.seq, "does not match its digest")
-            seq, previous = row.seq, row.digest
+            # `digest` in place: a tenth of the time of reading a log.
+            seq, cause, body, places = row.seq, row.cause, row.body, _places(row.cuts) if row.cuts else ()
+            state = fresh()
+            state.update(
+                _pack((session_id, seq, previous, row.at, row.sender, row.recipient, cause, body, places))
+            )
+            previous = state.digest()
+            if row.digest != previous:
+                raise corrupt(session_id, seq, "does not match its digest")
         if not page:
             raise corrupt(session_id, seq + 1, "is missing, and all after it")
         return Head(seq, previous)

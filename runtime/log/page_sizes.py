@@ -19,10 +19,10 @@ class PageSizes:
 
     def note(self, page: Sequence[Stored | Sealed]) -> None:
         """Learn from a page that was read: the next one grows to at most four times its events."""
-        held = sum(len(row.body or b"") + _cut_bytes(row) for row in page)  # a damaged row may have no body
+        held = sum([len(row.body) for row in page]) + _cut_bytes(page)
         wanted = len(page) * PAGE_BYTES // max(held, 1)
         self.events = max(1, min(self._most, 4 * self.events, wanted))
 
 
-def _cut_bytes(row: Stored | Sealed) -> int:
-    return sum(len(one.data) for one in row.cuts) if isinstance(row, Sealed) else 0
+def _cut_bytes(page: Sequence[Stored | Sealed]) -> int:
+    return sum([len(one.data) for row in page if isinstance(row, Sealed) and row.cuts for one in row.cuts])

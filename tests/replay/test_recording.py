@@ -2,6 +2,7 @@ import gc
 import io
 import sqlite3
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,15 @@ def test_reading_before_the_damage_and_by_inbox_works() -> None:
     assert set(recording.states(2)) == {"supervisor"}
     assert recording.state(recording.head.seq, "host") is not None
     assert recording.event(3).at == 1
+
+
+def test_the_events_before_one_that_cannot_be_read_are_read(log: MemoryLog) -> None:
+    recording = Recording.open(MemoryReader(log))
+    rows = [replace(row, body=b"{}") if row.seq == 8 else row for row in recording.rows]
+    events = iter(recording._source.events(rows))
+    assert list(islice(events, 7)) == recording.events[:7]
+    with pytest.raises(CorruptLog, match="event 8: not a message"):
+        next(events)
 
 
 def test_a_head_that_the_log_no_longer_has_is_refused_at_once(log: MemoryLog) -> None:

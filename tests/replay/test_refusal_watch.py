@@ -28,6 +28,7 @@ from callboard.replay.search import Query
 from callboard.replay.testing.sessions.replies import Reply, Use, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from callboard.runtime.log.protocol import Stored
 from callboard.testing.storing import recording_of
 from tests.effort import effort
 from tests.mutants import scenarios_background as background
@@ -268,3 +269,9 @@ def test_a_refused_call_is_a_span_at_its_reply() -> None:
         (one.reply, one.tool, "refused", one.reason) for one in recording.refused_calls()
     ]
     assert [span.first.seq for span in recording.spans()] == sorted(s.first.seq for s in recording.spans())
+
+
+@pytest.mark.parametrize("content", [b"null", b'"words"', b'[{"name":"look"}]', b"[" * 5_000 + b"]" * 5_000])
+def test_no_agent_is_suspected_for_a_reply_that_it_cannot_read(content: bytes) -> None:
+    body = b'{"type":"ModelReplied","turn":1,"attempt":1,"content":' + content + b"}"
+    assert Suspects.among([Stored(1, 0, "model", "host", 0, body, b"")]).agents == []

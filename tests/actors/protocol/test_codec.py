@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.client_messages import Ask, Cancel
-from callboard.actors.protocol.codec import UnreadableBody, decode, encode
+from callboard.actors.protocol.codec import UnreadableBody, decode, decode_all, encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportBack, Stop
@@ -131,3 +131,15 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(body: bytes) -> None:
     except UnreadableBody:
         return
     assert type(message) in MESSAGES
+
+
+@given(
+    st.lists(any_message(), max_size=4),
+    st.sampled_from([b"{}", b'{"type":"Nothing"}', b"\xff", b"[" * 9_999]),
+)
+@settings(max_examples=20)
+def test_many_messages_decode_as_each_alone(made: list[msgspec.Struct], damaged: bytes) -> None:
+    bodies = [*map(encode, made)]
+    assert decode_all(bodies) == [*map(decode, bodies)]
+    with pytest.raises(UnreadableBody):
+        decode_all([*bodies, damaged])

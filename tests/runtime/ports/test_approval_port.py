@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, say, tool
+from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.client_messages import RevokePermission
 from callboard.actors.protocol.errors import (
     InvalidAgent,
@@ -16,8 +17,10 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.port_actions import Start
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
@@ -27,6 +30,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.tool import Tool
 
 NAME = "one"
@@ -227,6 +231,51 @@ def test_a_ready_schema_is_checked_in_full() -> None:
     scene = Scene(call("wire", euros=5))
     scene.play(talk)
     assert scene.till.paid == [9]
+
+
+def test_a_tool_that_is_not_in_this_process_takes_no_other_arguments() -> None:
+    scene = Scene(PAY)
+
+    async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
+        question = await asked()
+        del scene.till.host.tools["pay"]  # as in a program that lacks the tool
+        with pytest.raises(InvalidPrompt, match="there is no tool 'pay' in this program"):
+            question.approve(arguments={"euros": 4})
+        assert question.deny()
+
+    scene.play(talk)
+    assert scene.till.paid == []
+
+
+@pytest.mark.parametrize("by_id", [False, True], ids=["question", "id"])
+def test_the_values_of_a_form_go_to_the_call_and_into_the_log(by_id: bool) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    forms = Json(msgspec.json.encode({"where": {"message": "Where to?", "schema": schema}}))
+    scene, got = Scene(call("book")), list[object]()
+
+    @tool(effect="read")
+    def book(ctx: ToolContext) -> str:
+        """Book a journey."""
+        if ctx.given is None:
+            raise InputNeeded("it asks", InputAsked(forms))
+        got.append((ctx.given.action, msgspec.json.decode(ctx.given.values)))
+        return "booked"
+
+    scene.till.host = Agent("host", tools=[book])
+
+    async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
+        question = await asked()
+        assert question.forms == {"where": {"message": "Where to?", "schema": schema}}
+        if by_id:
+            assert await session.approve(question.seq, by="ann", values={"city": "Oslo"})
+        else:
+            assert question.approve(by="ann", values={"city": "Oslo"})
+        assert session.open_approvals == ()
+
+    scene.play(talk)
+    assert got == [("accept", {"where": {"city": "Oslo"}})]
+    (given,) = scene.given
+    assert (given.by, msgspec.json.decode(given.values)) == ("ann", {"where": {"city": "Oslo"}})
 
 
 def test_an_approver_may_return_a_whole_answer() -> None:

@@ -1,10 +1,16 @@
 import asyncio
 import doctest
+import logging
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.errors import InvalidState, MisuseError, ToolError, UnknownName
+from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.uses import Use
+from callboard.runtime.files.files import Files
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools import context
@@ -128,3 +134,135 @@ def test_the_network_of_a_call_has_the_time_that_the_call_has_left() -> None:
             assert 0.01 <= left <= most
 
     asyncio.run(main())
+
+
+# --- the uses of a call -----------------------------------------------------------
+
+
+def in_a_session() -> ToolContext:
+    """Make the context of an agent and a tool with labels, in a session with a state and tools."""
+    return ToolContext(
+        secrets={"KEY": "a-secret-value"},
+        shared={"stage": "start", "count": 1},
+        toolbox=lambda tools, agent: ToolsChange((), f"for {agent or 'me'}", ",".join(map(str, tools))),
+        labels=("agent",),
+        tool_labels=("tool",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "is_used"),
+    [
+        (lambda ctx: None, False),
+        (lambda ctx: len(ctx.state), False),
+        (lambda ctx: ctx.progress("half"), False),
+        (lambda ctx: ctx.label(), False),
+        (lambda ctx: ctx.state["stage"], True),
+        (lambda ctx: ctx.update_state("stage", "end"), True),
+        (lambda ctx: ctx.secret("KEY"), True),
+        (lambda ctx: ctx.label("mail"), True),
+        (lambda ctx: ctx.checkpoint("here"), True),
+        (lambda ctx: ctx.set_tools([]), True),
+    ],
+)
+def test_a_context_is_used_once_anything_was_read_changed_or_stated(
+    act: Callable[[ToolContext], object], is_used: bool
+) -> None:
+    ctx = in_a_session()
+    act(ctx)
+    assert ctx.is_used is is_used
+
+
+def test_a_call_states_its_updates_with_the_labels_of_its_agent_its_tool_and_its_reads() -> None:
+    ctx, plain = in_a_session(), ToolContext(shared={"stage": "start", "count": 1})
+    for one in (ctx, plain):
+        assert one.state["stage"] == "start"
+        one.update_state("count", 2)
+        one.update_state("stage", "end")
+        assert one.state["count"] == 1, "an update is for later calls"
+    ctx.label("mail", "web")
+    updates, read = ctx.state_used
+    assert [(one.key, bytes(one.value)) for one in updates] == [("count", b"2"), ("stage", b'"end"')]
+    assert {one.labels for one in updates} == {("agent", "mail", "tool", "web")} == {ctx.labels_written}
+    assert read == ("count", "stage")
+    assert ctx.labels_stated == ("mail", "web")
+    assert [one.labels for one in plain.state_used[0]] == [(), ()]
+    assert (plain.labels_written, plain.labels_stated) == ((), ())
+
+
+def test_the_last_change_of_tools_counts_and_each_checkpoint_once() -> None:
+    ctx = in_a_session()
+    ctx.set_tools(["a"])
+    ctx.set_tools(["b", "c"], agent="kid")
+    assert ctx.tools_change == ToolsChange((), "for kid", "b,c")
+    for name in ("one", "x" * 80, "one"):
+        ctx.checkpoint(name)
+    assert ctx.checkpoints == ("one", "x" * 80)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (
+            lambda ctx: ctx.checkpoint("a b"),
+            "'a b': a checkpoint has 1 to 80 characters without spaces, # and @",
+        ),
+        (lambda ctx: ctx.checkpoint("x" * 81), "a checkpoint has 1 to 80"),
+        (lambda ctx: ctx.set_tools([]), "this context belongs to no session"),
+        (lambda ctx: ctx.label("good", "a\nb"), r"label='a\\nb': "),
+        (lambda ctx: ctx.label(7), "label=7: "),
+        (lambda ctx: ctx.memory.remember("a"), "memory"),
+    ],
+)
+def test_a_use_that_cannot_work_is_refused_in_words(act: Callable[[ToolContext], object], words: str) -> None:
+    ctx = ToolContext()
+    with pytest.raises(MisuseError, match=words):
+        act(ctx)
+    assert (ctx.checkpoints, ctx.tools_change) == ((), None)
+
+
+def test_an_unknown_key_of_the_state_is_refused_and_not_updated() -> None:
+    ctx = in_a_session()
+    with pytest.raises(InvalidState):
+        ctx.update_state("gone", 1)
+    assert not ctx.is_used
+
+
+def test_after_its_end_a_call_uses_nothing_and_keeps_its_uses(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("words")
+    ctx = ToolContext(secrets={"KEY": "a-secret-value"}, files=Files(tmp_path))
+    assert ctx.files.read_text("note") == "words"
+    ctx.secret("KEY")
+    assert ctx.access.uses == (Use("secrets", "KEY"),)
+    ctx.end()
+    with pytest.raises(ToolError, match="the call has its answer already"):
+        ctx.secret("KEY")
+    with pytest.raises(ToolError, match="the call has its answer already"):
+        ctx.files.read_text("note")
+    assert ctx.access.uses == (Use("secrets", "KEY"),)
+
+
+def test_progress_on_its_way_when_the_call_ends_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+
+    async def main() -> None:
+        ctx = ToolContext(on_progress=told.append)
+        ctx.begin(asyncio.get_running_loop(), 1.0)
+        ctx.progress("one")
+        ctx.progress("two")
+        ctx.end()
+        assert told == ["two"], "of texts that come faster the newest is shown"
+        await asyncio.sleep(0)
+        assert told == ["two"]
+
+    asyncio.run(main())
+    fault = ValueError("a watcher failed")
+
+    def fails(_: str) -> None:
+        raise fault
+
+    with caplog.at_level(logging.DEBUG):
+        ToolContext(on_progress=fails).progress("half")
+    assert [one.exc_info and one.exc_info[1] for one in caplog.records] == [fault]

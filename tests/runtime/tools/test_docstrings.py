@@ -1,5 +1,6 @@
 import doctest
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,26 @@ def test_google_numpy_and_rest_say_the_same() -> None:
 def test_a_section_ends_where_the_next_begins_or_the_indentation_does() -> None:
     text = "S.\n\nArgs:\n    a: One.\n\n    b: Two.\nRaises:\n    c: no\nArgs:\n    d: Three."
     assert described(text).parameters == {"a": "One.", "b": "Two.", "d": "Three."}
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        # Sections without indentation end at a heading, and at an underlined line, but at no other word.
+        ("S.\n\nArgs:\na: One.\nReturns:\nb: no", {"a": "One."}),
+        ("S.\n\nParameters\n----------\na\n    One.\nOthers\n------\nb\n    no", {"a": "One."}),
+        ("S.\n\nArgs:\n    a: One.\n    Returns:\n    b: Two.", {"a": "One.", "b": "Two."}),
+        # An underline stands on the next line, also in a section, and has three dashes.
+        ("S.\n\nArgs:\n    a: One.\n    b: Two.\n    ---\n    c: no", {"a": "One."}),
+        ("S.\n\nArgs:\n    a: One.\n    b: Two.\n    ---", {"a": "One."}),
+        ("S.\n\nParameters\n--\na: One.\n", {"a": "One."}),
+        # The text of a field goes on in the lines that are indented, if by one place.
+        (":param a: One\n and more\nnot this", {"a": "One and more"}),
+        (":param a: One\n\n    not this", {"a": "One"}),
+    ],
+)
+def test_a_section_has_the_lines_up_to_its_end_and_no_others(text: str, parameters: dict[str, str]) -> None:
+    assert described(text).parameters == parameters
 
 
 def test_a_docstring_that_starts_with_its_parameters_has_no_summary() -> None:

@@ -17,9 +17,13 @@ import pytest
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import ToolInterrupted
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.value_types import InputAsked
+from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
@@ -780,3 +784,59 @@ def test_a_result_that_is_never_encoded_leaves_a_cancelled_call_to_its_grace() -
         value.may_end.set()
 
     run(main, grace_s=0.01)
+
+
+# --- outputs and questions --------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_chars", [1_000, 20])
+def test_a_call_that_needs_input_states_its_forms_and_its_cut_words(max_chars: int) -> None:
+    asked = InputAsked(Json(b'{"a":{"message":"Say."}}'), kept="note")
+
+    @tool(effect="read")
+    async def asks() -> None:
+        """Act."""
+        raise InputNeeded("it asks for a word of a person", asked)
+
+    found = whole_outcome_of(asks, max_chars=max_chars)
+    assert (found.status, found.asked, found.trace) == ("input_required", asked, "")
+    words = "it asks for a word of a person"
+    assert text(found) == words if max_chars == 1_000 else text(found) != words
+
+
+def test_an_output_object_is_rendered_by_the_rules_of_its_tool() -> None:
+    @tool(effect="read", output="concise")
+    async def lists(ctx: ToolContext) -> ToolOutput:
+        """Act."""
+        return ToolOutput([1])
+
+    ctx = ToolContext(tool="lists", call_id="c")
+    found = whole_outcome_of(lists, ctx=ctx)
+    assert (found.status, text(found)) == ("ok", "[lists] 1 item: 1")
+    assert found.telemetry is not None
+
+
+def test_a_thread_that_is_left_behind_goes_on_until_its_function_ends() -> None:
+    began, go = threading.Event(), threading.Event()
+
+    @tool(effect="write")
+    def waits() -> None:
+        """Act."""
+        began.set()
+        go.wait()
+
+    async def main(runner: ToolRunner) -> None:
+        late = LateContext(ToolContext)
+        work = runner.run(waits, check_json("{}"), late, timeout_s=5, max_chars=100)
+        assert not isinstance(work, ToolOutcome)
+        task = asyncio.ensure_future(work)
+        await until(began.is_set)
+        assert late.goes_on is None
+        task.cancel()
+        assert (await task).status == "interrupted"
+        assert late.goes_on is not None
+        assert late.goes_on()
+        go.set()
+        await until(lambda: late.goes_on is not None and not late.goes_on())
+
+    run(main, grace_s=0.001)

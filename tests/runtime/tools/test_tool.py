@@ -2,6 +2,7 @@ import asyncio
 import doctest
 import functools
 import inspect
+import math
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
@@ -11,10 +12,11 @@ import pytest
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.profiles import ToolSpec
+from callboard.actors.protocol.profiles import CacheRules, ToolSpec
+from callboard.runtime.outputs.tool_output import OutputRules
 from callboard.runtime.tools import tool as module
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.tool import FunctionTool, Tool, tool
+from callboard.runtime.tools.tool import FunctionTool, Tool, is_async, tool
 from tests.runtime.reports import Plain
 
 EMPTY: dict[str, object] = {"type": "object"}
@@ -39,6 +41,9 @@ async def fetch(url: str) -> str:
 
 
 def nothing(arguments: dict[str, object]) -> None: ...
+
+
+def nothing_typed() -> None: ...
 
 
 def test_a_decorated_function_is_a_tool_and_still_the_function() -> None:
@@ -142,6 +147,21 @@ def test_functions_that_give_no_single_result_are_refused() -> None:
         ({"input_schema": Json(b"true")}, "give a dict"),
         ({"input_schema": Json(b'{"type": "object", "type": 1}')}, "twice"),
         ({"input_schema": {"type": "object", "x": {1, 2}}}, r"\$.x"),
+        ({"input_schema": Json(b"{")}, "tool x: input_schema is no JSON object"),
+        ({"extra": {"effect": 1, "name": "x"}}, "extra may not hold name"),
+        ({"capabilities": 7}, "tool x: capabilities is a tuple of names, not 7"),
+        ({"capabilities": ("files/*",)}, r"tool x: capabilities are single names, not \('files/\*',\)"),
+        ({"labels": ("a\nb",)}, "tool x: labels is a tuple of names"),
+        ({"cache_over_writes": True}, "tool x: cache_over_writes=True needs cache=True, or seconds"),
+        ({"cache": True}, "tool x: only results of read tools are given again"),
+        ({"cache": True, "effect": "idempotent"}, "only results of read tools are given again"),
+        *(
+            (
+                {"cache": cache, "effect": "read"},
+                f"tool x: cache is True, or a positive number of seconds, not {cache!r}",
+            )
+            for cache in (0, 0.0, -1, math.inf, math.nan, "1")
+        ),
     ],
 )
 def test_arguments_that_cannot_work_are_refused_when_the_tool_is_made(
@@ -149,6 +169,60 @@ def test_arguments_that_cannot_work_are_refused_when_the_tool_is_made(
 ) -> None:
     with pytest.raises(InvalidAgent, match=advice):
         Tool(**{"name": "x", "description": "", "input_schema": EMPTY, "function": nothing, **arguments})  # type: ignore[arg-type]  # a wrong value on purpose
+
+
+@pytest.mark.parametrize(
+    ("cache", "over_writes", "rules"),
+    [
+        (False, False, None),
+        (True, False, CacheRules(0, False)),
+        (True, True, CacheRules(0, True)),
+        (1, False, CacheRules(1_000, False)),
+        (0.5, True, CacheRules(500, True)),
+        (0.0001, False, CacheRules(1, False)),
+        (90.2504, False, CacheRules(90_250, False)),
+    ],
+)
+def test_the_time_of_a_cached_result_is_in_whole_milliseconds_and_at_least_one(
+    cache: bool | float, over_writes: bool, rules: CacheRules | None
+) -> None:
+    made = Tool("x", "", EMPTY, nothing, "read", cache=cache, cache_over_writes=over_writes)
+    assert made.spec().cache == rules
+
+
+def test_the_spec_has_names_in_one_order_each_once_and_times_in_milliseconds() -> None:
+    made = tool(
+        capabilities=["b", "a", "b"],
+        labels=["web"],
+        untrusted=True,
+        version="7",
+        approval="before",
+        approval_timeout_s=1.5,
+        description="Go.",
+    )(nothing_typed)
+    expected = ToolSpec(
+        "nothing_typed",
+        "Go.",
+        made.input_schema,
+        "write",
+        approval="before",
+        approval_timeout_ms=1_500,
+        capabilities=("a", "b"),
+        labels=("untrusted", "web"),
+        version="7",
+    )
+    assert made.spec() == expected
+    assert Tool("x", "", EMPTY, nothing, capabilities="files").spec().capabilities == ("files",)
+    assert Tool("x", "", EMPTY, nothing, output=(rules := OutputRules("concise"))).output is rules
+    assert inspect.unwrap(made) is nothing_typed
+
+
+def test_partials_and_objects_of_async_functions_are_async() -> None:
+    class Fetches:
+        async def __call__(self) -> None: ...
+
+    assert all(is_async(one) for one in (fetch.function, functools.partial(fetch.function), Fetches()))
+    assert not any(is_async(one) for one in (nothing, functools.partial(nothing), Town("Ulm").__repr__))
 
 
 def test_attributes_of_the_function_do_not_become_the_tools() -> None:

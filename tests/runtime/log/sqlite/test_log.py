@@ -1,17 +1,17 @@
 """SQLiteLog: the contract, its settings, and what a file of it holds."""
 
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import (
-    MisuseError,
-)
+from callboard.actors.protocol.errors import MisuseError, StoreError, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, events, large, run, turn, write_some
 
@@ -171,6 +171,96 @@ def test_a_forked_child_that_forgets_the_log_leaves_the_connection_alone(
             patched.setattr("os.getpid", lambda: 1)
             log._held.abandon()
         await log.create("s", 1, "")  # the parent goes on
+        await log.close()
+
+    run(work)
+
+
+# --- the owner and the files ------------------------------------------------------
+
+
+def test_a_short_encryption_key_is_a_mistake_of_the_caller(path: Path) -> None:
+    with pytest.raises(MisuseError, match="an encryption key has at least"):
+        SQLiteLog(path, encryption_key=b"short")
+
+
+def test_an_open_log_owns_the_resolved_path_and_announces_its_socket(path: Path) -> None:
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    resolved = path.resolve()
+
+    async def work() -> None:
+        log = SQLiteLog(link)
+        assert log.owned_path == resolved
+        log.announce("before it is open")
+        await log.open()
+        assert log.owned_path == resolved
+        assert read_lock(path) == (str(os.getpid()), "")
+        log.announce("a-socket")
+        assert read_lock(path) == (str(os.getpid()), "a-socket")
+        await log.close()
+        assert read_lock(path) == ("", "")
+
+    run(work)
+
+
+def test_the_wait_of_a_session_is_kept_until_it_is_set_again(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        for name in ("a", "b"):
+            await log.create(name, 1, "")
+        await log.set_waiting("a", 5)
+        assert [await log.waiting_since(name) for name in ("a", "b")] == [5, 0]
+        await log.set_waiting("a", 0)
+        assert await log.waiting_since("a") == 0
+        await log.close()
+
+    run(work)
+
+
+def test_a_file_that_is_no_log_is_refused_and_its_owner_leaves(path: Path) -> None:
+    path.write_bytes(b"words of another program, and no database" * 400)
+
+    async def work() -> None:
+        with pytest.raises(StoreError, match=path.name):
+            await SQLiteLog(path).open()
+
+    run(work)
+    path.unlink()
+    write_some(path)  # the lock was given up
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_log_whose_files_were_moved_away_fails_from_then_on_until_it_is_opened_again(
+    path: Path, suffix: str
+) -> None:
+    file = path.with_name(path.name + suffix)
+    kept = path.with_name("kept")
+
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        file.rename(kept)
+        for _ in range(2):
+            with pytest.raises(StoreFailed, match="was removed, replaced or moved while it was open"):
+                await log.head("s")
+            if not file.exists():
+                kept.rename(file)  # putting it back is not enough: batches may be lost
+        await log.close()
+        await log.open()
+        assert (await log.head("s")).seq == 0
+        await log.close()
+
+    run(work)
+
+
+def test_a_log_that_is_not_open_says_so(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        with pytest.raises(StoreFailed, match=r"is not open; await open\(\) first"):
+            await log.head("s")
         await log.close()
 
     run(work)
