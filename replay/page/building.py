@@ -34,6 +34,7 @@ MODULES: Final = (
     "why.js",
     "search.js",
     "elements.js",
+    "delegations.js",
     "markdown.js",
     "summary.js",
     "conversation.js",

@@ -1,5 +1,6 @@
 // The conversation of an agent, as people read it: its prompt, its turns, calls with their results, sub-agents inline.
 
+import { delegationsIn } from "./delegations.js";
 import { jsonBlock, make, textBlock } from "./elements.js";
 import { markdown } from "./markdown.js";
 import { oneLine, textOf } from "./words.js";
@@ -99,32 +100,8 @@ function childrenOf(app, agent, at, call) {
   const request = grant ? session.body(grant).request : 0;
   if (!request) return [];
   const { turn } = session.body(request);
-  return delegationsOf(session, agent).filter((one) => one.turn === turn && one.call === call).flatMap((one) => one.children);
-}
-
-const delegationsKnown = new WeakMap(); // session -> those of the agent that was asked about last
-
-/** Return the delegations of an agent with the agents that each began: the first ones of its profiles, with its prompt. */
-function delegationsOf(session, agent) {
-  const known = delegationsKnown.get(session);
-  if (known?.agent === agent && known.count === session.count) return known.found;
-  const found = [];
-  const isChild = (address) => address.startsWith(`${agent}.`) && !address.slice(agent.length + 1).includes(".");
-  for (let seq = 1; seq <= session.count; seq += 1) {
-    if (session.kinds[seq] === "Delegate" && session.sender(seq) === agent) {
-      const { turn, call, profiles, prompt } = session.body(seq);
-      found.push({ turn, call, left: [...profiles], prompt: JSON.stringify(prompt), children: [] });
-    } else if (session.kinds[seq] === "Begin" && isChild(session.recipient(seq))) {
-      const { profile, prompt } = session.body(seq);
-      const open = found.filter((one) => one.left.includes(profile.name));
-      const one = open.find((task) => task.prompt === JSON.stringify(prompt)) ?? open[0];
-      if (!one) continue;
-      one.left.splice(one.left.indexOf(profile.name), 1);
-      one.children.push(session.recipient(seq));
-    }
-  }
-  delegationsKnown.set(session, { agent, count: session.count, found });
-  return found;
+  const isOwn = (one) => one.agent === agent && one.turn === turn && one.call === call;
+  return [...delegationsIn(session)].filter(([address, one]) => isOwn(one) && app.firstOf(address) > 0).map(([address]) => address);
 }
 
 /** Return the conversation of a sub-agent, which is drawn once it is opened. */

@@ -125,7 +125,8 @@ export class DetailView {
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
-    return [factTable(main), ...shown, ...this.questionOf(seq),
+    const refused = this.session.refused.get(seq) ?? [];
+    return [factTable(main), ...shown, ...refused.slice(0, LISTED).flatMap((one) => [make("h3", { class: "bad hint" }, `refused: ${one.name}`), textBlock(one.note)]), ...this.questionOf(seq),
       more.length > 0 && make("details", {}, make("summary", {}, "more"), factTable(more))].filter(Boolean);
   }
 

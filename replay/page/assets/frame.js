@@ -9,7 +9,7 @@ const TOTALS = ["outcome", "agents", "model calls", "tool calls", "tokens", "cos
 const KEYS = [
   ["↓ ↑ or j k", "next and previous row"], ["n p", "next and previous event of this agent"], ["g G", "first and last event"],
   ["f F", "next and previous failure"], ["d D", "next and previous delegation"], ["c", "the event that this one answers"],
-  ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"],
+  ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"], ["← → z", "fold, unfold an agent; all agents"],
   ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["h", "the summary"], ["a t ?", "agents, theme, keys"],
 ];
 const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next and previous difference"], ["b", "both messages"]];
