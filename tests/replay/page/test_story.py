@@ -10,7 +10,7 @@ from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Delegate, DelegationEnded
+from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
@@ -51,7 +51,8 @@ def rows_of(tab: Browser) -> list[Any]:
 
 def begun_by(events: Recording) -> dict[str, int]:
     """Return the delegation of each agent by the ends of delegations, which name their first agents."""
-    asked, found = {}, {}
+    asked: dict[tuple[str, int, int], tuple[int, int]] = {}
+    found: dict[str, int] = {}
     for event in events.events:
         body = event.body
         if isinstance(body, Delegate):
@@ -135,7 +136,7 @@ def test_refused_calls_are_failures_with_their_reasons(tab: Browser) -> None:
 
 
 def test_words_and_changed_approvals_have_rows_with_their_notes(tmp_path: Path) -> None:
-    posts = [
+    posts: list[tuple[str, str, AnyMessage]] = [
         ("client", "supervisor", Tell("r", "host", "Wait!")),
         ("supervisor", "client", TellEnded("r", "heard", 2)),
         ("host", "approvals", RequestApproval(1, 0, "pay", "write", Json(b'{"eur":4545}'))),
