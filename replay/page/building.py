@@ -42,6 +42,7 @@ MODULES: Final = (
     "tree.js",
     "list.js",
     "pairs.js",
+    "differences.js",
     "lanes.js",
     "detail.js",
     "frame.js",

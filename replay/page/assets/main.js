@@ -5,6 +5,7 @@ import { loadSession } from "./data.js";
 import { conversationView } from "./conversation.js";
 import { delegationsIn } from "./delegations.js";
 import { DetailView } from "./detail.js";
+import { DifferencesView } from "./differences.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
@@ -32,6 +33,7 @@ class App {
     this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);
     if (beside) this.pairs = new PairsView(byId("pairs"), beside, this);
+    if (beside) this.differences = new DifferencesView(byId("differences"), beside, this);
     this.fillFrame();
     this.listen();
     this.list.fill();
@@ -136,11 +138,16 @@ class App {
 
   refresh() {
     if (this.isReading) this.drawReading();
-    else if (this.isPaired) this.pairs.follow();
+    else if (this.isPaired) this.followPair();
     else this.list.follow();
     this.tree.refresh();
     this.lanes.follow();
     this.detail.refresh();
+  }
+
+  followPair() {
+    this.pairs.follow();
+    this.differences.follow();
   }
 
   /** Choose the next event, from the chosen one on, for which a test holds. */
@@ -267,6 +274,8 @@ class App {
     byId("list").hidden = this.isPaired || this.isReading;
     byId("pairs").hidden = !this.isPaired;
     byId("reading").hidden = !this.isReading;
+    byId("differences").hidden = !this.isPaired || !this.beside.count;
+    document.body.classList.toggle("pairs", this.isPaired && this.beside.count > 0);
     byId("fold-all").hidden = this.mode !== "story" || Boolean(this.found);
     byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
@@ -299,7 +308,7 @@ class App {
     byId("notes-button").addEventListener("click", () => showNotes(this));
     drag(byId("split-left"), "--left", (event) => event.clientX);
     drag(byId("split-right"), "--right", (event) => innerWidth - event.clientX);
-    drag(byId("split-lanes"), "--lanes", (event) => event.clientY - byId("lanes").getBoundingClientRect().top);
+    drag(byId("split-lanes"), "--lanes", (event) => event.clientY - byId(document.body.classList.contains("pairs") ? "differences" : "lanes").getBoundingClientRect().top);
   }
 
   pressed(event) {
