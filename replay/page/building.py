@@ -34,6 +34,7 @@ MODULES: Final = (
     "why.js",
     "search.js",
     "elements.js",
+    "json.js",
     "delegations.js",
     "markdown.js",
     "summary.js",

@@ -2,7 +2,8 @@
 
 import { differencesOf } from "./beside.js";
 import { isAgent } from "./data.js";
-import { copyButton, jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { copyButton, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
