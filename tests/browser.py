@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +28,8 @@ _WAIT_S: Final = 60.0
 _SHELL: Final = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null'
 
 
-class Browser:
-    """One page of a browser, and everything that it did: requests, dialogs, violations of its policy."""
+class _Connection:
+    """The pipe to a browser, which all its pages use."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
@@ -36,21 +37,14 @@ class Browser:
         self._out, self._in = process.stdin, process.stdout
         self._number = 0
         self._buffer = b""
-        self._session = ""
-        self.requests: list[str] = []
-        self.dialogs: list[str] = []
-        self.console: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self.pages: dict[str, Browser] = {}
 
-    def call(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Call a method of the protocol and return its result."""
+    def call(self, session: str, method: str, **parameters: object) -> dict[str, Any]:
+        """Call a method of the protocol and return its result. session: of a page; empty for the browser."""
         self._number += 1
         sent: dict[str, object] = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            sent["sessionId"] = self._session
+        if session:
+            sent["sessionId"] = session
         self._out.write(json.dumps(sent).encode() + b"\0")
         self._out.flush()
         while True:
@@ -58,7 +52,9 @@ class Browser:
             if answer.get("id") == self._number:
                 assert "error" not in answer, answer
                 return dict(answer["result"])
-            self._note(answer)
+            page = self.pages.get(str(answer.get("sessionId")))
+            if page is not None:
+                page.note(answer)
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
@@ -68,7 +64,37 @@ class Browser:
         line, _, self._buffer = self._buffer.partition(b"\0")
         return dict(json.loads(line))
 
-    def _note(self, event: dict[str, Any]) -> None:
+
+class Browser:
+    """One page of a browser, and everything that it did: requests, dialogs, violations of its policy.
+
+    It shares no storage with other pages of that browser.
+    """
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.console: list[str] = []
+        self._context = connection.call("", "Target.createBrowserContext")["browserContextId"]
+        made = connection.call("", "Target.createTarget", url="about:blank", browserContextId=self._context)
+        attached = connection.call("", "Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        connection.pages[self._session] = self
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def close(self) -> None:
+        """Close the page."""
+        self._connection.call("", "Target.disposeBrowserContext", browserContextId=self._context)
+        del self._connection.pages[self._session]
+
+    def call(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Call a method of the protocol for this page and return its result."""
+        return self._connection.call(self._session, method, **parameters)
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Note an event of this page."""
         given = event.get("params", {})
         match str(event.get("method")):
             case "Network.requestWillBeSent":
@@ -130,18 +156,30 @@ class Browser:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
+_open: Final = ExitStack()
+
+
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Start a browser and end it afterwards."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        flags = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--remote-debugging-pipe",
-            "--no-first-run",
-        ]
-        quiet = ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}"]
-        command = ["sh", "-c", _SHELL, CHROMIUM, *flags, *quiet]
-        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            yield Browser(process)
+    """Open a page in the browser of this process, and close it afterwards."""
+    page = Browser(_started())
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+@cache
+def _started() -> _Connection:
+    """Start the one browser of this process: a start takes longer than most tests of pages."""
+    folder = _open.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"]
+    quiet = ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}"]
+    command = ["sh", "-c", _SHELL, CHROMIUM, *flags, *quiet]
+    return _Connection(_open.enter_context(running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)))
+
+
+def end_browser() -> None:
+    """End the browser of this process, if one was started."""
+    _open.close()
+    _started.cache_clear()

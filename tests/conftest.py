@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.browser import end_browser
 from tests.effort import effort
 from tests.skips import Skips
 
@@ -43,6 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # a process that is killed leaves its files in memory too.
     if _is_ram_usable():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
+
+
+def pytest_unconfigure() -> None:
+    end_browser()
 
 
 def _is_ram_usable() -> bool:

@@ -228,9 +228,10 @@ class _Columns:
 
 
 def _span(span: Span) -> list[object]:
-    reason = (span.reason,) if span.reason else ()
+    said = span.reason or span.note
+    note = (said,) if said else ()
     places = span.first.seq, span.last.seq
-    return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *reason]
+    return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *note]
 
 
 def _agent(depth: int, node: Node) -> list[object]:

@@ -1,10 +1,14 @@
 // The conversation of an agent, as people read it: its prompt, its turns, calls with their results, sub-agents inline.
 
-import { jsonBlock, make, textBlock } from "./elements.js";
+import { delegationsIn } from "./delegations.js";
+import { make, textBlock } from "./elements.js";
+import { jsonBlock } from "./json.js";
 import { markdown } from "./markdown.js";
-import { oneLine, textOf } from "./words.js";
+import { isBadWord, oneLine, summaryOf, textOf } from "./words.js";
 
-const MESSAGES_SHOWN = 30; // messages at once
+const MESSAGES_SHOWN = 30; // messages at once, if they have no more elements than these
+const MESSAGE_ELEMENTS = 150;
+const BLOCK_ELEMENTS = 110; // of the parts of a message that are drawn at once
 const SHORT_JSON = 200; // characters of arguments that are not folded
 const LONG_RESULT = 400; // characters of a result that is folded
 
@@ -15,16 +19,39 @@ export function conversationView(app, agent, { isOnlyNew = false, first = null }
   const all = isOnlyNew ? addedMessages(states, agent, app.seq, session) : whole();
   if (!all.length) return [make("p", { class: "hint" }, isOnlyNew ? "This event is of no request, or its request added nothing." : `${agent} has no conversation: it is a program, or it has not begun.`)];
   const results = resultsOf(all);
-  const from = first ?? Math.max(0, all.length - MESSAGES_SHOWN);
-  const shown = all.slice(from, from + MESSAGES_SHOWN).map((message) => messageOf(app, agent, message, results)).filter(Boolean);
-  const page = (place, text) => make("button", { class: "more", onclick: (event) => {
+  const turn = (place) => messageOf(app, agent, all[place], results);
+  const page = first ?? { before: all.length };
+  const [from, until, shown] = "after" in page ? messagesAfter(page.after, all.length, turn) : messagesBefore(page.before, turn);
+  const more = (place, count, text) => make("button", { class: "more", onclick: (event) => {
     event.target.parentElement.replaceChildren(...conversationView(app, agent, { isOnlyNew, first: place }).filter(Boolean));
-  } }, text);
+  } }, `${count} ${text}`);
   return [
-    from > 0 && page(Math.max(0, from - MESSAGES_SHOWN), `${from} earlier messages`),
+    from > 0 && more({ before: from }, from, "earlier messages"),
     ...shown,
-    from + MESSAGES_SHOWN < all.length && page(from + MESSAGES_SHOWN, `${all.length - from - MESSAGES_SHOWN} later messages`),
+    until < all.length && more({ after: until }, all.length - until, "later messages"),
   ];
+}
+
+/** Return the messages from a place on that fit on a page: the first, the one behind the last, and their elements. */
+function messagesAfter(from, count, turn) {
+  const shown = [];
+  let until = from;
+  for (let elements = 0; until < count && until - from < MESSAGES_SHOWN && elements < MESSAGE_ELEMENTS; until += 1) elements += addCounted(shown, turn(until));
+  return [from, until, shown];
+}
+
+/** Return the messages before a place that fit on a page. */
+function messagesBefore(until, turn) {
+  const shown = [];
+  let from = until;
+  for (let elements = 0; from > 0 && until - from < MESSAGES_SHOWN && elements < MESSAGE_ELEMENTS; from -= 1) elements += addCounted(shown, turn(from - 1));
+  return [from, until, shown.reverse()];
+}
+
+function addCounted(shown, article) {
+  if (!article) return 0;
+  shown.push(article);
+  return 1 + article.querySelectorAll("*").length;
 }
 
 function addedMessages(states, agent, seq, session) {
@@ -47,14 +74,26 @@ function blocksOf(message) {
 /** Return a message; null for one that only holds results, which stand at their calls. */
 function messageOf(app, agent, { value, at }, results) {
   let call = -1;
-  const parts = blocksOf(value).map((one) => {
+  const drawn = blocksOf(value).filter((one) => one?.type !== "tool_result").map((one) => {
     if (one?.type === "tool_use") call += 1;
-    return blockOf(app, agent, one, at, call, results);
-  }).filter(Boolean);
+    const place = call;
+    return () => blockOf(app, agent, one, at, place, results);
+  });
+  const parts = firstBlocks(drawn);
   if (!parts.length) return null;
   const name = { assistant: agent, user: "prompt", system: "system" }[value.role] ?? value.role;
   return make("article", { class: `turn ${value.role}` },
     make("header", {}, make("b", {}, name), " ", make("a", { href: app.session.href(at) }, `event ${at}`)), ...parts);
+}
+
+/** Draw the first of some blocks; the others follow once they are asked for. */
+function firstBlocks(drawn) {
+  const parts = [];
+  let next = 0;
+  for (let elements = 0; next < drawn.length && elements < BLOCK_ELEMENTS; next += 1) elements += addCounted(parts, drawn[next]());
+  if (next === drawn.length) return parts;
+  const more = make("button", { class: "more", onclick: () => more.replaceWith(...firstBlocks(drawn.slice(next))) }, `${drawn.length - next} more parts of this message`);
+  return [...parts, more];
 }
 
 function blockOf(app, agent, one, at, call, results) {
@@ -67,8 +106,6 @@ function blockOf(app, agent, one, at, call, results) {
       return make("details", { class: "thinking" }, make("summary", {}, "thinking"), textBlock(one.thinking ?? textOf(one.text ?? "")));
     case "tool_use":
       return callOf(app, agent, one, at, call, results.get(one.id));
-    case "tool_result":
-      return null;
     case "image":
       return make("p", { class: "hint" }, `an image: ${one.source?.media_type ?? one.source?.type ?? "unknown"}`);
     default:
@@ -81,7 +118,26 @@ function callOf(app, agent, use, at, call, result) {
   const asked = text.length <= SHORT_JSON ? jsonBlock(use.input) : make("details", {}, make("summary", {}, oneLine(text).slice(0, 120)), jsonBlock(use.input));
   return make("div", { class: `call${result?.is_error ? " bad" : ""}` }, make("b", {}, use.name), asked,
     ...childrenOf(app, agent, at, call).map((child) => childFold(app, child)),
-    result ? resultOf(app, result) : make("p", { class: "hint" }, "no result"));
+    result ? resultOf(app, result) : openCall(app, agent, use, at, call));
+}
+
+/** Return the judgement of a report, which no message answers; of another call that it has no result. */
+function openCall(app, agent, use, at, call) {
+  const { session } = app;
+  const turn = turnOf(session, at);
+  const isReport = (span) => span.kind === "report" && span.agent === agent && session.body(span.first).turn === turn && session.body(span.first).call === call;
+  const report = use.name === "report_back" && session.spans.find(isReport);
+  if (!report) return make("p", { class: "hint" }, "no result");
+  const isJudged = report.last !== report.first;
+  return make("p", { class: isBadWord(report.outcome) ? "hint bad" : "hint" }, isJudged ? oneLine(summaryOf(session, report.last)) : "not judged yet", " ",
+    make("a", { href: session.href(report.last) }, `event ${report.last}`));
+}
+
+/** Return the turn that an event answers; 0 for an event that is not a reply. */
+function turnOf(session, at) {
+  const grant = session.kinds[at] === "ModelReplied" ? session.causes[at] : 0;
+  const request = grant ? session.body(grant).request : 0;
+  return request ? session.body(request).turn : 0;
 }
 
 function resultOf(app, result) {
@@ -95,36 +151,10 @@ function resultOf(app, result) {
 /** Return the agents that a call began. */
 function childrenOf(app, agent, at, call) {
   const { session } = app;
-  const grant = session.kinds[at] === "ModelReplied" ? session.causes[at] : 0;
-  const request = grant ? session.body(grant).request : 0;
-  if (!request) return [];
-  const { turn } = session.body(request);
-  return delegationsOf(session, agent).filter((one) => one.turn === turn && one.call === call).flatMap((one) => one.children);
-}
-
-const delegationsKnown = new WeakMap(); // session -> those of the agent that was asked about last
-
-/** Return the delegations of an agent with the agents that each began: the first ones of its profiles, with its prompt. */
-function delegationsOf(session, agent) {
-  const known = delegationsKnown.get(session);
-  if (known?.agent === agent && known.count === session.count) return known.found;
-  const found = [];
-  const isChild = (address) => address.startsWith(`${agent}.`) && !address.slice(agent.length + 1).includes(".");
-  for (let seq = 1; seq <= session.count; seq += 1) {
-    if (session.kinds[seq] === "Delegate" && session.sender(seq) === agent) {
-      const { turn, call, profiles, prompt } = session.body(seq);
-      found.push({ turn, call, left: [...profiles], prompt: JSON.stringify(prompt), children: [] });
-    } else if (session.kinds[seq] === "Begin" && isChild(session.recipient(seq))) {
-      const { profile, prompt } = session.body(seq);
-      const open = found.filter((one) => one.left.includes(profile.name));
-      const one = open.find((task) => task.prompt === JSON.stringify(prompt)) ?? open[0];
-      if (!one) continue;
-      one.left.splice(one.left.indexOf(profile.name), 1);
-      one.children.push(session.recipient(seq));
-    }
-  }
-  delegationsKnown.set(session, { agent, count: session.count, found });
-  return found;
+  const turn = turnOf(session, at);
+  if (!turn) return [];
+  const isOwn = (one) => one.agent === agent && one.turn === turn && one.call === call;
+  return [...delegationsIn(session)].filter(([address, one]) => isOwn(one) && app.firstOf(address) > 0).map(([address]) => address);
 }
 
 /** Return the conversation of a sub-agent, which is drawn once it is opened. */

@@ -25,6 +25,7 @@ export class Session {
     this.summary = {};
     this.parsed = new Map();
     this.count = 0;
+    this.folded = new Set(); // the delegations whose agents the story does not show
     this.lines = 0; // that the page has, without the last one
     this.kinds = [""];
     this.append(lines);
@@ -41,6 +42,8 @@ export class Session {
     this.agents = this.summary.agents.map(agentOf);
     this.agentAt = new Map(this.agents.map((agent) => [agent.address, agent]));
     this.spans = this.summary.spans.map(spanOf);
+    this.refused = new Map(); // the seq of a reply -> its calls that the agent refused by itself
+    for (const span of this.spans) if (span.kind === "refused") this.refused.set(span.first, [...(this.refused.get(span.first) ?? []), span]);
     this.findings = this.summary.findings.map(findingOf);
   }
 
@@ -119,8 +122,8 @@ function agentOf([address, depth, profile, prompt, kind, status, detail, turns, 
   return { address, depth, profile, prompt, kind, status, detail, turns, tools, retries, tokens, microUsd, startedAt, endedAt };
 }
 
-function spanOf([kind, first, last, agent, name, attempts, outcome]) {
-  return { kind, first, last, agent, name, attempts, outcome };
+function spanOf([kind, first, last, agent, name, attempts, outcome, note = ""]) {
+  return { kind, first, last, agent, name, attempts, outcome, note };
 }
 
 function findingOf([kind, isMaybe, seq, agent, says, command]) {

@@ -2,7 +2,8 @@
 
 import { differencesOf } from "./beside.js";
 import { isAgent } from "./data.js";
-import { copyButton, jsonBlock, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { copyButton, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
@@ -125,7 +126,8 @@ export class DetailView {
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
-    return [factTable(main), ...shown, ...this.questionOf(seq),
+    const refused = this.session.refused.get(seq) ?? [];
+    return [factTable(main), ...shown, ...refused.slice(0, LISTED).flatMap((one) => [make("h3", { class: "bad hint" }, `refused: ${one.name}`), textBlock(one.note)]), ...this.questionOf(seq),
       more.length > 0 && make("details", {}, make("summary", {}, "more"), factTable(more))].filter(Boolean);
   }
 

@@ -27,21 +27,22 @@ export function fresh(id) {
 
 const FOLDED_CHARS = 3000;
 
-/** Return a text in a block, cut after some thousand characters until it is opened. */
-export function textBlock(text, kind = "") {
+/** Return a text in a block, cut after some thousand characters until it is opened. dress: called with the block and its text. */
+export function textBlock(text, kind = "", dress = () => {}) {
   const block = make("pre", { class: kind });
   if (text.length <= FOLDED_CHARS * 1.2) {
     block.append(text);
+    dress(block);
     return block;
   }
   const more = make("button", { class: "more" }, `show ${(text.length - FOLDED_CHARS).toLocaleString("en")} more characters`);
-  more.addEventListener("click", () => block.replaceChildren(text));
+  more.addEventListener("click", () => {
+    block.replaceChildren(text);
+    dress(block);
+  });
   block.append(text.slice(0, FOLDED_CHARS), more);
+  dress(block);
   return block;
-}
-
-export function jsonBlock(value) {
-  return textBlock(typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "", "json");
 }
 
 /** A list that holds elements only for the rows that can be seen. draw: fills the element of a row. */

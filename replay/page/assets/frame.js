@@ -1,5 +1,6 @@
 // The parts around the views: top, findings, the comparison of two sessions, dialogs, splitters.
 
+import { wholeText } from "./differences.js";
 import { byId, make } from "./elements.js";
 import { amount, commandOf, dollars, durationText, oneLine } from "./words.js";
 
@@ -9,7 +10,7 @@ const TOTALS = ["outcome", "agents", "model calls", "tool calls", "tokens", "cos
 const KEYS = [
   ["↓ ↑ or j k", "next and previous row"], ["n p", "next and previous event of this agent"], ["g G", "first and last event"],
   ["f F", "next and previous failure"], ["d D", "next and previous delegation"], ["c", "the event that this one answers"],
-  ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"],
+  ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"], ["← → z", "fold, unfold an agent; all agents"],
   ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["h", "the summary"], ["a t ?", "agents, theme, keys"],
 ];
 const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next and previous difference"], ["b", "both messages"]];
@@ -50,18 +51,23 @@ export function fillCompared(beside) {
   byId("compared").hidden = false;
   byId("compared").replaceChildren(
     first ? pin(beside, first) : make("b", { class: "pin same" }, "Both sessions did the same"),
-    make("button", { onclick: () => showDifferences(beside) },
-      `${beside.count.toLocaleString("en")} ${beside.count === 1 ? "difference" : "differences"}${beside.profiles.length ? ", changed agents" : ""}`),
+    make("span", { class: "shared" }, countText(beside)),
+    make("button", { onclick: () => showTotals(beside) }, `Totals${beside.profiles.length ? ", changed agents" : ""}`),
     beside.shared ? make("span", { class: "shared" }, `${beside.shared.toLocaleString("en")} events shared`) : "",
     beside.saved ? make("span", { class: "saved", title: savedTitle(beside.saved) }, savedText(beside.saved)) : "",
   );
+}
+
+function countText({ count, differences }) {
+  const listed = count > differences.length ? `, the first ${differences.length} listed` : "";
+  return `${count.toLocaleString("en")} ${count === 1 ? "difference" : "differences"}${listed}`;
 }
 
 function pin(beside, [kind, agent, left, right, path, before, after]) {
   const href = right ? beside.right.href(right) : beside.left.href(left);
   const where = [left && `#${left}`, right && `#${right}`].filter(Boolean).join(" and ");
   const said = left && right ? [`${path}: `, make("del", {}, short(before)), " → ", make("ins", {}, short(after))] : `only in the ${left ? "left" : "right"} session`;
-  return make("a", { class: "pin", href, title: `${where}\n${path}\n− ${long(before)}\n+ ${long(after)}` },
+  return make("a", { class: "pin", href, title: `${where}\n${path}\n− ${wholeText(before)}\n+ ${wholeText(after)}` },
     make("b", {}, "First difference "), `${where} ${agent || "client"} ${kind} `, make("span", {}, said));
 }
 
@@ -77,32 +83,19 @@ function savedTitle({ shared, reused, reused_tools: reusedTools, made, tools }) 
   return [line("in the shared events", shared), `${line("taken from the recording", reused)}, ${reusedTools} tool calls`, `${line("made in the fork", made)}, ${tools} tool calls`].join("\n");
 }
 
-function showDifferences(beside) {
+function showTotals(beside) {
   const { left, right } = beside;
   const figures = (totals) => totals.map((one, place) => (place === TOTALS.length - 1 ? dollars(one) || "-" : one.toLocaleString("en")));
   const [mine, theirs] = beside.totals.map(figures);
   const rows = TOTALS.map((name, place) => make("tr", {}, make("th", {}, name), make("td", {}, mine[place]), make("td", {}, theirs[place])));
-  const link = (session, seq) => (seq
-    ? make("a", { class: "seq", href: session.href(seq), onclick: () => byId("dialog").close() }, seq)
-    : make("span", { class: "seq" }));
-  openDialog("Differences",
+  openDialog("Totals",
     make("table", {}, make("tr", {}, make("th"), make("th", {}, `left: ${left.summary.session}`), make("th", {}, `right: ${right.summary.session}`)), rows),
     beside.profiles.length ? [make("h3", {}, "agents"), make("pre", {}, beside.profiles.map((line) =>
-      make("span", { class: line[0] === "+" ? "after" : line[0] === "-" ? "before" : "hint" }, `${line}\n`)))] : "",
-    make("h3", {}, `events: ${beside.count.toLocaleString("en")}`),
-    beside.differences.map(([kind, agent, one, other, path, before, after]) => make("div", { class: "line" },
-      link(left, one), link(right, other),
-      make("span", { class: "kind" }, kind), make("span", { class: "where" }, agent),
-      make("span", { class: "says" }, one && other ? `${path}: ${short(before)} → ${short(after)}` : `only ${one ? "left" : "right"}`))),
-    beside.count > beside.differences.length ? make("p", { class: "hint" }, `the first ${beside.differences.length}; callboard diff lists all`) : "");
-}
-
-function long(value) {
-  return value === null || value === undefined ? "nothing" : typeof value === "string" ? value : JSON.stringify(value);
+      make("span", { class: line[0] === "+" ? "after" : line[0] === "-" ? "before" : "hint" }, `${line}\n`)))] : "");
 }
 
 function short(value) {
-  const text = oneLine(long(value));
+  const text = oneLine(wholeText(value));
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 

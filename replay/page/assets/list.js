@@ -2,32 +2,38 @@
 
 import { VirtualList, make } from "./elements.js";
 import { eventOfSpan } from "./beside.js";
-import { amount, dollars, durationText, isBadWord, isFailure, summaryOf, toneOf } from "./words.js";
+import { delegationsAbove, storyRows } from "./delegations.js";
+import { amount, dollars, durationText, isBadWord, isFailure, oneLine, summaryOf, toneOf } from "./words.js";
 
 export const ROW_HEIGHT = 24;
+const LEVEL = 12; // pixels of each level of agents
+const DEPTH_MAX = 10; // levels that are indented
+const LOOKED_BACK = 2000; // spans
 const TOKENS = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "charged_tokens"];
 export const SPAN_NAMES = { delegation: "delegate" };
-export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", delegation: "task", report: "report", tell: "client", cancel: "client", change: "client", timer: "plain", context: "task" };
+export const SPAN_TONES = { ask: "client", turn: "model", tool: "tool", approval: "approval", refused: "tool", delegation: "task", report: "report", tell: "client", cancel: "client", change: "client", timer: "plain", context: "task" };
 
 export class ListView {
   constructor(container, session, app) {
-    Object.assign(this, { container, session, app, seqs: [], spans: [] });
+    Object.assign(this, { container, session, app, seqs: [], spans: [], rows: [], picked: null });
     this.list = new VirtualList(container, ROW_HEIGHT, (index, row) => this.draw(index, row));
     container.addEventListener("click", (event) => {
       const row = event.target.closest(".row");
-      if (row) app.select(this.seqAt(Number(row.dataset.index)), { isJump: true });
+      if (row) this.clicked(Number(row.dataset.index), Boolean(event.target.closest(".fold")));
     });
   }
 
-  /** Choose the rows anew: those of the search, of the chosen agent, of the mode. isStill: do not scroll. */
+  /** Choose the rows again: those of the search, of the chosen agent, of the mode. isStill: do not scroll. */
   fill({ isStill = false } = {}) {
     const { app, session } = this;
     const only = app.isOnlyAgent ? app.agent : "";
     if (app.mode !== "events" && !app.found) {
-      this.spans = session.spans.filter((span) => !only || span.agent === only);
-      this.rowOfEnd = new Map(this.spans.map((span, row) => [span.last, row]));
+      this.rows = only ? session.spans.filter((span) => span.agent === only).map(flatRow) : storyRows(session, session.folded);
+      this.spans = this.rows.map((row) => row.span);
+      this.rowOfSpan = new Map(this.rows.flatMap((row, place) => [row.span, ...row.hidden].map((span) => [span, place])));
       this.seqs = this.spans.map((span) => span.first);
     } else {
+      this.rows = [];
       this.spans = [];
       const all = app.found ?? Array.from({ length: session.count }, (_, place) => place + 1);
       this.seqs = only ? all.filter((seq) => session.agentOf(seq) === only) : all;
@@ -37,6 +43,55 @@ export class ListView {
     if (!isStill) this.follow();
   }
 
+  clicked(index, isFold) {
+    if (isFold) return this.fold(index);
+    this.picked = this.spans[index];
+    return this.app.select(this.seqAt(index), { isJump: true });
+  }
+
+  /** Fold or unfold the agents of the delegation in a row. The chosen event is never among hidden ones. */
+  fold(index, isFolded = !this.rows[index]?.isFolded) {
+    const row = this.rows[index];
+    if (!row?.isParent || row.isFolded === isFolded) return;
+    const { folded } = this.session;
+    const isHidden = isFolded && delegationsAbove(this.session, this.session.spans[this.spanAt(this.app.seq)]?.agent).includes(row.span.first);
+    if (isFolded) folded.add(row.span.first);
+    else folded.delete(row.span.first);
+    if (isHidden) this.pick(row.span);
+    this.fill({ isStill: true });
+    this.app.showModes();
+  }
+
+  /** Fold every delegation, or unfold all if one is folded. */
+  foldAll() {
+    const { folded, spans } = this.session;
+    if (folded.size) folded.clear();
+    else for (const span of spans) if (span.kind === "delegation") folded.add(span.first);
+    const [top] = folded.size ? delegationsAbove(this.session, this.spans[this.current]?.agent).slice(-1) : [];
+    if (top) this.pick(this.spans.find((span) => span.first === top));
+    this.fill();
+    this.app.showModes();
+  }
+
+  /** Fold the row's agents; in a row of a sub-agent, go to its delegation. */
+  leaveRow() {
+    const row = this.rows[this.current];
+    if (row?.isParent && !row.isFolded) return this.fold(this.current, true);
+    const [above] = row ? delegationsAbove(this.session, row.span.agent) : [];
+    const parent = this.spans.find((span) => span.kind === "delegation" && span.first === above);
+    return parent && this.pick(parent);
+  }
+
+  /** Unfold the row's agents. */
+  enterRow() {
+    this.fold(this.current, false);
+  }
+
+  pick(span) {
+    this.picked = span;
+    this.app.select(eventOfSpan(span));
+  }
+
   /** Return the event that a row leads to: of a turn or a call its answer, which names its question. */
   seqAt(index) {
     const row = Math.max(0, Math.min(index, this.seqs.length - 1));
@@ -44,54 +99,72 @@ export class ListView {
     return span ? eventOfSpan(span) : this.seqs[row];
   }
 
-  /** Return the place of the last row that begins at an event or before it. */
-  indexOf(seq) {
-    let low = 0;
-    let high = this.seqs.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.seqs[middle] <= seq) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
-  }
-
   /** Show the row of the chosen event. */
   follow() {
+    this.reveal();
     this.current = this.rowOf(this.app.seq);
     this.list.show(Math.max(0, this.current));
   }
 
+  /** Unfold the delegations that hide the chosen event. */
+  reveal() {
+    const { folded } = this.session;
+    if (!this.rows.length || !folded.size) return;
+    const span = this.session.spans[this.spanAt(this.app.seq)];
+    const above = span ? delegationsAbove(this.session, span.agent).filter((seq) => folded.delete(seq)) : [];
+    if (above.length) this.fill({ isStill: true });
+  }
+
   /** Return the row of the span that an event begins or ends, or else of the last one before it. */
   rowOf(seq) {
-    const at = this.indexOf(seq);
-    if (!this.spans.length || this.spans[at]?.first === seq) return at;
-    return this.rowOfEnd.get(seq) ?? at;
+    if (!this.spans.length) return lastPlace(this.seqs, seq);
+    if (this.picked && eventOfSpan(this.picked) === seq && this.rowOfSpan.has(this.picked)) return this.rowOfSpan.get(this.picked);
+    return this.rowOfSpan.get(this.session.spans[this.spanAt(seq)]) ?? lastPlace(this.seqs, seq);
+  }
+
+  /** Return the place among the session's spans of the one that an event begins or ends, or else of the last one of its agent. */
+  spanAt(seq) {
+    const { session } = this;
+    if (this.endsOf !== session.spans) {
+      this.endsOf = session.spans;
+      this.firsts = session.spans.map((span) => span.first);
+      this.placeOf = new Map();
+      session.spans.forEach((span, place) => [span.last, span.first].forEach((end) => span.kind !== "refused" && this.placeOf.set(end, place)));
+    }
+    if (this.placeOf.has(seq)) return this.placeOf.get(seq);
+    const before = lastPlace(this.firsts, seq);
+    const agent = session.has(seq) ? session.agentOf(seq) : "";
+    for (let place = before; place >= Math.max(0, before - LOOKED_BACK); place -= 1) if (session.spans[place].agent === agent) return place;
+    return before;
   }
 
   /** Choose the row before or after the current one. */
   move(by) {
     if (!this.seqs.length) return;
-    this.app.select(this.seqAt(this.current + by));
+    const row = Math.max(0, Math.min(this.current + by, this.seqs.length - 1));
+    this.picked = this.spans[row];
+    this.app.select(this.seqAt(row));
   }
 
   draw(index, row) {
     const isCurrent = index === this.current;
-    if (this.spans.length) this.drawSpan(this.spans[index], row, isCurrent);
+    if (this.spans.length) this.drawSpan(this.rows[index], row, isCurrent);
     else this.drawEvent(this.seqs[index], row, isCurrent);
   }
 
-  drawSpan(span, row, isCurrent) {
+  drawSpan({ span, depth, isParent, isFolded, hidden }, row, isCurrent) {
     const { session, app } = this;
     const isBad = isBadWord(span.outcome);
     row.className = `row story ${SPAN_TONES[span.kind]}${isCurrent ? " chosen" : ""}${isBad ? " bad" : ""}`;
     const tries = span.attempts > 1 ? ` ×${span.attempts}` : "";
+    const kind = cell("kind", isParent && make("span", { class: "fold", title: "Fold or unfold its agents (← →)" }, isFolded ? "▸ " : "▾ "), SPAN_NAMES[span.kind] ?? span.kind);
+    kind.style.marginLeft = `${LEVEL * Math.min(depth, DEPTH_MAX)}px`;
     row.replaceChildren(
       cell("seq", span.first, app.notes.of(span.first) ? " ✎" : ""),
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
-      cell("kind", SPAN_NAMES[span.kind] ?? span.kind),
-      cell("says", otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span)),
+      kind,
+      cell("says", hiddenMark(hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
       cell("used", usedBy(session, span)),
       cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
       cell("outcome", span.outcome || "open"),
@@ -113,6 +186,35 @@ export class ListView {
   }
 }
 
+function flatRow(span) {
+  return { span, depth: 0, isParent: false, isFolded: false, hidden: [] };
+}
+
+/** Return the place of the last of some rising numbers that is not above another one; -1 for none. */
+function lastPlace(numbers, limit) {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Return a mark with the number of rows that a fold hides, and of the failures among them. */
+function hiddenMark(hidden) {
+  if (!hidden.length) return "";
+  const failed = hidden.filter((span) => isBadWord(span.outcome)).length;
+  return make("span", { class: `badge${failed ? " failed" : ""}` }, `${hidden.length.toLocaleString("en")} rows${failed ? `, ${failed.toLocaleString("en")} failed` : ""}`);
+}
+
+/** Return what neither the event of a span nor its outcome tells: changed arguments, the turn in which words were read. */
+function noteOf(span) {
+  const note = span.kind === "refused" ? "" : span.note.split("; ").filter((part) => !part.startsWith("answered by ")).join("; ");
+  return note ? make("span", { class: "note" }, ` ${oneLine(note)}`) : "";
+}
+
 function cell(name, ...children) {
   return make("span", { class: name }, ...children);
 }
@@ -123,6 +225,7 @@ function clock(session, seq) {
 
 /** Return what a span is about: what a turn said, what a call was made with, what a delegation asked for. */
 export function storyOf(session, span) {
+  if (span.kind === "refused") return span.note;
   const isTurn = span.kind === "turn" && span.last !== span.first;
   const text = summaryOf(session, isTurn ? span.last : span.first);
   const named = [span.name, `to ${span.name}:`].find((one) => span.name && text.startsWith(one));

@@ -3,7 +3,9 @@
 import { Beside } from "./beside.js";
 import { loadSession } from "./data.js";
 import { conversationView } from "./conversation.js";
+import { delegationsIn } from "./delegations.js";
 import { DetailView } from "./detail.js";
+import { DifferencesView } from "./differences.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
@@ -31,6 +33,7 @@ class App {
     this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);
     if (beside) this.pairs = new PairsView(byId("pairs"), beside, this);
+    if (beside) this.differences = new DifferencesView(byId("differences"), beside, this);
     this.fillFrame();
     this.listen();
     this.list.fill();
@@ -135,11 +138,16 @@ class App {
 
   refresh() {
     if (this.isReading) this.drawReading();
-    else if (this.isPaired) this.pairs.follow();
+    else if (this.isPaired) this.followPair();
     else this.list.follow();
     this.tree.refresh();
     this.lanes.follow();
     this.detail.refresh();
+  }
+
+  followPair() {
+    this.pairs.follow();
+    this.differences.follow();
   }
 
   /** Choose the next event, from the chosen one on, for which a test holds. */
@@ -266,6 +274,10 @@ class App {
     byId("list").hidden = this.isPaired || this.isReading;
     byId("pairs").hidden = !this.isPaired;
     byId("reading").hidden = !this.isReading;
+    byId("differences").hidden = !this.isPaired || !this.beside.count;
+    document.body.classList.toggle("pairs", this.isPaired && this.beside.count > 0);
+    byId("fold-all").hidden = this.mode !== "story" || Boolean(this.found);
+    byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
     if (this.isReading) this.drawReading();
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
@@ -285,6 +297,7 @@ class App {
       if (event.key === "Enter" && this.found?.length) this.select(this.found.find((seq) => seq > this.seq) ?? this.found[0]);
     });
     byId("only-agent").addEventListener("click", () => this.setOnlyAgent(!this.isOnlyAgent));
+    byId("fold-all").addEventListener("click", () => this.inStory(() => this.list.foldAll()));
     byId("zoom-in").addEventListener("click", () => this.lanes.zoom(0.5));
     byId("zoom-out").addEventListener("click", () => this.lanes.zoom(2));
     byId("zoom-all").addEventListener("click", () => this.lanes.zoomAll());
@@ -295,7 +308,7 @@ class App {
     byId("notes-button").addEventListener("click", () => showNotes(this));
     drag(byId("split-left"), "--left", (event) => event.clientX);
     drag(byId("split-right"), "--right", (event) => innerWidth - event.clientX);
-    drag(byId("split-lanes"), "--lanes", (event) => event.clientY - byId("lanes").getBoundingClientRect().top);
+    drag(byId("split-lanes"), "--lanes", (event) => event.clientY - byId(document.body.classList.contains("pairs") ? "differences" : "lanes").getBoundingClientRect().top);
   }
 
   pressed(event) {
@@ -321,6 +334,7 @@ class App {
     const names = this.modes.map(([name]) => name);
     return {
       ArrowDown: down, j: down, ArrowUp: up, k: up, PageDown: () => rows.move(page), PageUp: () => rows.move(-page),
+      ArrowLeft: () => this.inStory(() => this.list.leaveRow()), ArrowRight: () => this.inStory(() => this.list.enterRow()), z: () => this.inStory(() => this.list.foldAll()),
       n: () => this.seek(1, isOfAgent), p: () => this.seek(-1, isOfAgent),
       g: () => this.select(1), G: () => this.select(session.count), Home: () => this.select(1), End: () => this.select(session.count),
       f: () => this.seek(1, failure), F: () => this.seek(-1, failure), d: () => this.seek(1, isDelegation), D: () => this.seek(-1, isDelegation),
@@ -331,6 +345,11 @@ class App {
       "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside), h: () => this.showSummary(),
       ...(this.beside && { y: () => this.turn(), u: () => difference(1), U: () => difference(-1), b: () => detail.show("beside") }),
     };
+  }
+
+  /** Do something if the story is shown. */
+  inStory(act) {
+    if (this.mode === "story" && !this.found) act();
   }
 
   leave() {
@@ -369,7 +388,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

@@ -3,14 +3,15 @@
 import { make, textBlock } from "./elements.js";
 
 const MARKS_INLINE = /(`[^`\n]{1,300}`|\*\*[^*\n]{1,300}\*\*)/;
-const BLOCKS_MAX = 60; // paragraphs and items that are drawn; the rest is one text
+const MARKED_ELEMENTS = 70; // of a text; the rest of it is plain
 
-/** Return a text as elements. No part of it becomes markup or a link. */
-export function markdown(text) {
+/** Return a text as elements. No part of it becomes markup or a link. limit: about the number of elements. */
+export function markdown(text, limit = MARKED_ELEMENTS) {
   const root = make("div", { class: "prose" });
+  root.left = limit; // elements that may still be made
   const lines = text.split("\n");
   let at = 0;
-  while (at < lines.length && root.childElementCount < BLOCKS_MAX) at = markdownBlock(root, lines, at);
+  while (at < lines.length && root.left > 0) at = markdownBlock(root, lines, at);
   if (at < lines.length) root.append(textBlock(lines.slice(at).join("\n")));
   return root;
 }
@@ -18,16 +19,17 @@ export function markdown(text) {
 /** Add the block that begins at a line. Return the line after it. */
 function markdownBlock(root, lines, at) {
   if (!lines[at].trim()) return at + 1;
+  root.left -= 1;
   if (lines[at].startsWith("```")) return markdownCode(root, lines, at);
   const heading = /^(#{1,6}) +(.+)$/.exec(lines[at]);
   if (heading) {
-    root.append(make("p", { class: "heading" }, markdownInline(heading[2])));
+    root.append(make("p", { class: "heading" }, markdownInline(root, heading[2])));
     return at + 1;
   }
   if (MARKS_ITEM.test(lines[at])) return markdownList(root, lines, at);
   let end = at + 1;
   while (end < lines.length && lines[end].trim() && !/^(```|#{1,6} )/.test(lines[end]) && !MARKS_ITEM.test(lines[end])) end += 1;
-  root.append(make("p", {}, markdownInline(lines.slice(at, end).join("\n"))));
+  root.append(make("p", {}, markdownInline(root, lines.slice(at, end).join("\n"))));
   return end;
 }
 
@@ -36,7 +38,10 @@ const MARKS_ITEM = /^ {0,3}(?:[-*+]|\d{1,3}[.)]) +/;
 function markdownList(root, lines, at) {
   const items = make(/^ *\d/.test(lines[at]) ? "ol" : "ul", {});
   let end = at;
-  for (; end < lines.length && end - at < BLOCKS_MAX && MARKS_ITEM.test(lines[end]); end += 1) items.append(make("li", {}, markdownInline(lines[end].replace(MARKS_ITEM, ""))));
+  for (; end < lines.length && root.left > 0 && MARKS_ITEM.test(lines[end]); end += 1) {
+    root.left -= 1;
+    items.append(make("li", {}, markdownInline(root, lines[end].replace(MARKS_ITEM, ""))));
+  }
   root.append(items);
   return end;
 }
@@ -48,9 +53,10 @@ function markdownCode(root, lines, at) {
   return end + 1;
 }
 
-function markdownInline(text) {
+function markdownInline(root, text) {
   return text.split(MARKS_INLINE).map((part, place) => {
-    if (place % 2 === 0) return part;
+    if (place % 2 === 0 || root.left <= 0) return part;
+    root.left -= 1;
     return part[0] === "`" ? make("code", {}, part.slice(1, -1)) : make("b", {}, part.slice(2, -2));
   });
 }

@@ -5,7 +5,9 @@ import { markdown } from "./markdown.js";
 import { commandOf, dollars, durationText, textOf } from "./words.js";
 
 const ASKS_SHOWN = 5;
-const ENTRIES_SHOWN = 40;
+const ENTRIES_SHOWN = 15;
+const NEWEST_ELEMENTS = 40; // of the texts of the newest question
+const EARLIER_ELEMENTS = 8;
 
 export class SummaryView {
   constructor(container, session, app) {
@@ -18,7 +20,7 @@ export class SummaryView {
     const asks = asksOf(session);
     this.container.replaceChildren(make("div", { class: "sheet" },
       asks.length > ASKS_SHOWN && make("p", { class: "hint" }, `the last ${ASKS_SHOWN} of ${asks.length} questions`),
-      ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask)),
+      ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask, ask === asks.at(-1) ? NEWEST_ELEMENTS : EARLIER_ELEMENTS)),
       make("div", { class: "cards" }, figuresOf(session, asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
       ...failedAgents(session, app),
       ...findingBlocks(session)));
@@ -81,9 +83,9 @@ function modelOf(session, seq, begun) {
   return wanted || begun.get(session.recipient(seq)) || "";
 }
 
-function askBlock(session, { asked, ended }) {
+function askBlock(session, { asked, ended }, limit) {
   const link = (seq) => make("a", { href: session.href(seq), class: "where" }, `event ${seq}`);
-  const parts = [make("h2", {}, "Question ", link(asked)), markdown(textOf(session.body(asked).prompt))];
+  const parts = [make("h2", {}, "Question ", link(asked)), markdown(textOf(session.body(asked).prompt), limit)];
   if (!ended) return make("article", { class: "ask" }, ...parts, make("p", { class: "hint" }, "It has no answer yet."));
   const { kind, text, value, detail } = session.body(ended);
   const said = textOf(text);
@@ -91,7 +93,7 @@ function askBlock(session, { asked, ended }) {
     make("h2", {}, "Answer ", make("span", { class: `badge ${kind === "answered" || kind === "reported" ? "ok" : "failed"}` }, kind), " ", link(ended), " ",
       copyButton(said || JSON.stringify(value ?? ""), "Copy the answer")),
     value !== null && value !== undefined && make("pre", {}, JSON.stringify(value, null, 2)),
-    said && markdown(said),
+    said && markdown(said, limit),
     detail ? make("p", { class: "bad hint" }, detail) : "");
 }
 
@@ -114,6 +116,6 @@ function findingBlocks(session) {
       make("p", {}, make("b", {}, `${one.isMaybe ? "Maybe " : ""}${one.kind.replaceAll("_", " ")}. `), one.says),
       make("p", { class: "hint" }, "Evidence: ", make("a", { href: session.href(one.seq) }, `${one.seq} ${session.kinds[one.seq]}`), `${one.agent ? ` of ${one.agent}` : ""}. Next: `,
         make("code", {}, command), " ", copyButton(command, "Copy the command")));
-  })];
+  }), session.findings.length > ENTRIES_SHOWN && make("p", { class: "hint" }, `and ${session.findings.length - ENTRIES_SHOWN} more: callboard diagnose ${session.summary.session}`)];
 }
 

@@ -23,7 +23,7 @@ export function toneOf(kind) {
 export function isFailure(session, seq) {
   session.failures ??= [false];
   for (let one = session.failures.length; one <= session.count; one += 1) session.failures.push(saysFailure(session, one));
-  return session.failures[seq];
+  return session.failures[seq] || session.refused.has(seq);
 }
 
 function saysFailure(session, seq) {

@@ -1,17 +1,24 @@
 """The conversation of an agent on the page, in a browser."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.messages import ReportJudged
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
 from tests.replay.page.kit import write_page
+from tests.replay.stories import endless_loop
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+ELEMENTS_MAX = 564
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +79,80 @@ def test_only_what_a_request_added_is_shown_on_demand(tab: Browser) -> None:
         turns = tab.run("document.querySelectorAll('#reading .turn').length")
         assert 0 < turns <= added
     tab.run("callboard.isOnlyNew = false; callboard.setMode('story')")
+
+
+def test_a_report_shows_its_judgement(tab: Browser) -> None:
+    judged = {
+        event.recipient: event.seq for event in recording().events if isinstance(event.body, ReportJudged)
+    }
+    assert len(judged) > 1
+    for agent, last in judged.items():
+        tab.run(f"callboard.isOnlyNew = false; callboard.read('{agent}')")
+        texts = shown(tab)
+        assert f"accepted event {last}" in texts
+        assert "no result" not in texts
+
+
+def test_the_conversation_of_thousands_of_events_has_few_elements_and_every_message(
+    tab: Browser, tmp_path: Path
+) -> None:
+    with browser() as other:
+        other.open(write_page(endless_loop(), tmp_path))
+        agent = "host.1"
+        last = f"callboard.states.lastMessageOf('{agent}')"
+        count = other.run(f"callboard.states.historyAt('{agent}', {last}).length")
+        assert count > 60
+        other.run(f"callboard.read('{agent}')")
+        seen: set[str] = set()
+        while True:
+            assert other.run("document.querySelectorAll('*').length") <= ELEMENTS_MAX
+            links = "[...document.querySelectorAll('#reading .turn > header a')].map((one) => one.hash)"
+            seen |= set(other.run(links))
+            buttons = "[...document.querySelectorAll('#reading .more')]"
+            more = f"{buttons}.find((one) => one.innerText.endsWith('earlier messages'))"
+            if not other.run(f"Boolean({more})"):
+                break
+            other.run(f"{more}.click()")
+        assert len(seen) >= count // 2  # results stand at their calls
+
+
+def test_a_message_of_a_hundred_calls_has_few_elements_and_every_call(tab: Browser) -> None:
+    use = '{"type":"tool_use","id":"c" + n,"name":"t" + n,"input":{"text":"x".repeat(500)}}'
+    texts = '{"type":"text","text":Array(90).fill("- **a** `b`").join("\\n")}'
+    fake = f"[...Array(100)].map((_, n) => n % 3 ? ({use}) : ({texts}))"
+    tab.run(
+        "callboard.states.historyAt = () => [...Array(5)].map(() =>"
+        f" [{{ role: 'assistant', content: {fake} }}, 6]);"
+        " document.getElementById('reading').dataset.key = ''; callboard.read('host.1')"
+    )
+    assert tab.run("document.querySelectorAll('*').length") <= ELEMENTS_MAX
+    buttons = "[...document.querySelectorAll('#reading .turn .more')]"
+    part = f"{buttons}.find((one) => one.innerText.endsWith('parts of this message'))"
+    while tab.run(f"Boolean({part})"):
+        tab.run(f"{part}.click()")
+    texts = shown(tab)
+    assert [n for n in range(100) if n % 3 and f"t{n}" not in texts] == []
+    assert texts.count("a b") + texts.count("**a**") >= 90
+    tab.run("delete callboard.states.historyAt; callboard.setMode('story')")
+
+
+def test_long_json_is_folded_and_coloured_without_elements(tab: Browser) -> None:
+    value = {"plain": 1, "list": [{"n": n} for n in range(50)], "<b>": "</script>", "t": [None, True, -1.5e3]}
+    seq = tab.run("callboard.session.kinds.indexOf('ReportBack')")
+    tab.run(f"callboard.session.body({seq}).value = {json.dumps(value)}; callboard.setMode('story')")
+    tab.run(f"callboard.select({seq}); callboard.detail.show('message')")
+    tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    parts = "document.querySelector('#detail .parts')"
+    assert tab.run(f"{parts}.querySelectorAll('*').length") < 10
+    assert '"<b>": "</script>"' in tab.run(f"{parts}.textContent")
+    coloured = tab.run(
+        "['json-name', 'json-text', 'json-number'].map((name) => [...CSS.highlights.get(name)].map((range) =>"
+        " range.startContainer.data.slice(range.startOffset, range.endOffset)))"
+    )
+    names, texts, numbers = map(set, coloured)
+    assert names >= {'"plain"', '"<b>"', '"t"'}
+    assert '"</script>"' in texts
+    assert numbers >= {"1", "null", "true", "-1500"}
+    tab.run(f"{parts}.querySelector('details').open = true; new Promise((done) => setTimeout(done, 50))")
+    assert tab.run(f"{parts}.querySelectorAll('details').length") >= 1
+    assert '"n": 49' in tab.run(f"{parts}.textContent")

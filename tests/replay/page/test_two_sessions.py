@@ -106,8 +106,29 @@ def test_every_view_of_both_sessions_works_without_an_error(tab: Browser, page: 
         tab.press(key)
     tab.run("document.getElementById('dialog').close()")
     tab.run("document.querySelector('#compared button').click()")
-    assert "999 degrees" in tab.run("document.getElementById('dialog').textContent")
+    assert "model calls" in tab.run("document.getElementById('dialog').textContent")
     links = tab.run("[...document.links].map((link) => link.getAttribute('href'))")
     assert links
     assert tab.console == []
     assert tab.run("document.querySelectorAll('*').length") < 3_000
+
+
+def test_every_difference_is_on_the_first_screen_red_beside_green(tab: Browser, page: Path) -> None:
+    tab.open(page)
+    mine, theirs = origin_and_fork()
+    rows = tab.run(
+        "[...document.querySelectorAll('#differences .row')].map((row) =>"
+        " ['del', 'ins'].map((name) => row.querySelector(name)).map((one) =>"
+        " [one.textContent, getComputedStyle(one).backgroundColor, one.getBoundingClientRect().bottom]))"
+    )
+    found = mine.diff(theirs)
+    assert len(rows) == len(found.differences) > 3
+    assert ["30 degrees", "999 degrees"] in [[before[0], after[0]] for before, after in rows]
+    for one, (before, after) in zip(found.differences, rows, strict=True):
+        if one.seqs[0] and one.seqs[1]:
+            assert before[0] != after[0]
+            assert before[1] != after[1]
+        assert max(before[2], after[2]) < 900
+    tab.run("document.querySelectorAll('#differences .row')[0].click()")
+    assert tab.run("callboard.seq") == found.differences[0].seqs[1]
+    assert tab.run("document.querySelector('#differences .chosen').dataset.index") == "0"

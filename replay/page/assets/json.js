@@ -1,0 +1,96 @@
+// JSON as text: long parts folded, names, texts and numbers coloured. The colours are ranges of text nodes, so that
+// a long value takes no more elements than a short one.
+
+import { make, textBlock } from "./elements.js";
+
+const WHOLE_LINES = 24; // of a value that is shown unfolded
+const PART_LINES = 6; // of an entry of a longer value that is shown unfolded
+const PARTS_MAX = 12; // folds in a value
+const ENTRIES_MAX = 200; // of a value that are looked at; the rest is one text
+const RANGES_MAX = 4000;
+const JSON_TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:true|false|null)\b/g;
+
+/** Return a value as a block; a text as it is. */
+export function jsonBlock(value) {
+  if (typeof value === "string") return textBlock(value, "json");
+  const text = JSON.stringify(value, null, 2) ?? "";
+  return isLong(text, WHOLE_LINES) && value && typeof value === "object" ? foldedJson(value) : jsonText(text);
+}
+
+function jsonText(text) {
+  return textBlock(text, "json", coloured);
+}
+
+function isLong(text, lines) {
+  return text.split("\n", lines + 1).length > lines;
+}
+
+/** Return a long value with its long parts folded. Each is made when it is opened. */
+function foldedJson(value) {
+  const root = make("div", { class: "json parts" });
+  const isList = Array.isArray(value);
+  let plain = isList ? "[" : "{";
+  const flush = () => {
+    if (plain) root.append(jsonText(plain));
+    plain = "";
+  };
+  let folds = 0;
+  const entries = Object.entries(value);
+  for (const [name, part] of entries.slice(0, ENTRIES_MAX)) {
+    const text = JSON.stringify(part, null, 2);
+    const label = isList ? "" : `${JSON.stringify(name)}: `;
+    if (folds < PARTS_MAX && isLong(text, PART_LINES)) {
+      flush();
+      folds += 1;
+      root.append(jsonFold(isList ? `${name}: ` : label, part));
+    } else plain += `${plain ? "\n" : ""}${indented(`${label}${text}`)},`;
+  }
+  if (entries.length > ENTRIES_MAX) plain += `\n  ... ${(entries.length - ENTRIES_MAX).toLocaleString("en")} more entries; copy has all`;
+  plain += `${plain ? "\n" : ""}${isList ? "]" : "}"}`;
+  flush();
+  return root;
+}
+
+function indented(text) {
+  return text.split("\n").map((line) => `  ${line}`).join("\n");
+}
+
+function jsonFold(label, part) {
+  const count = Object.keys(part).length.toLocaleString("en");
+  const fold = make("details", { class: "part" }, make("summary", {}, `${label}${Array.isArray(part) ? `[ ${count} ]` : `{ ${count} }`}`));
+  fold.addEventListener("toggle", () => {
+    if (fold.open && fold.childElementCount === 1) fold.append(jsonBlock(part));
+  });
+  return fold;
+}
+
+const jsonRanges = []; // [name of the colour, range]
+
+/** Colour the JSON in the first text node of a block. A browser without such ranges shows it in one colour. */
+function coloured(block) {
+  const node = block.firstChild;
+  if (!globalThis.Highlight || !(node instanceof Text)) return;
+  for (const found of node.data.matchAll(JSON_TOKENS)) {
+    const name = found[1] ? (found[2] ? "json-name" : "json-text") : "json-number";
+    const length = found[1]?.length ?? found[0].length;
+    jsonRanges.push([name, new StaticRange({ startContainer: node, startOffset: found.index, endContainer: node, endOffset: found.index + length })]);
+    if (jsonRanges.length > RANGES_MAX) dropRanges();
+  }
+  colourDue ??= requestAnimationFrame(drawColours);
+}
+
+let colourDue = null;
+
+/** Give the browser the ranges of the blocks that are shown. */
+function drawColours() {
+  colourDue = null;
+  dropRanges();
+  for (const name of ["json-name", "json-text", "json-number"])
+    CSS.highlights.set(name, new Highlight(...jsonRanges.filter(([one]) => one === name).map(([, range]) => range)));
+}
+
+/** Forget the ranges of blocks that are gone, and the oldest ones beyond a limit. */
+function dropRanges() {
+  const kept = jsonRanges.filter(([, range]) => range.startContainer.isConnected).slice(-RANGES_MAX);
+  jsonRanges.splice(0, jsonRanges.length, ...kept);
+}
