@@ -48,6 +48,7 @@ _IDLE_S = 600.0  # seconds after which an unused session leaves memory
     show_default=True,
     help="For a client that gives up: cancel its ask, or let it go on.",
 )
+@click.option("--recordings", is_flag=True, help="Let the client read every recording of the log.")
 @click.option(
     "--http", "port", type=click.IntRange(0, 65_535), help="Serve on a port of loopback; 0 for any."
 )
@@ -59,6 +60,7 @@ def mcp(
     limits: tuple[str, ...],
     names: tuple[str, ...],
     on_disconnect: Literal["cancel", "detach"],
+    recordings: bool,
     port: int | None,
     log: str,
 ) -> int:
@@ -67,9 +69,9 @@ def mcp(
     With MODULE:AGENT the client gets the tools ask, wait and cancel: it gives the agent tasks, which are
     recorded in the log. A call that needs a person is answered by `callboard approvals`.
 
-    With --log FILE the client gets read-only tools over the recordings in that file: sessions, tree, events,
-    state, request, verify, search, diagnose, why, diff. A coding assistant can look into a recording so. Both
-    may be given.
+    With --recordings the client gets read-only tools over all recordings of the log: sessions, tree, events,
+    state, request, verify, search, diagnose, why, diff. A coding assistant can look into a recording so, and
+    the client's model reads what other users said. Both may be given.
 
     The client starts the command and talks on its stdin and stdout. With --http the server listens on
     loopback, and prints its address and a random token on stderr.
@@ -77,14 +79,12 @@ def mcp(
     \b
     Examples:
       callboard mcp survey:host
-      callboard mcp --log callboard.db
+      callboard mcp --recordings --log callboard.db
       callboard mcp survey:host --http 8765 --on-disconnect detach
     """
-    source = click.get_current_context().get_parameter_source("log")
-    is_named = source is click.core.ParameterSource.COMMANDLINE
-    refuse_if(not agent and not is_named, "name an agent, or a log with --log FILE, or both")
+    refuse_if(not (agent or recordings), "name an agent, or serve the recordings of a log with --recordings")
     _check_sdk()
-    tools = _recordings(log) if is_named else []
+    tools = _recordings(log) if recordings else []
     if not agent:
         open_reader(log).close()  # refused here: a client would not see why a log cannot be read
         event_loop.run_until_signal(_serve(tools, port))

@@ -331,7 +331,7 @@ def test_an_assistant_looks_into_recordings_page_by_page(recorded: Path, served:
         later = await text_of(client, "events", session="s07", first=3)
         assert json.loads(later.splitlines()[1])["seq"] == 3
 
-    served("--log", str(recorded / "kept.db"))(scene)
+    served("--recordings", "--log", str(recorded / "kept.db"))(scene)
 
 
 def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path, served: Served) -> None:
@@ -358,7 +358,7 @@ def test_an_assistant_searches_diagnoses_explains_and_compares(recorded: Path, s
         assert compared["sessions"] == ["s07", "s08"]
         assert not compared["same"]
 
-    served("--log", str(recorded / "kept.db"))(scene)
+    served("--recordings", "--log", str(recorded / "kept.db"))(scene)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_what_cannot_be_looked_up_is_said(
         assert result.is_error
         assert words in result.content[0].text  # type: ignore[union-attr]  # an error is text
 
-    served("--log", str(recorded / "kept.db"))(scene)
+    served("--recordings", "--log", str(recorded / "kept.db"))(scene)
 
 
 def test_a_session_is_a_name_and_never_a_path(recorded: Path, served: Served) -> None:
@@ -390,11 +390,11 @@ def test_a_session_is_a_name_and_never_a_path(recorded: Path, served: Served) ->
             assert result.is_error
             assert "there is no session" in result.content[0].text  # type: ignore[union-attr]  # an error is text
 
-    served("--log", str(recorded / "kept.db"))(scene)
+    served("--recordings", "--log", str(recorded / "kept.db"))(scene)
 
 
 def test_an_agent_of_ours_reads_recordings_through_the_command(recorded: Path) -> None:
-    words = [sys.executable, "-m", "callboard", "mcp", "--log", str(recorded / "kept.db")]
+    words = [sys.executable, "-m", "callboard", "mcp", "--recordings", "--log", str(recorded / "kept.db")]
     server = MCPServer(words, trust_hints=True, prefix="look_", cwd=str(Path.cwd()))
 
     async def main() -> None:
@@ -449,16 +449,33 @@ async def over_http(url: str, token: str) -> None:
         assert (await said(session, "ask", prompt="hello"))["text"] == "HELLO"
 
 
-def test_without_an_agent_and_a_log_there_is_nothing_to_serve(callboard: Callboard) -> None:
-    done = callboard("mcp")
+@pytest.mark.parametrize("words", [(), ("--log", "callboard.db")])
+def test_without_an_agent_and_recordings_there_is_nothing_to_serve(
+    callboard: Callboard, words: tuple[str, ...]
+) -> None:
+    done = callboard("mcp", *words)
     assert done.exit_code == 2
-    assert "--log FILE" in done.stderr
+    assert "--recordings" in done.stderr
+
+
+def test_a_client_of_an_agent_reads_no_recordings_of_its_log_unless_they_are_served(
+    served: Served, recorded: Path
+) -> None:
+    names: list[set[str]] = []
+
+    async def scene(client: Client) -> None:
+        names.append({tool.name for tool in (await client.list_tools()).tools})
+
+    for words in ((), ("--recordings",)):
+        served("served:host", "--log", str(recorded / "kept.db"), *words)(scene)
+    assert names[0] == {"ask", "wait", "cancel"}
+    assert names[1] > {"sessions", "events", *names[0]}
 
 
 def test_a_log_that_is_not_there_is_refused_before_anything_is_served(
     callboard: Callboard, tmp_path: Path
 ) -> None:
-    done = callboard("mcp", "--log", str(tmp_path / "none.db"))
+    done = callboard("mcp", "--recordings", "--log", str(tmp_path / "none.db"))
     assert done.exit_code == 3
     assert "there is no log at" in done.stderr
     assert done.stdout == ""
