@@ -95,7 +95,7 @@ ORDERS = effort(1, 20)
 
 RUNS_OF_PAIRS = effort(1, PAIR_RUNS)
 
-SAMPLED: Final = Random("pairs").sample(PAIRS, 30)
+SAMPLED: Final = Random("pairs").sample(PAIRS, 24)
 """The pairs of features that the suite tries; the campaign tries all."""
 
 
