@@ -73,7 +73,8 @@ def test_progress_after_the_end_or_a_cancel_is_dropped() -> None:
 
 
 def test_progress_after_the_loop_was_closed_is_dropped() -> None:
-    ctx = ToolContext(on_progress=lambda text: None)
+    told: list[str] = []
+    ctx = ToolContext(on_progress=told.append)
 
     async def main() -> None:
         ctx.begin(asyncio.get_running_loop(), 1.0)
@@ -82,13 +83,18 @@ def test_progress_after_the_loop_was_closed_is_dropped() -> None:
     thread = threading.Thread(target=ctx.progress, args=("late",))
     thread.start()
     thread.join()
+    assert told == []
 
 
 def test_a_watcher_that_fails_does_not_hurt_the_tool() -> None:
+    told: list[str] = []
+
     def watcher(text: str) -> None:
+        told.append(text)
         raise ValueError(text)
 
     ToolContext(on_progress=watcher).progress("x")
+    assert told == ["x"]
 
 
 def test_a_secret_is_got_by_its_name_from_the_runtime_or_from_a_test() -> None:

@@ -93,7 +93,8 @@ def test_no_docstring_says_nothing() -> None:
 
 @given(st.text(st.sampled_from("ab :\n-\t*()Args:Parmets"), max_size=200))
 def test_any_docstring_can_be_read(text: str) -> None:
-    described(text)
+    summary, parameters = described(text)
+    assert {*summary} | {char for said in parameters.values() for char in said} <= {*text, " "}
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
