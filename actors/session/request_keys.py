@@ -86,7 +86,7 @@ class RequestKeys:
         agent = self.agent(grant.agent)
         if self._places.is_program(grant.agent):
             return ("step", agent, wish.turn, wish.attempt)
-        # The digest covers what is asked, not of which model.
+        # The digest covers the request, but not the model.
         spec = self._models[grant.agent].spec_named(wish.model)
         model = (wish.model, spec.name, spec.max_tokens, bytes(spec.params))
         return ("model", agent, wish.turn, wish.attempt, wish.digest, *model)

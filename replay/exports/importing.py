@@ -1,4 +1,4 @@
-"""Sessions of an export, written to a log: all of them, or none."""
+"""The import of exported sessions into a log: it takes the whole file, or nothing of it."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

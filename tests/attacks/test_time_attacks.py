@@ -272,7 +272,7 @@ def parts() -> Iterator[Case]:
 
 
 def _checked(made: Callable[[int], bytes], size: int) -> Json:
-    """Return JSON that was checked before, which has its own row; null for what was refused."""
+    """Return JSON that was checked before (checks have their own row); null for refused input."""
     try:
         return check_json(made(size))
     except CallboardError:

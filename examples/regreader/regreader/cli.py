@@ -155,7 +155,7 @@ def _answering(index: str, is_chat: bool, /, regs: Sequence[str], **given: Any) 
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[Found, _Question | str]]:
-    """Read lines of JSON: each as it is, and as a question; or why it is none, told by a ToolFailure, too."""
+    """Yield each line of JSON with its question, or the reason why it has none; then raise ToolFailure."""
     wrong: list[str] = []
     for number, text in enumerate(file, 1):
         line: Found = {}

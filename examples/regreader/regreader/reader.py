@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def intent_of(question: str) -> QueryIntent:
-    """Return what a question asks for, by the places that it names: a table, other places, or none."""
+    """Return the intent of a question by the places that it names: a table, other places, or nothing."""
     named = references_in(half_width(question))
     if not named:
         return QueryIntent("search", ("table",))

@@ -116,7 +116,7 @@ class Tools:
         return {"reg_id": reg_id, **first, "others": others}
 
     def resolve_reference(self, reg_id: str, reference_text: str) -> Found:
-        """Find the place that words such as "Table 6-2, note 1" name; say if there is none, or several."""
+        """Find the place that words such as "Table 6-2, note 1" name; say if it is missing or ambiguous."""
         regulation, named = self._regulation(reg_id), references_in(half_width(reference_text))
         known, first = regulation.by_id.get(reference_text.strip()), target_of(reference_text)
         if known is not None:

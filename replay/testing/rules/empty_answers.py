@@ -36,7 +36,7 @@ class _Said(NamedTuple):
 
 @lru_cache(maxsize=1_024)
 def _said(content: bytes) -> _Said | None:
-    """Return what is said in a reply; None if it cannot be read, which is a failed call and no answer."""
+    """Return the content of a reply; None if it cannot be read, which is a failed call and not an answer."""
     try:
         blocks = msgspec.json.decode(content, type=list[_Block])
     except msgspec.DecodeError:

@@ -89,7 +89,7 @@ def _run_twice(world: ForkWorld) -> Iterator[str]:
         if isinstance(body, ApprovalGiven) and body.is_repeat and body.verdict == "approved":
             writes[event.recipient, body.turn, body.call] -= 1  # a person wants it, after an interruption
     yield from (f"call {one} has run twice" for one, times in writes.items() if times > 1)
-    # A `read` that ran may be lost with its result, and what is asked after that may be recorded.
+    # A `read` that ran may be lost with its result, and later calls may still be recorded.
     ran = {one[:3] for one in world.effects if one.effect != "read"}
     for event, body in _results(world):
         if body.reused and (event.recipient, body.turn, body.call) in ran:

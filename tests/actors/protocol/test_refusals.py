@@ -1,4 +1,4 @@
-"""The words of refusals: what is denied, by whom, and after which label."""
+"""The words of refusals: each names the denied use, the bundle that denies it, and the label before it."""
 
 import msgspec
 import pytest

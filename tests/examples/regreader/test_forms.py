@@ -1,4 +1,4 @@
-"""The forms that a file declares: headings, tables, notes, page marks; and what is never invented."""
+"""The forms that a file declares: headings, tables, notes, page marks; and no invented ones."""
 
 import asyncio
 from pathlib import Path

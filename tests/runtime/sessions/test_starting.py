@@ -398,7 +398,7 @@ def test_a_session_that_failed_is_closed_before_it_is_resumed() -> None:
                 closed.append("closed")
                 return EMPTY
 
-            session.close = close  # type: ignore[method-assign]  # on purpose
+            session.close = close  # type: ignore[method-assign]  # a spy that notes the call
             again = await runtime.resume("s", HOST, steal=True, on_diverged="crash")
             assert again.on_diverged == "crash"
             assert closed == ["closed"]
