@@ -180,11 +180,12 @@ class Runtime(Operations, Forks):
         await self.aclose()
 
     def stopping(self) -> None:
-        """Mark the runtime as ending: from now on a cancelled caller does not cancel its ask.
+        """Mark the runtime as ending: a cancelled caller does not cancel its ask, and `sse()` streams end.
 
-        For the shutdown hook of a server that cancels its requests before it closes the runtime.
+        Call it as soon as the process is told to end, since a server waits for its streams and cancels its
+        requests before it closes the runtime. It may be called in a handler of signals.
         """
-        self._life.is_ending = True
+        self._life.end()
 
     async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
         """Detach every session, then close the models that were used, then the log.

@@ -7,9 +7,11 @@ Stop it in any way and start it again: every session goes on.
 """
 
 import logging
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import uvicorn
@@ -43,6 +45,19 @@ host = Agent("assistant", instructions="Answer. Pay if you are told to.", tools=
 runtime = Runtime("service.db", model=Offline())
 
 
+def stop_streams_first() -> None:
+    """End the streams before the server acts on a signal to stop, since it waits for them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        servers = signal.getsignal(number)
+
+        def stop(number: int, frame: FrameType | None, then: object = servers) -> None:
+            runtime.stopping()
+            if callable(then):
+                then(number, frame)
+
+        signal.signal(number, stop)
+
+
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Go on with the sessions that the last process left in the middle of an ask."""
@@ -50,8 +65,8 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async for found in runtime.resume_all([host]):
             if found.error is not None:
                 logging.error("session %s is not resumed: %s", found.row.session_id, found.error)
+        stop_streams_first()
         yield
-        runtime.stopping()  # requests that the server still cancels do not cancel their asks
 
 
 app = FastAPI(lifespan=lifespan)
@@ -115,5 +130,5 @@ async def refused(request: Request, error: CallboardError) -> JSONResponse:
 
 
 if __name__ == "__main__":
-    # Streams never end by themselves: after two seconds the server cuts them off, and browsers come back.
+    # Requests that wait for an outcome are cut off after two seconds; the sessions go on in the next process.
     uvicorn.run(app, port=8000, timeout_graceful_shutdown=2)

@@ -11,7 +11,8 @@ Rules
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from callboard.actors.protocol.errors import MisuseError, SessionDetached
@@ -40,6 +41,25 @@ class ProcessLife:
     def __init__(self, cancel_delay_s: float) -> None:
         self.cancel_delay_s = seconds("cancel_delay_s", cancel_delay_s)
         self.is_ending = False
+        self._served: dict[Callable[[], None], asyncio.AbstractEventLoop] = {}
+
+    def end(self) -> None:
+        """Mark it as ending, and end what is served. It may be called in a handler of signals."""
+        self.is_ending = True
+        for leave, loop in list(self._served.items()):
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(leave)
+
+    @contextmanager
+    def serving(self, leave: Callable[[], None]) -> Iterator[None]:
+        """Call `leave` on this event loop once the process ends, so that a server can stop."""
+        self._served[leave] = asyncio.get_running_loop()
+        if self.is_ending:
+            leave()
+        try:
+            yield
+        finally:
+            del self._served[leave]
 
 
 class Grace:

@@ -320,7 +320,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         """
         self.check_loop()
         check_after(self.session_id, after, self._seq)
-        return SessionStream(self._hub_in_use, after, choice_of(of))
+        return SessionStream(self._hub_in_use, after, choice_of(of), self.life)
 
     def text(self, *, of: str | None = None) -> AsyncIterator[TextDelta | TextReset]:
         """Yield the text and reset items of `stream`, from now on. A reader that is too slow ends early."""

@@ -22,7 +22,7 @@ class Reader:
 
     last: the seq up to which it has all of its events; None before its snapshot. choice: of its items.
     is_over: nothing more comes after the items that wait. is_cut: it was too slow, and its items are dropped.
-    is_due: a sign of life is due.
+    is_due: a sign of life is due. is_left: its client is sent to another process, and takes no more.
     """
 
     def __init__(self, last: int | None, choice: StreamChoice) -> None:
@@ -31,6 +31,7 @@ class Reader:
         self.is_over = False
         self.is_cut = False
         self.is_due = False
+        self.is_left = False
         self._starts: deque[Callable[[], TextDelta]] = deque()
         self._items: deque[AnyStreamItem | int] = deque()
         self._bytes = 0
@@ -82,6 +83,11 @@ class Reader:
         self.is_over = True
         self._wake()
 
+    def leave(self) -> None:
+        """Let the reader end now. Its client comes back with the seq of its last event."""
+        self.is_left = True
+        self._wake()
+
     def give_sign(self) -> None:
         """Wake the reader for a sign of life."""
         self.is_due = True
@@ -90,11 +96,11 @@ class Reader:
     @property
     def is_done(self) -> bool:
         """Return True if it has taken all items that it will ever get."""
-        return self.is_over and not self._items and not self._starts
+        return self.is_left or (self.is_over and not self._items and not self._starts)
 
     async def wait(self) -> bool:
         """Wait for an item, the end, or a sign of life. Return True if a sign of life is due."""
-        if not (self._items or self.is_over or self.is_due):
+        if not (self._items or self.is_over or self.is_due or self.is_left):
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter

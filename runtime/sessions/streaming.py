@@ -23,6 +23,7 @@ from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.sanitize import MAX_BYTES, clean_text
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.detaching import ProcessLife
 from callboard.runtime.sessions.keep_alive import keep_alive_of
 from callboard.runtime.sessions.snapshots import SnapshotBuilder
 from callboard.runtime.sessions.stream_choice import StreamChoice
@@ -228,6 +229,8 @@ async def _items_of(
             async with aclosing(hub.begun(reader)) as past:
                 async for item in past:
                     yield item
+                    if reader.is_left:
+                        return
             while not reader.is_done:
                 if (new := reader.take()) is not None:
                     yield new
@@ -237,7 +240,7 @@ async def _items_of(
                     yield None
             if reader.is_cut:
                 yield StreamCut(reader.last)
-            elif hub.board.error is not None:
+            elif hub.board.error is not None and not reader.is_left:
                 raise hub.board.error
         finally:
             hub.leave(reader)
@@ -259,7 +262,7 @@ def check_after(session_id: str, after: int | None, seq: int) -> None:
 class SessionStream(AsyncIterator[AnyStreamItem]):
     """The items of one reader, from `Session.stream`. Iterate over it once, or over `sse()`.
 
-    opened: holds the session in memory while its hub is read.
+    opened: holds the session in memory while its hub is read. life: ends what `sse()` serves.
     """
 
     def __init__(
@@ -267,7 +270,9 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         opened: Callable[[], AbstractAsyncContextManager[StreamHub]],
         after: int | None,
         choice: StreamChoice,
+        life: ProcessLife,
     ) -> None:
+        self._life = life
         self._reader = Reader(after, choice)
         # The generator holds no reference to this object: a stream that is dropped ends at once, not when the
         # garbage collector finds it.
@@ -286,13 +291,15 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         """Yield server-sent events, ready to be written: items that are ready together in one chunk.
 
         A comment keeps quiet connections open. Give it to a streaming response of a web framework, with the
-        media type `text/event-stream`.
+        media type `text/event-stream`. It ends once `Runtime.stopping()` was called, so that a server can
+        stop; browsers come back with the id of their last event.
         """
         timer, sign = keep_alive_of(asyncio.get_running_loop()), self._reader.give_sign
         timer.add(sign)
         try:
-            async for item in self._items:
-                yield _SIGN if item is None else self._chunk(item)
+            with self._life.serving(self._reader.leave):
+                async for item in self._items:
+                    yield _SIGN if item is None else self._chunk(item)
         finally:
             timer.remove(sign)
             await self.aclose()

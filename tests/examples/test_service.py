@@ -48,10 +48,13 @@ class Service:
     def __exit__(self, *error: Any) -> None:
         self._processes.__exit__(*error)
 
-    def start(self) -> None:
-        """Start a process that serves on any free port, and wait until it does."""
+    def start(self, grace_s: int = 0) -> None:
+        """Start a process that serves on any free port, and wait until it does.
+
+        grace_s: seconds for which the server waits for its requests when it is told to stop.
+        """
         folder = str(ROOT / "examples" / "service")
-        options = ["--app-dir", folder, "--port", "0", "--timeout-graceful-shutdown", "0"]
+        options = ["--app-dir", folder, "--port", "0", "--timeout-graceful-shutdown", str(grace_s)]
         command = [sys.executable, "-m", "uvicorn", "app:app", *options]
         path = self.folder / "server.txt"
         with path.open("ab") as output:
@@ -143,6 +146,22 @@ def wait_for_approval(service: Service) -> Any:
             return found[0]
         time.sleep(0.02)
     raise AssertionError("no call waits")
+
+
+def test_open_streams_do_not_hold_a_deploy(service: Service) -> None:
+    service.stop(signal.SIGKILL)
+    service.start(grace_s=10 * ENDS_WITHIN_S)  # a server that waits for a stream fails the test
+    service.send("POST", "/sessions/one/questions", QUESTION)
+    with ThreadPoolExecutor(50) as pool:
+        begun = [service.stream("one") for _ in range(50)]
+        first = list(pool.map(next, begun))
+        rest = [pool.submit(list, stream) for stream in begun]
+        service.stop(signal.SIGTERM)
+        seen = [last_id([item, *more.result(ENDS_WITHIN_S)]) for item, more in zip(first, rest, strict=True)]
+    assert "Traceback" not in service.output()
+    service.start()
+    answer = read_to_the_answer(service.stream("one", after=max(seen)))
+    assert answer[-1].data["kind"] == "AskEnded"
 
 
 def last_id(items: list[Item]) -> int:

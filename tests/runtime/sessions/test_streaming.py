@@ -486,6 +486,32 @@ def test_words_of_a_model_after_its_reply_are_dropped() -> None:
     play(body, Late(lambda request: HELLO))
 
 
+def test_what_is_served_ends_once_the_process_is_told_to_end_and_the_next_reader_goes_on() -> None:
+    gate = asyncio.Event()
+
+    async def main() -> None:
+        async with Runtime(MemoryLog(), model=TypingModel(lambda request: HELLO, gate)) as runtime:
+            session = await runtime.open(Agent("host"), session_id="s")
+            asking = asyncio.create_task(session.ask("hi"))
+            served = session.stream().sse()
+            assert b"event: snapshot" in await anext(served)
+            rest = asyncio.create_task(collect(served))
+            seen = asyncio.create_task(read_until(session.stream(after=0), has_ended))
+            await asyncio.sleep(0.01)
+            runtime.stopping()
+            await rest  # it ends, while the ask still runs
+            assert len(await collect(session.stream(after=0).sse())) <= 1
+            gate.set()
+            await asking
+            assert has_ended((await seen)[-1])  # a reader that is not served reads on
+            assert not session.hub._readers
+
+    async def collect(chunks: AsyncIterator[bytes]) -> list[bytes]:
+        return [chunk async for chunk in chunks]
+
+    asyncio.run(main())
+
+
 def test_text_is_a_view_of_the_stream_from_now_on() -> None:
     def reply(request: ModelRequest) -> Typed:
         return Typed(["Wrong"], failure=BUSY) if (request.turn, request.attempt) == (2, 1) else HELLO
