@@ -124,7 +124,7 @@ class Operations(ABC):
     async def outcome(
         self, session_id: str, request_id: str | None = None, *, agent: Agent | None = None
     ) -> Outcome[Any] | None:
-        """Return the outcome of an ask that has ended, read from the log; None if it has not ended.
+        """Return the outcome of an ask that has ended, read from the log; None while it runs.
 
         For a service that gets a request twice, also when the session is closed or runs elsewhere. Nothing is
         resumed or recorded. The session's events are read, about 10 us each.
@@ -132,7 +132,8 @@ class Operations(ABC):
         request_id: of the ask; None for the latest one that ended. agent: the host, if the report's type is
         named by an agent and is not in `Runtime(types=...)`.
 
-        Raises SessionNotFound, MissingType for a report whose type is not given, CorruptLog, StoreError.
+        Raises UnknownName for an id that no ask of the session has, SessionNotFound, MissingType for a report
+        whose type is not given, CorruptLog, StoreError.
         """
         self._usable()
         agents = roster(agent) if agent else {}

@@ -68,9 +68,13 @@ class Delegations:
 
 
 class AskReader:
-    """Reads the asks of a session from its events. running: the type of the ask that runs."""
+    """Reads the asks of a session from its events. running: the type of the ask that runs.
+
+    request_ids: those of the asks so far, as keys, in order.
+    """
 
     def __init__(self) -> None:
+        self.request_ids: dict[str, None] = {}
         self.running = TypeName()
         self.delegations = Delegations()
         self._host = TypeName()
@@ -90,6 +94,7 @@ class AskReader:
         self._on_agents(event, body.resumed)
 
     def _on_ask(self, event: Event, body: Ask) -> None:
+        self.request_ids[body.request_id] = None
         self.running = TypeName(body.output_type, body.schema) if body.schema != NULL else self._host
         self._begun = {}
 

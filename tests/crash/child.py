@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.errors import MisuseError, SessionEnded, TellRefused
+from callboard.actors.protocol.errors import MisuseError, SessionEnded, TellRefused, UnknownName
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.models.protocol import Model
@@ -169,8 +169,9 @@ class _Program:
     async def reopened(self, runtime: Runtime, talk: Talk, host: Agent) -> None:
         """Continue a closed session with its last ask, unless that has ended."""
         try:
-            if await runtime.outcome(talk.name, f"ask-{talk.asks - 1}", agent=host) is not None:
-                return
+            with contextlib.suppress(UnknownName):  # the last ask never reached the log
+                if await runtime.outcome(talk.name, f"ask-{talk.asks - 1}", agent=host) is not None:
+                    return
             session = await runtime.reopen(talk.name, host)
         except MisuseError:  # the runtime is not open any more
             if not self.is_leaving:

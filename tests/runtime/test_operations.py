@@ -462,7 +462,9 @@ def test_the_outcome_of_a_closed_session_is_read_by_its_request_id() -> None:
         size = len(await runtime.log.read("one"))
         assert await runtime.outcome("one", "pay") == first
         assert await runtime.outcome("one") == second
-        assert await runtime.outcome("one", "other") is None
+        with pytest.raises(UnknownName, match="request id 'thank'; did you mean 'thanks'") as told:
+            await runtime.outcome("one", "thank")
+        assert "session one" in str(told.value)
         assert len(await runtime.log.read("one")) == size, "reading an outcome records nothing"
 
     run(body)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.errors import SessionNotFound
+from callboard.actors.protocol.errors import SessionNotFound, UnknownName
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, say
@@ -69,9 +69,10 @@ def test_its_head_is_that_of_the_log_where_it_ended(log: MemoryLog) -> None:
     assert first.head[0] < second.head[0]
 
 
-@pytest.mark.parametrize("request_id", ["c", "unknown"])
-def test_an_ask_that_has_not_ended_has_no_outcome(log: MemoryLog, request_id: str) -> None:
-    assert found(log, request_id) is None
+def test_an_ask_that_runs_has_no_outcome_and_one_that_is_not_there_is_an_error(log: MemoryLog) -> None:
+    assert found(log, "c") is None
+    with pytest.raises(UnknownName, match="session s has no ask with the request id 'unknown'"):
+        found(log, "unknown")
 
 
 def test_a_session_without_asks_has_none_and_an_unknown_one_is_named(log: MemoryLog) -> None:
