@@ -156,7 +156,7 @@ def wrong_names(
 
 
 def wrong_value(rules: int, arguments: Json) -> str:
-    """Return the error for the first argument of a `task` call with a value of another type; empty for none."""
+    """Return the error for the first argument of a `task` call of the wrong type; empty for none."""
     if rules < STRICT_FROM:
         return ""
     try:
