@@ -21,7 +21,8 @@ from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.fallback import ModelChoice, model_or_name
+from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
+from callboard.runtime.models.protocol import import_for
 from callboard.runtime.operations import Operations
 from callboard.runtime.permissions import bundle_of
 from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
@@ -154,10 +155,10 @@ class Runtime(Operations, Forks):
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
-        # The import of the schema library holds the interpreter's lock for 6 ms: better here, beside a wait
+        # Imports hold the interpreter's lock, that of the schema library for 6 ms: better here, beside a wait
         # for the disk, than in the middle of the first session.
         loaded = checker.load()
-        await self._log.open()
+        await asyncio.gather(self._log.open(), import_for(models_of(self._settings.model)))
         await loaded
         self._process = os.getpid()
         await self._control.open(self._log)

@@ -1,7 +1,8 @@
 """The arguments that a model gives to callboard's own tools: `task`, `task_wait` and others.
 
 From rules 2 on, a name that the tool does not have is an error that tells the right ones: a schema under a
-wrong name would be left out without a word. An argument that is null or false counts as left out.
+wrong name would be left out without a word. An argument that is null or false counts as left out. A value of
+the wrong type is an error that tells the right one: some servers write true as "true".
 """
 
 from collections.abc import Sequence
@@ -97,6 +98,12 @@ _PROMPT: Final[msgspec.json.Decoder[str | tuple[_Block, ...]]] = msgspec.json.De
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
+_TASK_TYPES: Final = (
+    ("agent", msgspec.json.Decoder(str | None), "a name, as text"),
+    ("agents", msgspec.json.Decoder(tuple[str, ...] | None), "a list of names"),
+    ("copies", msgspec.json.Decoder(int | None), "a whole number without quotes"),
+    ("background", msgspec.json.Decoder(bool | None), "true or false without quotes"),
+)
 _LEFT_OUT: Final = (NULL, msgspec.Raw(b"false"))
 
 
@@ -146,6 +153,22 @@ def wrong_names(
     names = [name for name, value in given.items() if name not in right and value not in _LEFT_OUT]
     wrong = [(name, _meant(name, known)) for name in names]
     return prompts.wrong_names(tool, wrong, known) if wrong else ""
+
+
+def wrong_value(rules: int, arguments: Json) -> str:
+    """Return the error for the first argument of a `task` call of the wrong type; empty for none."""
+    if rules < STRICT_FROM:
+        return ""
+    try:
+        given = _FIELDS.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    for name, decoder, wanted in _TASK_TYPES:
+        try:
+            decoder.decode(given.get(name, NULL))
+        except msgspec.DecodeError:
+            return prompts.wrong_value(name, wanted, bytes(given[name]).decode(errors="replace"))
+    return ""
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

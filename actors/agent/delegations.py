@@ -21,6 +21,7 @@ from callboard.actors.agent.arguments import (
     read_question,
     read_task,
     wrong_names,
+    wrong_value,
 )
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
@@ -46,6 +47,8 @@ def delegate_by_task(state: AgentState, prefix: RequestPrefix, call: int, use: T
         return refusal
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
+    if task is None and (refusal := wrong_value(state.rules, use.input)):
+        return refusal
     if task is None or not names:
         return prompts.UNUSABLE_TASK + ", ".join(known)
     if prefix.profile.is_eager:

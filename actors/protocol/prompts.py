@@ -97,6 +97,11 @@ def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str
     return f"{start}{tool} has no argument {told}. Its arguments: {', '.join(known)}."
 
 
+def wrong_value(name: str, wanted: str, given: str) -> str:
+    """Return the answer to a `task` call with a value of the wrong type. given: its JSON."""
+    return f"{NOT_DELEGATED}{name} must be {wanted}, not {given[:50]}. Call again with that."
+
+
 def too_many_calls(most: int) -> str:
     """Return the answer to a call that is not among the first so many of its reply."""
     return f"Not run: one reply may make {most} calls, and this one came after those. Call it again."

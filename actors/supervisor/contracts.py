@@ -24,6 +24,12 @@ ROOMS_HOLD_SINCE: Final = 2
 """The rules of a session from which on the result of an agent tool is never longer than its room."""
 
 
+NAMED_SINCE: Final = 2
+"""The rules of a session from which on the error for an unknown agent names those that there are."""
+
+_NAMES_TOLD: Final = 20
+
+
 def roster_of(
     state: SupervisorState, profile: Profile, depth: int, limits: Limits
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Callee, ...]]:
@@ -35,6 +41,16 @@ def roster_of(
         return (), ()
     known = [state.profiles[name][0] for name in profile.agents if name in state.profiles]
     return tuple((one.name, one.description) for one in known), callees_of(known)
+
+
+def names_told(state: SupervisorState, profile: Profile) -> str:
+    """Return the agents that a `task` call of an agent may name, as the end of the error for another name."""
+    known = [state.profiles[name][0] for name in profile.agents if name in state.profiles]
+    names = [one.name for one in known if not one.has_contract]
+    if state.rules < NAMED_SINCE or not names:
+        return ""
+    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+    return f"; there are: {', '.join(names[:_NAMES_TOLD])}{more}"
 
 
 def why_unfit(state: SupervisorState, request: Delegate) -> tuple[OutcomeKind, str] | None:

@@ -33,7 +33,7 @@ from callboard.actors.protocol.port_messages import CheckSchema, ContextMade, Ma
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, is_limited, kept_above
-from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
+from callboard.actors.supervisor.contracts import callee_of, described_end, names_told, roster_of, why_unfit
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
 from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
@@ -204,7 +204,7 @@ def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> s
         return f"agents may nest {limits.max_depth} deep, and this one is at that depth"
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
-            return f"there is no agent '{name[:100]}' to delegate to"
+            return f"there is no agent '{name[:100]}' to delegate to{names_told(state, parent.profile)}"
         if refusal := agent_refusal(parent, name):
             return refusal
     if state.agents + count > (limits.max_agents or 0):

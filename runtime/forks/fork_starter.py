@@ -58,7 +58,7 @@ class ForkStarter(ABC):
     ) -> Probed: ...
 
     @abstractmethod
-    def _agents_of(self, host: Agent, limits: Limits | None, probed: Probed) -> SessionAgents: ...
+    async def _agents_of(self, host: Agent, limits: Limits | None, probed: Probed) -> SessionAgents: ...
 
     @abstractmethod
     def _objects(
@@ -96,7 +96,7 @@ class ForkStarter(ABC):
         planned = plan(session_id, events, wish.place_in(session_id, events), wish.changes, wish.until)
         shared = recorded_of(session_id, rows[: planned.base])
         probed = await self._recorded_tools(session_id, agent, scope, wish.deps, takes_new=True)
-        found = self._agents_of(agent, wish.limits, probed)
+        found = await self._agents_of(agent, wish.limits, probed)
         refuse_missing_programs(session_id, shared.events, found.models)
         deps = self._objects(session_id, labels_of(shared.opened), wish.given)
         scope.deps = deps.now

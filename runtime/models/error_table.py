@@ -114,6 +114,7 @@ ROWS: Final = (
                 "freetieronly",  # DashScope: AllocationQuota.FreeTierOnly, 403
                 "accountoverdueerror",  # Volcengine, 403
                 "servicequotaexceededexception",  # Bedrock
+                "dailycostlimitexceeded", "creditsexhausted",  # gateways, 429
                 "paymentrequired",
                 # Z.ai, 429: https://docs.z.ai/api-reference/api-code
                 "1113", "1308", "1309", "1310", "1311", "1313", "1314", "1315", "1316", "1317", "1318",
@@ -132,6 +133,7 @@ ROWS: Final = (
             "billing hard limit",
             "enable billing on your project",  # Gemini, FAILED_PRECONDITION
             "in good standing",  # DashScope
+            "limit: 0,",  # Gemini, 429: the plan has none of this model, whatever wait stands beside it
         ),
     ),
     Row(
@@ -291,7 +293,10 @@ ROWS: Final = (
     Row("context_full", frozenset({"413"})),
 )  # fmt: skip
 
-DAILY: Final = ("per day", "per-day", "perday", "daily limit", "daily quota")
+DAILY: Final = (
+    "per day", "per-day", "perday", "daily limit", "daily quota",
+    "per week", "weekly", "per month", "monthly", "billing cycle",  # Moonshot: monthly usage limit
+)  # fmt: skip
 """Words for a limit that no wait of minutes cures, unless the service says how long to wait."""
 
 PLAIN: Final[Mapping[int, str]] = {

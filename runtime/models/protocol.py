@@ -19,8 +19,12 @@ If an optional library must be imported at the top of its file, name the extra t
 `"my_package.local_model:LocalModel [local]"`, and the error for a missing library says so.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownModel
@@ -83,6 +87,15 @@ class Checkable(Protocol):
 
 
 @runtime_checkable
+class ImportsLate(Protocol):
+    """A model whose calls import modules that the file of its class does not."""
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Return their names."""
+
+
+@runtime_checkable
 class WritesBodies(Protocol):
     """A model that can write the body of a request without sending it."""
 
@@ -126,6 +139,22 @@ class Model(Protocol):
 def is_model(value: object) -> TypeGuard[Model]:
     """Return whether an object can be used as a `Model`: it has a spec, and can be called."""
     return isinstance(getattr(value, "spec", None), ModelSpec) and callable(getattr(value, "call", None))
+
+
+async def import_for(models: Iterable[Model]) -> None:
+    """Import the modules of models before their first calls, on a thread: some take a second or two.
+
+    A module that cannot be imported is left to `check` and to the call, which say what is missing.
+    """
+    names = {name for model in models if isinstance(model, ImportsLate) for name in model.imports}
+    if missing := names - sys.modules.keys():
+        await asyncio.to_thread(_import, sorted(missing))
+
+
+def _import(names: list[str]) -> None:
+    for name in names:
+        with suppress(Exception):  # whatever foreign code raises
+            import_module(name)
 
 
 @cache  # a log tells models apart by their names, so two agents that name one model must share one object

@@ -9,7 +9,8 @@
     headers of a limit, where one was reached         x-ratelimit-reset-tokens: 6m0s
 
 The first place with a wait above zero decides. A point in time is counted from the answer's own `Date`, so
-that the local clock does not matter; `now_ms` is for answers without one.
+that the local clock does not matter; `now_ms` is for answers without one. A second is added to it, but not to
+a duration: see `_CLOCKS_MS`.
 """
 
 import math
@@ -36,6 +37,9 @@ _RESET: Final = re.compile(r"(?:[a-z]+-)?rate-?limit(-[a-z-]+)?-reset(-[a-z-]+)?
 _RATELIMIT: Final = re.compile(r"(?:\breset=|;\s*t=)(\d+)")  # of the header `RateLimit`, in both drafts
 
 _SECOND: Final = 1_000
+# The service reads a point in time by its own clock. Epoch seconds, HTTP dates and `Date` are cut to the
+# second, so the moment may lie up to a second later; clocks that NTP keeps differ by less than a tenth.
+_CLOCKS_MS: Final = 1_000
 _UNIT_MS: Final[Mapping[str, int]] = {
     "ms": 1, "s": _SECOND, "m": 60 * _SECOND, "h": 3_600 * _SECOND, "d": 86_400 * _SECOND
 }  # fmt: skip
@@ -121,7 +125,7 @@ def _of_words(words: str, now: float) -> Iterator[float]:
         yield _sum(found[1])
     elif found := _AT_TIME.search(words):
         moment = _moment(found[1])
-        yield from () if moment is None else (max(moment - now, 0.0),)
+        yield from () if moment is None else (_until(moment, now),)
     elif found := _BARE.search(words):
         wait = span_ms(found[1], now, _SECOND)
         yield from () if wait is None else (wait,)
@@ -143,15 +147,17 @@ def span_ms(value: Any, now: float, unit: int) -> float | None:
         if _SPAN.fullmatch(text):
             return _sum(text)
         moment = _moment(text)
-        return None if moment is None else max(moment - now, 0.0)
+        return None if moment is None else _until(moment, now)
     if not math.isfinite(number):
         return None
-    return max(_since_epoch(number, now) if number >= _EPOCHS[unit == 1][0] else number * unit, 0.0)
+    if number < _EPOCHS[unit == 1][0]:
+        return max(number * unit, 0.0)
+    return _until(number * next(scale for least, scale in reversed(_EPOCHS) if number >= least), now)
 
 
-def _since_epoch(number: float, now: float) -> float:
-    scale = next(scale for least, scale in reversed(_EPOCHS) if number >= least)
-    return number * scale - now
+def _until(moment: float, now: float) -> float:
+    """Return the wait until a point in time that another clock has written. Both in milliseconds."""
+    return max(moment + _CLOCKS_MS - now, 0.0)
 
 
 def _sum(text: str) -> float:

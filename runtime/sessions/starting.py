@@ -33,7 +33,7 @@ from callboard.runtime.http.settings import Http
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.protocol import Model, import_for
 from callboard.runtime.permissions import bundle_of, session_layers
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.body_keeper import BodyKeeper
@@ -170,7 +170,7 @@ class SessionStarter(ForkStarter):
             deps = self._objects(name, (tags, new.metadata), given)
             scope.deps = deps.now
             probed = await probe(agent, self.sources, scope)
-            found = self._agents_of(agent, new.limits, probed, new.permissions)
+            found = await self._agents_of(agent, new.limits, probed, new.permissions)
             opened = deps.added_to(
                 replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
@@ -220,7 +220,7 @@ class SessionStarter(ForkStarter):
         settings = self.settings
         policy = "accept" if how.accept_changes else settings.on_agents_changed
         probed = await self._recorded_tools(session_id, agent, scope, how.deps, takes_new=policy != "refuse")
-        found = self._agents_of(agent, how.limits, probed, how.permissions)
+        found = await self._agents_of(agent, how.limits, probed, how.permissions)
         has_deps = how.deps is not None or settings.deps is not None
         files = settings.files if how.files is None else how.files
         extend_ms = extension_ms(how.extend)
@@ -321,17 +321,15 @@ class SessionStarter(ForkStarter):
         memory = memory_of(whole.memory if given.memory is None else given.memory, session_id, *labels)
         return SessionDeps(own, files, whole.http, memory)
 
-    def _agents_of(
-        self,
-        host: Agent,
-        limits: Limits | None,
-        probed: Probed,
-        permissions: Bundle | None = None,
+    async def _agents_of(
+        self, host: Agent, limits: Limits | None, probed: Probed, permissions: Bundle | None = None
     ) -> SessionAgents:
         bounds = narrow(self.settings.limits, limits_of(limits))
         settings, limited = self.settings, self.capacity.limits
         layers = session_layers(settings.permissions, bundle_of(permissions))
-        return agents_of_session(host, settings.model, bounds, self.secrets, limited, probed, layers)
+        found = agents_of_session(host, settings.model, bounds, self.secrets, limited, probed, layers)
+        await import_for(found.models.values())
+        return found
 
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self.settings.types)

@@ -153,7 +153,7 @@ def test_g7_an_agent_posts_only_to_the_supervisor_and_its_tools() -> None:
     assert len(spoken) > 50
     assert {event.recipient for event in spoken} == {SUPERVISOR, TOOLS}
     for name in ("host", "host.1", "supervisor"):
-        assert f"there is no agent '{name}' to delegate to" in denials(world)
+        assert f"there is no agent '{name}' to delegate to; there are: kid" in denials(world)
 
 
 # --- G8: several children want the last unit of a budget -------------------------------------------------

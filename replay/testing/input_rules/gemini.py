@@ -99,7 +99,9 @@ def _check_schema(schema: object, definitions: JsonObject) -> None:
         need(schema.keys() <= {"$ref", "$defs"}, "$ref must stand alone")
         need(str(schema["$ref"]).removeprefix("#/$defs/") in definitions, f"reference to {schema['$ref']}")
     kinds = schema.get("type", [])
-    need(set([kinds] if isinstance(kinds, str) else kinds) <= TYPES, f"type {kinds!r}")
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    need(kinds <= TYPES, f"type {kinds!r}")
+    need("array" not in kinds or "items" in schema, "items: missing field")
     plain = (str, int, float)
     need(all(isinstance(one, plain) and one is not True for one in schema.get("enum", [])), "enum of words")
     for key in ("anyOf", "prefixItems"):

@@ -81,8 +81,21 @@ def _check_function(function: JsonObject) -> None:
     need(bool(NAME.fullmatch(str(function.get("name", "")))), "Invalid 'tools[].function.name'")
     parameters = function.get("parameters")
     need(isinstance(parameters, dict) and parameters.get("type") == "object", "schema must be an object")
+    _check_arrays(parameters)
     if function.get("strict") is True:
         _check_strict(cast(JsonObject, parameters))
+
+
+def _check_arrays(schema: object) -> None:
+    if not isinstance(schema, dict):
+        return
+    kinds = schema.get("type")
+    is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    need(not is_array or "items" in schema, "array schema missing items")
+    for key, value in schema.items():
+        for one in value if isinstance(value, list) and key != "enum" else [value]:
+            if key not in ("const", "default"):
+                _check_arrays(one)
 
 
 def _check_strict(schema: JsonObject) -> None:

@@ -154,6 +154,8 @@ class AnthropicModel:
     def __repr__(self) -> str:
         return f"AnthropicModel({self.spec.name!r})"
 
+    imports = ("anthropic",)
+
     def check(self) -> None:
         """Raise MissingExtra without the SDK, MissingKey without an API key. Nothing is imported or sent."""
         if importlib.util.find_spec("anthropic") is None:

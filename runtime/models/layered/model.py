@@ -121,6 +121,11 @@ class LayeredModel:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Return the modules that speak to the service, with the layer and the service's client."""
+        return tuple(f"{__package__}.{name}" for name in ("layer", self._service.client))
+
     def check(self) -> None:
         """Raise MissingExtra without the layer, MissingKey without a key. Nothing is imported or sent."""
         self.check_installed()

@@ -95,9 +95,10 @@ class OpenRouterModel(LayeredModel):
 class OllamaModel(LayeredModel):
     """A model of an Ollama server.
 
-    context: the tokens of its context, which is sent as `num_ctx`. The server would silently cut a longer
-    conversation, so the call of one ends as `context_full`: before it, by its bytes (four make a token), and
-    after it, by the count of the answer. The other arguments are those of `AnthropicModel`, without `cache`.
+    context: the tokens of its context, which is sent as `num_ctx`; a server that ignores that must be given
+    the same size. It would silently cut a longer conversation, so the call of one ends as `context_full`:
+    before it, by its bytes (four make a token), and after it, by the count of the answer. The other arguments
+    are those of `AnthropicModel`, without `cache`.
     """
 
     def __init__(

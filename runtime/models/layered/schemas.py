@@ -2,7 +2,8 @@
 
 A service takes the schema of a tool only if it describes an object. Keywords at its top that the services
 refuse there go into the description, so the schema that is sent admits all that ours admits; the arguments of
-a call are checked against ours. `strict` is set only for a schema that is already in the strict dialect.
+a call are checked against ours. An array without `items` gets an empty one, which says the same: OpenAI and
+Gemini refuse it without. `strict` is set only for a schema that is already in the strict dialect.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import JsonObject
+from callboard.runtime.schemas.subschema_index import PLACES
 
 STRICT_DEPTH_MAX: Final = 5
 STRICT_NAMES_MAX: Final = 100
@@ -35,7 +37,29 @@ _NOT_AT_TOP: Final = frozenset(
 def sendable(schema: Json) -> JsonObject:
     """Return the schema to send: the same one, or a wider one with the lost words in its description."""
     kept, lost = object_at_top(msgspec.json.decode(schema))
-    return {**kept, **described(kept, lost)}
+    return {**with_items(kept), **described(kept, lost)}
+
+
+def with_items(schema: Any) -> Any:
+    """Return a schema in which every array has `items`."""
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _inside_of(key, value) for key, value in schema.items()}
+    kinds = found.get("type", "")
+    is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    return {**found, "items": {}} if is_array and "items" not in found else found
+
+
+def _inside_of(keyword: str, value: Any) -> Any:
+    """Return the value of a keyword, with `items` in the arrays of the schemas that it holds."""
+    match PLACES.get(keyword), value:
+        case "map", dict():
+            return {name: with_items(one) for name, one in value.items()}
+        case "list", list():
+            return [with_items(one) for one in value]
+        case "one", _:
+            return with_items(value)
+    return value
 
 
 def sendable_to_nova(schema: Json) -> JsonObject:

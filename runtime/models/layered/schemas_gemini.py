@@ -18,7 +18,7 @@ import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.layered.dialects import JsonObject
-from callboard.runtime.models.layered.schemas import described, object_at_top
+from callboard.runtime.models.layered.schemas import described, object_at_top, with_items
 
 _KNOWN: Final = frozenset(
     {
@@ -41,7 +41,7 @@ def sendable_to_gemini(schema: Json) -> JsonObject:
     top, lost_at_top = object_at_top(msgspec.json.decode(schema))
     lost: Lost = {"": lost_at_top} if lost_at_top else {}
     kept = _kept(top, "", lost)
-    return {**kept, **described(kept, lost)}
+    return {**with_items(kept), **described(kept, lost)}
 
 
 def _kept(schema: Any, place: str, lost: Lost) -> JsonObject:

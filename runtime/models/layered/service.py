@@ -49,7 +49,8 @@ _GEMINI_KEYS: Final = frozenset(
 class Service(NamedTuple):
     """A service and the dialect in which it is asked.
 
-    provider: its name in origins and in prices. make: makes the layer's model. base_url: without a variable
+    provider: its name in origins and in prices. make: makes the layer's model. client: the module beside this
+    one that imports the service's client. base_url: without a variable
     and an argument. layer_name: the layer's name for it. modules: that must be installed. extra: that
     installs them. key_variables: of the environment; the first one is named in errors. url_variable: of the
     environment. is_sealed: it returns reasoning sealed, and takes it back only so. has_strict: it knows
@@ -65,6 +66,7 @@ class Service(NamedTuple):
     dialect: Dialect
     make: "Callable[[Opened], Askable]"
     base_url: str
+    client: str = "openai_layer"
     layer_name: str = "openai"
     modules: tuple[str, ...] = ("pydantic_ai", "openai")
     extra: str = "models"
@@ -178,6 +180,7 @@ GEMINI: Final = Service(
     GENERATE_CONTENT,
     _gemini,
     "https://generativelanguage.googleapis.com",
+    client="gemini_layer",
     layer_name="google",
     modules=("pydantic_ai", "google.genai"),
     extra="gemini",
@@ -194,6 +197,7 @@ BEDROCK: Final = Service(
     CONVERSE,
     _bedrock,
     "",
+    client="bedrock_layer",
     layer_name="bedrock",
     modules=("pydantic_ai", "boto3"),
     extra="bedrock",

@@ -247,12 +247,9 @@ def test_a_task_names_one_agent_several_or_the_only_one(
         {"prompt": None},
         {"prompt": 3},
         {"prompt": {"text": "dig"}},
-        {"prompt": "dig", "agent": 3},
-        {"prompt": "dig", "agents": "helper"},
         {"prompt": "dig", "agent": "a", "agents": ["b"]},
         {"prompt": "dig", "copies": 0},
         {"prompt": "dig", "copies": -1},
-        {"prompt": "dig", "copies": 1.5},
         {"prompt": "dig", "copies": COPIES_MAX + 1},
         {"prompt": "dig", "agents": ["a", "b"], "copies": COPIES_MAX},
         {"prompt": "dig", "agents": ["a"] * 1_000, "copies": 2**50},
@@ -261,6 +258,23 @@ def test_a_task_names_one_agent_several_or_the_only_one(
 )
 def test_an_invalid_task_is_answered_with_the_arguments_of_a_valid_one(arguments: dict[str, object]) -> None:
     assert delegated(**arguments) == prompts.UNUSABLE_TASK + "helper"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"background": "true"}, 'background must be true or false without quotes, not "true"'),
+        ({"background": 1}, "background must be true or false without quotes, not 1"),
+        ({"copies": "2"}, 'copies must be a whole number without quotes, not "2"'),
+        ({"copies": 1.5}, "copies must be a whole number without quotes, not 1.5"),
+        ({"agent": 3}, "agent must be a name, as text, not 3"),
+        ({"agents": "helper"}, 'agents must be a list of names, not "helper"'),
+        ({"agents": '["' + "é" * 90 + '"]'}, 'agents must be a list of names, not "[\\"' + "é" * 46),
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_type_is_refused_with_the_right_one(wrong: dict[str, object], told: str) -> None:
+    assert delegated(prompt="dig", **wrong) == f"Not delegated: {told}. Call again with that."
 
 
 @pytest.mark.parametrize(

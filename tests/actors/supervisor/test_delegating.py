@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
@@ -182,6 +183,13 @@ def test_only_those_on_the_allowlist_can_be_delegated_to(name: str) -> None:
     why = denial(delegate(head, name))
     assert why.startswith("there is no agent '")
     assert len(why) < 200
+
+
+def test_the_error_for_an_unknown_agent_names_those_that_task_can_start() -> None:
+    head = session()
+    assert denial(delegate(head, "kit")) == "there is no agent 'kit' to delegate to; there are: kid"
+    head.state = replace(head.state, rules=1)
+    assert denial(delegate(head, "kit")) == "there is no agent 'kit' to delegate to"
 
 
 def test_one_stranger_in_a_race_denies_it_whole() -> None:

@@ -199,7 +199,7 @@ def test_a_denial_counts_as_it_is() -> None:
     head = session(Limits(tokens=100_000))
     delegate(head, 0, of=2)
     head.hears("host", Delegate(1, 1, ("nobody",), PROMPT, closing=Need(10), room=8_000, delegations=2))
-    told = "The delegation failed (denied): there is no agent 'nobody' to delegate to."
+    told = "The delegation failed (denied): there is no agent 'nobody' to delegate to; there are: kid."
     assert reserve(head) == (10 + 8_000 + len(told), 8_000 + len(told))
 
 

@@ -1,6 +1,9 @@
 """Models by name: the provider that makes each one, and the errors if it cannot."""
 
+import asyncio
 import doctest
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
@@ -13,7 +16,7 @@ from callboard import Agent, Limits, MisuseError, ModelSpec, Runtime, ScriptedMo
 from callboard.actors.protocol.errors import InvalidAgent, ScriptError
 from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
-from callboard.runtime.models.protocol import GROUP, model_named
+from callboard.runtime.models.protocol import GROUP, import_for, model_named
 
 HERE = "tests.runtime.models.test_protocol"
 
@@ -202,3 +205,21 @@ def test_an_object_that_is_not_a_script_is_refused() -> None:
 def test_an_agent_refuses_a_model_that_is_neither() -> None:
     with pytest.raises(InvalidAgent, match=r"model=7 is not a model; pass AnthropicModel"):
         Agent("host", model=7)  # type: ignore[arg-type]  # a wrong value on purpose
+
+
+class Late(ScriptedModel):
+    imports = ("no_such_client", "broken_client", "late_client")
+
+
+def test_the_imports_of_a_model_are_made_on_a_thread_and_one_that_fails_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_client.py").write_text("raise ValueError('no configuration')")
+    (tmp_path / "late_client.py").write_text("import threading; thread = threading.current_thread()")
+    monkeypatch.syspath_prepend(tmp_path)
+    asyncio.run(import_for([ScriptedModel([]), Late(["Hi."])]))
+    found = sys.modules.pop("late_client")
+    assert found.thread is not threading.current_thread()
+    assert Runtime(":memory:", model=Late(["Hi."])).run_sync(Agent("host"), "Go.").text == "Hi."
+    assert "late_client" in sys.modules
+    del sys.modules["late_client"]

@@ -1,5 +1,8 @@
 """Waits: every way in which services say when they can be asked again."""
 
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,14 +43,14 @@ def waits(
         ({"retry-after-ms": "0", "retry-after": "20"}, 20_000),
         ({"retry-after-ms": "soon", "retry-after": "20"}, 20_000),
         ({"x-ms-retry-after-ms": "150"}, 150),
-        ({"retry-after": "Sat, 28 Nov 2026 06:00:30 GMT", **DATE}, 30_000),
+        ({"retry-after": "Sat, 28 Nov 2026 06:00:30 GMT", **DATE}, 31_000),
         ({"retry-after": "Sat, 28 Nov 2026 05:00:00 GMT", **DATE}, 0),
-        ({"retry-after": "Sat, 28 Nov 2026 06:00:30 GMT"}, 30_000),
-        ({"retry-after": "2026-11-28T06:00:30Z"}, 30_000),
-        ({"retry-after": "2026-11-28T07:00:30+01:00"}, 30_000),
-        ({"retry-after": "1795845602"}, 2_000),
-        ({"retry-after": "1795845602200"}, 2_200),
-        ({"retry-after-ms": "1795845602200"}, 2_200),
+        ({"retry-after": "Sat, 28 Nov 2026 06:00:30 GMT"}, 31_000),
+        ({"retry-after": "2026-11-28T06:00:30Z"}, 31_000),
+        ({"retry-after": "2026-11-28T07:00:30+01:00"}, 31_000),
+        ({"retry-after": "1795845602"}, 3_000),
+        ({"retry-after": "1795845602200"}, 3_200),
+        ({"retry-after-ms": "1795845602200"}, 3_200),
         ({"retry-after": "Sat, 28 Nov 2026 06:00:30", **DATE}, None),
         ({"retry-after": "tomorrow", **DATE}, None),
         ({"retry-after": "Sat, 28 Nov 99999 07:28:30 GMT", **DATE}, None),
@@ -65,12 +68,12 @@ def waits(
             },
             8_640,
         ),
-        ({"x-ratelimit-reset": "1795845602"}, 2_000),
+        ({"x-ratelimit-reset": "1795845602"}, 3_000),
         ({"x-rate-limit-reset": "12"}, 12_000),
         ({"ratelimit-reset": "12"}, 12_000),
         ({"ratelimit": "limit=100, remaining=0, reset=50"}, 50_000),
         ({"ratelimit": '"default";r=0;t=50'}, 50_000),
-        ({"anthropic-ratelimit-tokens-reset": "2026-11-28T06:00:30Z"}, 30_000),
+        ({"anthropic-ratelimit-tokens-reset": "2026-11-28T06:00:30Z"}, 31_000),
         ({"retry-after": "0", "x-ratelimit-reset-tokens": "2s"}, 2_000),
     ],
 )
@@ -79,7 +82,24 @@ def test_headers_ask_for_a_wait_in_every_form(headers: dict[str, str], expected:
 
 
 def test_a_point_in_time_is_counted_from_the_date_of_the_answer() -> None:
-    assert waits({"retry-after": "1795845602", **DATE}, now=LATER) == 2_000
+    assert waits({"retry-after": "1795845602", **DATE}, now=LATER) == 3_000
+
+
+@settings(max_examples=effort(60, 600), deadline=None, derandomize=True)
+@given(st.integers(NOW, NOW + 999), st.integers(1, 90_000), st.sampled_from(["seconds", "date", "ms"]))
+def test_a_point_in_time_is_never_waited_for_too_short(sent: int, until: int, form: str) -> None:
+    """Whatever a service cuts off the moment at which it sends, and the one at which it is free again."""
+    free = sent + until
+    cut = datetime.fromtimestamp(free // 1_000, UTC)
+    written = {"seconds": str(free // 1_000), "date": format_datetime(cut, usegmt=True), "ms": str(free)}
+    wait = waits({"retry-after": written[form], **DATE})
+    assert wait is not None
+    assert until <= wait <= until + 2_000
+
+
+def test_a_point_in_time_that_has_passed_by_a_second_is_no_wait() -> None:
+    assert waits({"retry-after": "1795845599"}) == 0
+    assert waits({"retry-after": "1795845599500"}) == 500
 
 
 def test_headers_about_limits_count_only_where_a_limit_was_reached() -> None:
@@ -96,7 +116,7 @@ def test_headers_about_limits_count_only_where_a_limit_was_reached() -> None:
         ({"error": {"retry_after_ms": 150}}, 150),
         ({"retryAfterSeconds": "7"}, 7_000),
         ({"error": "loading", "estimated_time": 20.0}, 20_000),
-        ({"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1795845602200"}}}}, 2_200),
+        ({"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1795845602200"}}}}, 3_200),
         ({"error": {"metadata": {"headers": {"Retry-After": 3}}}}, 3_000),
         ({"error": {"retry_after": None}}, None),
         ({"error": {"retry_after": True}}, None),
@@ -123,8 +143,8 @@ def test_a_document_asks_for_a_wait_in_its_fields(document: object, expected: in
         ("Please wait 5 seconds before the next request", 5_000),
         ("The limit resets in 2 hours and 5 minutes.", 7_500_000),
         ("Retry-After: 12", 12_000),
-        ("try again at 2026-11-28T06:00:30Z", 30_000),
-        ("Your limit resets at 2026-11-28 06:00:30 UTC.", 30_000),
+        ("try again at 2026-11-28T06:00:30Z", 31_000),
+        ("Your limit resets at 2026-11-28 06:00:30 UTC.", 31_000),
         ("Try again in 3 days", RETRY_AFTER_MS_MAX),
         ("The request timed out after 600 seconds", None),
         ("1 request per 20 s; please try again later", None),

@@ -33,3 +33,14 @@ def test_an_odd_name_is_refused(name: str) -> None:
     call = {**CALL, "functionCall": {**CALL["functionCall"], "name": name}}
     answer = {"functionResponse": {**ANSWER["functionResponse"], "name": name}}
     assert "functionCall" in problem([call], [answer])
+
+
+@pytest.mark.parametrize("kind", ["array", ["array", "null"]])
+def test_an_array_without_items_is_refused(kind: object) -> None:
+    def problem_with(rows: object) -> str:
+        schema = {"type": "object", "properties": {"a": {"type": "array", "items": rows}}}
+        tool = {"functionDeclarations": [{"name": "look", "parametersJsonSchema": schema}]}
+        return problem_of({"contents": [{"role": "user", "parts": [{"text": "Go."}]}], "tools": [tool]})
+
+    assert problem_with({"type": kind, "items": {}}) == ""
+    assert problem_with({"type": kind}) == "items: missing field"

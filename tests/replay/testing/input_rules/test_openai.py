@@ -49,3 +49,20 @@ def test_odd_names_and_long_ids_are_refused() -> None:
     assert "name" in responses(name="n" * 65)
     assert "call_id" in responses(call_id="c" * 65)
     assert "too long" in responses(id="f" * 65)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_refused"),
+    [
+        ({"type": "array"}, True),
+        ({"type": "array", "items": {"type": ["array", "null"]}}, True),
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]}, True),
+        ({"type": "array", "items": {}}, False),
+        ({"enum": [{"type": "array"}], "default": {"type": "array"}}, False),
+    ],
+)
+def test_an_array_without_items_is_refused(rows: object, is_refused: bool) -> None:
+    schema = {"type": "object", "properties": {"items": rows}}
+    tool = {"type": "function", "function": {"name": "look", "parameters": schema}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Go."}], "tools": [tool]}
+    assert problem_of("chat", body) == ("array schema missing items" if is_refused else "")

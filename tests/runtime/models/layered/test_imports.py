@@ -1,4 +1,4 @@
-"""What the first request of each service imports: its own client, and that of no other."""
+"""The imports of each service: its own client, before the first call, and that of no other."""
 
 import json
 import subprocess
@@ -39,3 +39,42 @@ def test_the_first_request_imports_one_client_and_the_ones_before_none(name: str
     assert CLIENTS[name] in after
     others = {*CLIENTS.values(), "anthropic"} - {CLIENTS[name]}
     assert not others & set(after)
+
+
+OPENED = """
+import asyncio, json, sys
+from callboard import Agent, Runtime, ScriptedModel, say
+place, name, client = sys.argv[1:]
+scripted = ScriptedModel([say("Hi.")])
+agent = Agent("host", model=name) if place == "agent" else Agent("host")
+loaded = []
+
+async def main():
+    async with Runtime(":memory:", model=scripted if place == "agent" else name) as runtime:
+        loaded.append(client in sys.modules)
+        async with runtime.open(agent):
+            loaded.append(client in sys.modules)
+
+asyncio.run(main())
+print(json.dumps(loaded))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "name", "client"),
+    [
+        *(("runtime", name, client) for name, client in CLIENTS.items()),
+        ("agent", "anthropic:claude-sonnet-5", "anthropic"),
+    ],
+)
+def test_a_client_is_imported_before_the_first_call(place: str, name: str, client: str) -> None:
+    keys = {f"{one}_API_KEY": KEY for one in ("OPENAI", "GOOGLE", "ANTHROPIC")}
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, place, name, client],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=keys | {"AWS_REGION": "us-east-1"},
+    )
+    assert json.loads(done.stdout) == [place == "runtime", True]

@@ -5,10 +5,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from callboard.replay.testing.input_rules.gemini import problem_of
+from callboard.replay.testing.input_rules.problems import request_problem
 from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_nova
 from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 from tests.runtime.models.anthropic.kit import as_json
@@ -40,6 +41,9 @@ _SCALARS: st.SearchStrategy[object] = st.sampled_from(
             "propertyNames": {"maxLength": 1},
         },
         {"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": "null"}},
+        {"type": "array"},
+        {"type": ["array", "null"], "minItems": 1},
+        {"type": "array", "items": {"type": "array", "contains": {"type": "array"}}},
         True,
         False,
     ]
@@ -90,6 +94,27 @@ def test_gemini_gets_words_that_it_knows(schema: Any) -> None:
     assert gemini_problem(sendable_to_gemini(as_json(schema))) == ""
 
 
+@example({"type": "object", "properties": {"a": {"anyOf": [{"type": "array"}, True]}}})
+@given(schema=_OBJECTS)
+def test_openai_gets_items_in_every_array(schema: Any) -> None:
+    function = {"name": "look", "parameters": sendable(as_json(schema))}
+    tools = [{"type": "function", "function": function}]
+    said = [{"role": "user", "content": "Hi."}]
+    assert request_problem("chat", {"model": "m", "messages": said, "tools": tools}) == ""
+
+
+@pytest.mark.parametrize("make", [sendable, sendable_to_gemini])
+def test_an_array_without_items_gets_an_empty_one_and_data_stays(make: Any) -> None:
+    """https://github.com/nocobase/nocobase/issues/9411, .../NousResearch/hermes-agent/issues/71804"""
+    rows = {"type": "array", "items": {"type": "array"}, "description": "rows"}
+    either = {"anyOf": [{"type": ["array", "null"]}, {"type": "string", "enum": ["array"]}]}
+    sent = make(as_json({"type": "object", "properties": {"items": rows, "type": either}}))
+    assert sent["properties"] == {
+        "items": {"type": "array", "items": {"type": "array", "items": {}}, "description": "rows"},
+        "type": {"anyOf": [{"type": ["array", "null"], "items": {}}, {"type": "string", "enum": ["array"]}]},
+    }
+
+
 @given(schema=_OBJECTS)
 def test_nova_gets_three_keywords_without_references(schema: Any) -> None:
     sent = sendable_to_nova(as_json(schema))
@@ -127,7 +152,7 @@ def test_the_schema_sent_describes_an_object_without_words_that_services_refuse(
 
 @given(schema=_OBJECTS)
 def test_only_a_schema_that_is_strict_as_it_stands_is_strict(schema: Any) -> None:
-    if is_strict(schema):
+    if is_strict(sendable(as_json(schema))):
         assert sendable(as_json(schema)) == schema
         assert set(schema.get("required", ())) == set(schema.get("properties", {}))
 
