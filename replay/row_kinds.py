@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.runtime.log.protocol import Stored
+from callboard.runtime.log.protocol import Sealed, Stored
 
 _START: Final = len(b'{"type":"')
 
@@ -22,11 +22,11 @@ def kind_of(body: bytes) -> str:
     return body[_START : body.index(b'"', _START)].decode()
 
 
-def agent_of(row: Stored) -> str:
+def agent_of(row: Stored | Sealed) -> str:
     """Return the agent that a model call is for; '' for another message."""
     return _agent(row.body).agent if row.body.startswith(_GRANT) else ""
 
 
-def concerns(row: Stored, address: str) -> bool:
+def concerns(row: Stored | Sealed, address: str) -> bool:
     """Return whether an actor sent or received this event, or it is a grant for that agent."""
     return address in (row.sender, row.recipient) or agent_of(row) == address
