@@ -84,7 +84,7 @@ class Suspects:
     def take(self, event: Event) -> None:
         """Take in the next event, of one of these kinds."""
         body = event.body
-        if isinstance(body, ModelReplied):
+        if type(body) is ModelReplied:
             if body.status == "ok":
                 with suppress(*_UNREAD):
                     self._reply(event.recipient, body.turn, _blocks(body.content))

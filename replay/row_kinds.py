@@ -6,7 +6,8 @@ import msgspec
 
 from callboard.runtime.log.protocol import Sealed, Stored
 
-_START: Final = len(b'{"type":"')
+START: Final = len(b'{"type":"')
+"""Where the kind begins in a body."""
 
 
 class _Agent(msgspec.Struct):
@@ -19,7 +20,7 @@ _GRANT: Final = b'{"type":"CallModel"'
 
 def kind_of(body: bytes) -> str:
     """Return the kind of a message: every body begins with it, as the encoder writes the tag first."""
-    return body[_START : body.index(b'"', _START)].decode()
+    return body[START : body.index(b'"', START)].decode()
 
 
 def agent_of(row: Stored | Sealed) -> str:

@@ -165,7 +165,7 @@ class RefusedReplies:
     def take(self, event: Event) -> None:
         """Take in a request."""
         turn = event.body
-        if not isinstance(turn, TurnRequested) or turn.repair is None:
+        if type(turn) is not TurnRequested or turn.repair is None:
             return
         if turn.repair.level > self._levels.get(event.sender, START.level):
             self._levels[event.sender] = turn.repair.level
@@ -196,10 +196,10 @@ class LostCache:
     def take(self, event: Event) -> None:
         """Take in the first model of an agent, or a request."""
         body = event.body
-        if isinstance(body, Begin):
-            self._begun[event.recipient] = body.model.name
-        elif isinstance(body, TurnRequested):
+        if type(body) is TurnRequested:
             self._ask(event, body, body.model or self._begun.get(event.sender, ""))
+        elif isinstance(body, Begin):
+            self._begun[event.recipient] = body.model.name
 
     def _ask(self, event: Event, turn: TurnRequested, model: str) -> None:
         before = self._asked.get(event.sender, model)
