@@ -2,9 +2,10 @@
 
 Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
 loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
-models, words that were not heard, late reports, lost cache prefixes, answers above their need. Guesses, which
-a finding marks: words that came too late, reads before another's write, empty values after an error, reports
-that differ from their siblings' or were not used, tools that always say the same.
+models, words that were not heard, late reports, lost cache prefixes, answers above their need, cut answers.
+Guesses, which a finding marks: words that came too late, reads before another's write, empty values after an
+error, bad news without a word of it, effects that were repeated, reports that differ from their siblings' or
+were not used, tools that always say the same.
 
 `causes` tells each cause once.
 """
@@ -17,6 +18,7 @@ from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
 from callboard.replay.diagnosis.causes import each_once
 from callboard.replay.diagnosis.defaulted import Defaulted
 from callboard.replay.diagnosis.ends import (
+    CutAnswers,
     FailedAsks,
     FailedBelowOk,
     LateReports,
@@ -34,6 +36,7 @@ from callboard.replay.diagnosis.refusals import MadeCalls, refusals
 from callboard.replay.diagnosis.retries import Retries
 from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
+from callboard.replay.diagnosis.untold import RepeatedEffects, UntoldErrors
 from callboard.replay.diagnosis.unused_reports import UnusedReports
 from callboard.replay.reading import Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
@@ -53,9 +56,12 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     RefusedReplies,
     LostCache,
     AboveNeed,
+    CutAnswers,
     LateWords,
     StaleReads,
     Defaulted,
+    UntoldErrors,
+    RepeatedEffects,
     Outliers,
     UnusedReports,
     SameAnswers,

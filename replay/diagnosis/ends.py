@@ -38,6 +38,27 @@ class FailedAsks:
         yield from self._found
 
 
+class CutAnswers:
+    """Answers that went on, but for the most tokens of a reply."""
+
+    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in an end."""
+        body = event.body
+        if isinstance(body, DelegationEnded | AskEnded) and body.kind == "answered" and body.detail:
+            agent = body.address if isinstance(body, DelegationEnded) else HOST
+            says = f"{agent} answered, but {body.detail}"
+            self._found.append(Finding("cut_answer", event.seq, agent, says))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
 class FailedBelowOk:
     """Delegations that failed below an ask that ended well: its answer may lack their work.
 
