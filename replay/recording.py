@@ -135,11 +135,11 @@ class Recording(AbstractContextManager["Recording"]):
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events with a text, or a value at a path, then refused calls. Digests are checked."""
-        return search_all(self.rows, self._refused, query)
+        return search_all(self._source, self._refused, query)
 
     def refused_calls(self) -> list[RefusedCall]:
         """Return the calls that agents refused by themselves, of which no event tells. It checks digests."""
-        return self._refused(Suspects.among(self.rows))
+        return self._refused(Suspects.among(self._source.sealed_pages()))
 
     def _refused(self, suspects: Suspects) -> list[RefusedCall]:
         if not suspects.agents:  # nearly always: no decider is imported

@@ -8,9 +8,9 @@ place or a person may still be refused. An ask of a program that ends before it 
 `refusal_watch` folds the states of these agents again, so that the deciders themselves name their refusals.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -18,7 +18,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Delegate, ReportBack
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
-from callboard.runtime.log.protocol import Stored
+from callboard.runtime.log.protocol import Sealed, Stored
+
+P = TypeVar("P", bound=Sequence[Stored | Sealed])
 
 
 class RefusedCall(NamedTuple):
@@ -72,38 +74,46 @@ class Suspects:
         self._left: dict[tuple[str, int], set[int]] = {}
 
     @classmethod
-    def among(cls, rows: Iterable[Stored]) -> Self:
+    def among(cls, pages: Iterable[Sequence[Stored | Sealed]]) -> Self:
         """Return those of a session."""
         suspects = cls()
-        for row in rows:
-            suspects.take_row(row)
+        for _ in suspects.through(pages):
+            pass
         return suspects
 
     def take(self, event: Event) -> None:
         """Take in the next event, of one of these kinds."""
         body = event.body
-        if isinstance(body, ModelReplied):
+        if type(body) is ModelReplied:
             if body.status == "ok":
                 with suppress(*_UNREAD):
                     self._reply(event.recipient, body.turn, _blocks(body.content))
         elif isinstance(body, CallTool | Delegate | ReportBack):
             self._post(event.sender, body.turn, body.call)
 
-    def take_row(self, row: Stored) -> None:
-        """Take in the next row of any kind. Only the fields that are needed are decoded."""
-        body = row.body
-        if body.startswith(_REPLY):
-            with suppress(*_UNREAD):
-                reply = _reply(body)
-                if reply.status == "ok":
-                    self._reply(row.recipient, reply.turn, reply.content)
-        elif body.startswith(_POSTS):
-            place = _place(body)
-            self._post(row.sender, place.turn, place.call)
+    def through(self, pages: Iterable[P]) -> Iterator[P]:
+        """Yield the pages of a session's rows, each taken in before. Only the needed fields are decoded."""
+        for page in pages:
+            for row in page:
+                if row.body.startswith(_POSTS):
+                    place = _place(row.body)
+                    self._post(row.sender, place.turn, place.call)
+                elif row.body.startswith(_REPLY):
+                    self._take_reply(row)
+            yield page
+
+    def _take_reply(self, row: Stored | Sealed) -> None:
+        body = row.whole().body if isinstance(row, Sealed) and row.cuts else row.body
+        try:
+            reply = _reply(body)
+        except _UNREAD:
+            return
+        if reply.status == "ok":
+            self._reply(row.recipient, reply.turn, reply.content)
 
     def _reply(self, agent: str, turn: int, blocks: tuple[_Block, ...]) -> None:
-        if calls := [block for block in blocks if block.type == "tool_use"]:
-            self._left[agent, turn] = set(range(len(calls)))
+        if count := [block.type for block in blocks].count("tool_use"):
+            self._left[agent, turn] = {0} if count == 1 else set(range(count))
 
     def _post(self, agent: str, turn: int, call: int) -> None:
         left = self._left.get((agent, turn))
@@ -111,12 +121,6 @@ class Suspects:
             left.discard(call)
             if not left:
                 del self._left[agent, turn]
-
-    def through(self, rows: Iterable[Stored]) -> Iterator[Stored]:
-        """Yield the rows, each taken in before."""
-        for row in rows:
-            self.take_row(row)
-            yield row
 
     @property
     def agents(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Find the events of a session that hold a text, or a value at a path.
 
-    search(recording.rows.upto(recording.head.seq), Query(text="refund"))
-    search(rows, Query(path="body.output.cents", tests=(("gt", 1000),)))
+    search(source.sealed_pages(), Query(text="refund"))
+    search(pages, Query(path="body.output.cents", tests=(("gt", 1000),)))
 
 A text is looked for in every string and number of a message but its own ids and digests, and in the names of
 fields inside foreign JSON. A path leads to ids and digests, too. Letters match in either case as long as the
@@ -23,9 +23,10 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import at_path, names, parts_of, written
+from callboard.replay.reading import Source, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.row_kinds import concerns, kind_of
-from callboard.runtime.log.protocol import Stored
+from callboard.runtime.log.protocol import Sealed, Stored
 
 COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": eq,
@@ -43,8 +44,8 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")  # no place in a list, and nothing that
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
-
-_FirstLeaf: TypeAlias = Callable[[object, bool], tuple[list[str], object] | None]
+RefusedBy: TypeAlias = Callable[[Suspects], Iterable[RefusedCall]]
+_FirstLeaf: TypeAlias = Callable[[object, bool], tuple[str, object] | None]
 
 
 class _Call(msgspec.Struct):
@@ -122,18 +123,18 @@ class Query:
         fields, needle = self._fields, self._needle
         is_folded = self.is_any_case and bool(self.text)
 
+        # `find` takes half the time of `in`
         def may_hold(body: bytes) -> bool:
-            is_held = needle in body
+            is_held = body.find(needle) >= 0
             if not is_held and is_folded:
-                is_held = needle in (body.lower() if body.isascii() else _casefolded(body))
+                is_held = (body.lower() if body.isascii() else _casefolded(body)).find(needle) >= 0
             if is_held and (not fields or all(name in body for name in fields)):
                 return True
-            # `find` takes half the time of `in`
             return body.find(b"\\") >= 0 and _ESCAPES.search(body) is not None
 
         return may_hold
 
-    def takes(self, row: Stored, kind: str) -> bool:
+    def takes(self, row: Stored | Sealed, kind: str) -> bool:
         """Return whether a row is one of the agent's, and of the kinds."""
         return (not self.kinds or kind in self.kinds) and (not self.agent or concerns(row, self.agent))
 
@@ -166,13 +167,12 @@ class Query:
 
     def _text(self, value: object) -> tuple[str, object] | None:
         if (found := self._first_leaf(value, True)) is not None:
-            parts, leaf = found
-            return ".".join(["body", *map(written, reversed(parts))]), leaf
+            return f"body.{found[0]}", found[1]
         return next((one for one in _foreign_names(value) if self.holds_text(one[1])), None)
 
     @cached_property
     def _first_leaf(self) -> _FirstLeaf:
-        """Return a function that finds the first leaf with the text, behind its path, the last part first.
+        """Return a function that finds the first leaf with the text, behind its path.
 
         It is told whether a value is callboard's own, whose ids and digests are passed over: most short texts
         are in some digest.
@@ -181,7 +181,7 @@ class Query:
         is_in_bare = _BARE.issuperset(wanted)
 
         # A common text is in most events, so this calls nothing for a leaf and builds no path on the way.
-        def first(value: Any, is_own: bool) -> tuple[list[str], object] | None:
+        def first(value: Any, is_own: bool) -> tuple[str, object] | None:
             for name, inner in value.items() if type(value) is dict else enumerate(value):
                 kind = type(inner)
                 if kind is str:
@@ -189,16 +189,20 @@ class Query:
                         continue
                 elif kind is dict or kind is list:
                     if (found := first(inner, is_own and name not in FOREIGN)) is not None:
-                        found[0].append(str(name))
-                        return found
+                        return f"{_written(name)}.{found[0]}", found[1]
                     continue
                 elif not is_in_bare or wanted not in _encode(inner).decode():
                     continue
                 if not (is_own and name in IDS):
-                    return [str(name)], inner
+                    return _written(name), inner
             return None
 
         return first
+
+
+def _written(part: Any) -> str:
+    """Return a field's name, or an item's place, as a path holds it."""
+    return written(part) if type(part) is str else str(part)
 
 
 def _casefolded(body: bytes) -> bytes:
@@ -210,40 +214,46 @@ def _foreign_names(value: object) -> Iterator[tuple[str, str]]:
     return ((path, name) for path, name in names(value, "body") if path.count(".") > 1)
 
 
-def search(rows: Iterable[Stored], query: Query) -> Iterator[Match]:
-    """Yield the events that match, one by one as they are read."""
-    may_hold = query.may_hold
-    for row in _of_tool(rows, query.tool) if query.tool else rows:
-        # In this order: most events of a long log end at the first question.
-        if may_hold(row.body) and query.takes(row, kind := kind_of(row.body)):
-            found = query.found(_decode(row.body))
+def search(pages: Iterable[Sequence[Stored | Sealed]], query: Query) -> Iterator[Match]:
+    """Yield the events that match, page by page as they are read."""
+    tools: dict[int, str] = {}
+    for page in pages:
+        yield from _search(_of_tool(whole(page), query.tool, tools) if query.tool else page, query)
+
+
+def _search(page: Sequence[Stored | Sealed], query: Query) -> Iterator[Match]:
+    may_hold, is_any = query.may_hold, not (query.kinds or query.agent)
+    bodies = [row.whole().body if isinstance(row, Sealed) and row.cuts else row.body for row in page]
+    # Most pages of a long log end here. No text has a line break in JSON, so none is found across two bodies.
+    if (joined := b"\n".join(bodies)).isascii() and not may_hold(joined):
+        return
+    for row, body in zip(page, bodies, strict=True):
+        # In this order: most events end at the first question.
+        if may_hold(body) and (is_any or query.takes(row, kind_of(body))):
+            found = query.found(_decode(body))
             if found is not None:
-                yield Match(row, kind, *found)
+                stored = row.whole() if isinstance(row, Sealed) else row
+                yield Match(stored, kind_of(body), *found)
 
 
-def search_all(
-    rows: Sequence[Stored], refused_by: Callable[[Suspects], Iterable[RefusedCall]], query: Query
-) -> Iterator[Match]:
+def search_all(source: Source, refused_by: RefusedBy, query: Query) -> Iterator[Match]:
     """Yield the events that match, then the replies with a call that was refused in such words.
 
-    rows: of the session, from seq 1. refused_by: returns the calls that suspects refused.
+    refused_by: returns the calls that suspects refused.
     """
     suspects = Suspects()
-    yield from search(suspects.through(rows), query)
+    yield from search(suspects.through(source.sealed_pages()), query)
     for call in refused_by(suspects) if query.may_match_refusal else ():
         is_of_tool = query.tool in ("", call.tool)
         if is_of_tool and query.holds_text(call.reason) and query.agent in ("", call.agent):
-            yield Match(rows[call.reply - 1], _REPLY, f"refused.{call.call}", call.reason)
+            (row,) = source.between(call.reply, call.reply)
+            yield Match(row, _REPLY, f"refused.{call.call}", call.reason)
 
 
-def _of_tool(rows: Iterable[Stored], tool: str) -> Iterator[Stored]:
-    """Yield the calls of a tool, and what answers them."""
-    tools: dict[int, str] = {}
-    for row in rows:
-        if kind_of(row.body) in _CALLS:
-            tools[row.seq] = _call(row.body).tool
-        if tool in (tools.get(row.seq), tools.get(row.cause)):
-            yield row
+def _of_tool(rows: Iterable[Stored], tool: str, tools: dict[int, str]) -> list[Stored]:
+    """Return the calls of a tool, and what answers them. tools: of the calls so far, by their seqs."""
+    tools |= {row.seq: _call(row.body).tool for row in rows if kind_of(row.body) in _CALLS}
+    return [row for row in rows if tool in (tools.get(row.seq), tools.get(row.cause))]
 
 
 def _compares(value: object, name: str, other: object) -> bool:

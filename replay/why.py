@@ -34,6 +34,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.session.cached_results import origin_of
 from callboard.replay.held_values import Held, Words, numbers_in
+from callboard.replay.importance import is_failure
 
 ODD_INPUTS_MIN: Final = 4
 FAR: Final = 5
@@ -99,8 +100,15 @@ def _before(event: Event) -> int:
 
 
 def parts_of(events: Events, event: Event) -> list[Event]:
-    """Return the events that an event was made of, in the order of the log."""
-    return [events.event(seq) for seq in sorted(set(_parts(events, event)))]
+    """Return the events that an event was made of, in the order of the log.
+
+    A check that found nothing wrong is no part, but the report or the schema that it was of.
+    """
+    parts = [events.event(seq) for seq in sorted(set(_parts(events, event)))]
+    passed = [one for one in parts if isinstance(one.body, _WITHOUT_CONTENT) and not is_failure(one)]
+    found = {one.seq: one for one in parts if one not in passed}
+    found |= {one.seq: one for check in passed for one in parts_of(events, check)}
+    return [found[seq] for seq in sorted(found)]
 
 
 def _parts(events: Events, event: Event) -> Iterator[int]:

@@ -14,7 +14,7 @@ from callboard.cli.offline_child import CheckRuns, Describe, Described
 from callboard.cli.offline_process import OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, percent_on, table, talk
-from callboard.cli.recorded_programs import recorded_programs
+from callboard.cli.recorded_programs import recorded_programs, step_event
 from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
@@ -31,6 +31,7 @@ class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
 
     result: `ok`, or the worst of its runs; `stopped` for one over the time limit, `unreadable` for one whose
     log cannot be read, `other_host` for one of another host. status: `open`, `unfinished` or `closed`.
+    first_felt: the first step of all programs that differs, with its event; '' for none.
     """
 
     session: str
@@ -38,6 +39,7 @@ class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     runs: tuple[RunCheck, ...] = ()
     error: str = ""
     status: str = ""
+    first_felt: str = ""
 
     def verdict(self) -> str:
         """Return the result in a few words."""
@@ -148,17 +150,30 @@ def _checked(child: OfflineProcess, reader: LogReader, place: _Place, timeout_s:
         error = f"not done within {timeout_s:g} s (--timeout)"
         return _SessionCheck(name, "stopped", (), error, status)
     results = {run.result for run in runs}
-    return _SessionCheck(name, next((one for one in _CODES if one in results), "ok"), runs, "", status)
+    result = next((one for one in _CODES if one in results), "ok")
+    return _SessionCheck(name, result, runs, "", status, _first_felt(recording, runs))
+
+
+def _first_felt(recording: Recording, runs: Sequence[RunCheck]) -> str:
+    """Return the first difference in the order of the log, as `replay --with` names it."""
+    found = [(step_event(recording, run.address, run.step), run) for run in runs if run.result == "diverged"]
+    seq, first = min(found, key=lambda one: one[0], default=(0, None))
+    if first is None or not seq:
+        return ""
+    says = f"{first.address} decides otherwise: recorded: {first.recorded}; now: {first.now}"
+    return f"event {seq}: {says}"
 
 
 def _emit(one: _SessionCheck) -> None:
     """Print one session, with each of its programs."""
     verdict = one.error or ("no program" if not one.runs else one.result)
     emit(f"session {safe_line(one.session)}: {verdict}")
-    _emit_runs(one.runs)
+    _emit_runs(one, one.runs)
 
 
-def _emit_runs(runs: Sequence[RunCheck]) -> None:
+def _emit_runs(of: _SessionCheck, runs: Sequence[RunCheck]) -> None:
+    if of.first_felt:
+        emit(f"  first felt: {safe_line(of.first_felt)}")
     for run in runs:
         emit(f"  {safe_line(run.line())}")
 
@@ -171,7 +186,7 @@ def _emit_table(found: Sequence[_SessionCheck]) -> None:
     wrong = [one for one in found if _CODES.get(one.result) == DIVERGED]
     for one in wrong:
         emit(f"\nsession {safe_line(one.session)}: {one.result}")
-        _emit_runs([run for run in one.runs if run.result != "ok"])
+        _emit_runs(one, [run for run in one.runs if run.result != "ok"])
     unknown = sum(bool(one.error) for one in found)
     verb = "differ" if len(wrong) > 1 else "differs"
     said = f"{counted(len(found) - unknown, 'session')} checked, {len(wrong) or 'none'} {verb}"

@@ -10,6 +10,7 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.recording import Recording
 from callboard.runtime.programs.checking import RecordedAgent, programs_of
+from callboard.runtime.programs.history import read_step
 
 
 def recorded_programs(recording: Recording, *, only_running: bool = False) -> list[RecordedAgent]:
@@ -22,6 +23,16 @@ def recorded_programs(recording: Recording, *, only_running: bool = False) -> li
         return []
     running = programs_of(recording.states(head), only_running=True)
     return running if running or only_running else list(_last_runs(recording))
+
+
+def step_event(recording: Recording, address: str, step: int) -> int:
+    """Return the seq of the reply with a step of a program's last run; 0 if the log has no such step."""
+    found = 0
+    for event in recording.events_of(address, recording.head.seq):
+        body = event.body
+        if isinstance(body, ModelReplied) and body.status == "ok" and event.recipient == address:
+            found = event.seq if read_step(body.content).head.step == step else found
+    return found
 
 
 def _last_runs(recording: Recording) -> Iterator[RecordedAgent]:

@@ -15,6 +15,8 @@ _TWICE: Final = 2
 class RepeatedErrors(CallCheck):
     """Tools that give one agent the same error more than once, and nothing else after it."""
 
+    results: ClassVar = "errors"
+
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], tuple[int, list[int]]] = {}
 
@@ -48,7 +50,9 @@ class InDoubt:
     def take(self, event: Event) -> None:
         """Take in the answer to a call, or the end of an ask."""
         body = event.body
-        if isinstance(body, ToolReturned) and body.status == "interrupted":
+        if type(body) is ToolReturned:
+            if body.status != "interrupted":
+                return
             call = f"call {body.call} of turn {body.turn} of {event.recipient}"
             says = f"{call} was interrupted: it is not known whether it took effect"
             self._found.append(Finding("in_doubt", event.seq, event.recipient, says))

@@ -13,7 +13,7 @@ from typing import Final
 
 from callboard.replay.diagnosis.finding import Finding, FindingKind
 
-_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_below_ok", "refused"})
+_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_below_ok", "refused", "untold_error"})
 _SHARED: Final[frozenset[FindingKind]] = frozenset(
     {"loop", "repeated_error", "refused_call", "other_model", "refused_replies", "lost_cache", "same_answers"}
 )

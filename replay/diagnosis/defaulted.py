@@ -39,6 +39,7 @@ class Defaulted(CallCheck):
     """Reports with a value that is empty or left out after an error that they do not tell of."""
 
     kinds: ClassVar = frozenset({"ReportJudged", "Delegate", "DelegationEnded"})
+    results: ClassVar = "errors"
 
     def __init__(self) -> None:
         self._errors: dict[str, dict[str, int]] = {}

@@ -2,21 +2,23 @@
 
 Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
 loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
-models, words that were not heard, late reports, lost cache prefixes, answers above their need. Guesses, which
-a finding marks: words that came too late, reads before another's write, empty values after an error, reports
-that differ from their siblings' or were not used, tools that always say the same.
+models, words that were not heard, late reports, lost cache prefixes, answers above their need, cut answers.
+Guesses, which a finding marks: words that came too late, reads before another's write, empty values after an
+error, bad news without a word of it, effects that were repeated, reports that differ from their siblings' or
+were not used, tools that always say the same.
 
 `causes` tells each cause once.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, get_args
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, get_args
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
 from callboard.replay.diagnosis.causes import each_once
 from callboard.replay.diagnosis.defaulted import Defaulted
 from callboard.replay.diagnosis.ends import (
+    CutAnswers,
     FailedAsks,
     FailedBelowOk,
     LateReports,
@@ -34,10 +36,11 @@ from callboard.replay.diagnosis.refusals import MadeCalls, refusals
 from callboard.replay.diagnosis.retries import Retries
 from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
+from callboard.replay.diagnosis.untold import RepeatedEffects, UntoldErrors
 from callboard.replay.diagnosis.unused_reports import UnusedReports
 from callboard.replay.reading import Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
-from callboard.replay.row_kinds import kind_of
+from callboard.replay.row_kinds import START
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,
@@ -53,13 +56,17 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     RefusedReplies,
     LostCache,
     AboveNeed,
+    CutAnswers,
     LateWords,
     StaleReads,
     Defaulted,
+    UntoldErrors,
+    RepeatedEffects,
     Outliers,
     UnusedReports,
     SameAnswers,
 )
+_Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
@@ -71,14 +78,10 @@ class Diagnosis:
 
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
-        self._made, self.suspects = MadeCalls(), Suspects()
+        self.suspects = Suspects()
         of_calls = [check for check in self._checks if isinstance(check, CallCheck)]
-        self._takers: list[Taker] = [
-            ToolCalls([*of_calls, self._made]),
-            *self._checks,
-            self._made,
-            self.suspects,
-        ]
+        self._made = MadeCalls(next(check for check in of_calls if isinstance(check, Loops)))
+        self._takers: list[Taker] = [ToolCalls(of_calls), *self._checks, self._made, self.suspects]
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
@@ -89,26 +92,28 @@ class Diagnosis:
         for check in self.takers(event.kind):
             check.take(event)
 
-    def findings(self, refused: Iterable[RefusedCall]) -> list[Finding]:
+    def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
         found += refusals(refused, self._made)
         return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 
-def diagnose(source: Source, refused_by: Callable[[Suspects], Iterable[RefusedCall]]) -> list[Finding]:
+def diagnose(source: Source, refused_by: Callable[[Suspects], Sequence[RefusedCall]]) -> list[Finding]:
     """Return the findings of a session, its digests checked. refused_by: the calls that suspects refused."""
     found = Diagnosis()
-    takers: dict[str, list[Taker]] = {}
+    takers: dict[bytes, list[_Take]] = {}
     for page in source.sealed_pages():
-        rows = []
+        rows, takes = [], []
         for row in page:
-            kind = kind_of(row.body)
+            # `kind_of` in place: it is asked of every event
+            kind = row.body[START : row.body.index(b'"', START)]
             if kind not in takers:
-                takers[kind] = found.takers(kind)
+                takers[kind] = [taker.take for taker in found.takers(kind.decode())]
             if takers[kind]:
                 rows.append(row)
-        for event in source.events(rows):
-            for check in takers[event.kind]:
-                check.take(event)
+                takes.append(takers[kind])
+        for event, each in zip(source.events(rows), takes, strict=True):
+            for take in each:
+                take(event)
     return found.findings(refused_by(found.suspects))

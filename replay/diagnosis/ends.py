@@ -38,6 +38,27 @@ class FailedAsks:
         yield from self._found
 
 
+class CutAnswers:
+    """Answers that went on, but for the most tokens of a reply."""
+
+    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in an end."""
+        body = event.body
+        if isinstance(body, DelegationEnded | AskEnded) and body.kind == "answered" and body.detail:
+            agent = body.address if isinstance(body, DelegationEnded) else HOST
+            says = f"{agent} answered, but {body.detail}"
+            self._found.append(Finding("cut_answer", event.seq, agent, says))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
 class FailedBelowOk:
     """Delegations that failed below an ask that ended well: its answer may lack their work.
 
@@ -165,7 +186,7 @@ class RefusedReplies:
     def take(self, event: Event) -> None:
         """Take in a request."""
         turn = event.body
-        if not isinstance(turn, TurnRequested) or turn.repair is None:
+        if type(turn) is not TurnRequested or turn.repair is None:
             return
         if turn.repair.level > self._levels.get(event.sender, START.level):
             self._levels[event.sender] = turn.repair.level
@@ -196,10 +217,10 @@ class LostCache:
     def take(self, event: Event) -> None:
         """Take in the first model of an agent, or a request."""
         body = event.body
-        if isinstance(body, Begin):
-            self._begun[event.recipient] = body.model.name
-        elif isinstance(body, TurnRequested):
+        if type(body) is TurnRequested:
             self._ask(event, body, body.model or self._begun.get(event.sender, ""))
+        elif isinstance(body, Begin):
+            self._begun[event.recipient] = body.model.name
 
     def _ask(self, event: Event, turn: TurnRequested, model: str) -> None:
         before = self._asked.get(event.sender, model)

@@ -21,9 +21,12 @@ FindingKind: TypeAlias = Literal[
     "refused_replies",
     "lost_cache",
     "above_need",
+    "cut_answer",
     "late_word",
     "stale_read",
     "defaulted",
+    "untold_error",
+    "repeated_effect",
     "outlier",
     "unused_report",
     "same_answers",
@@ -31,7 +34,10 @@ FindingKind: TypeAlias = Literal[
 """The kinds of findings, in the order of the report."""
 
 MAYBE: frozenset[FindingKind] = frozenset(
-    {"late_word", "stale_read", "defaulted", "outlier", "unused_report", "same_answers"}
+    {
+        *("late_word", "stale_read", "defaulted", "untold_error", "repeated_effect", "outlier"),
+        *("unused_report", "same_answers"),
+    }
 )
 """The kinds that are guesses. All others are facts."""
 

@@ -25,22 +25,22 @@ _GROUPED: Final = "events {session} --grouped --actor "
 class _Calls:
     """The calls of one agent with the same tool and arguments.
 
-    result, since: the last result, and the effects before it. again: the calls in a row that gave it.
+    last: the seq of the last result. result, since: that result, and the effects before it. again: the calls
+    in a row that gave it.
     most, third: the longest row that no other result ended, and its third call.
     """
 
-    __slots__ = ("again", "most", "result", "since", "third")
+    __slots__ = ("again", "last", "most", "result", "since", "third")
 
     def __init__(self) -> None:
         self.result, self.since, self.again = 0, -1, 0
-        self.most, self.third = 0, 0
+        self.last = self.most = self.third = 0
 
     def take(self, seq: int, result: int, effects: int) -> None:
         """Take in a result. effects: the number of effects so far."""
         if result != self.result:  # it has changed: the agent has waited for that, or has caused it
             self.most = 0
-        is_again = (result, effects) == (self.result, self.since)
-        self.again = self.again + 1 if is_again else 1
+        self.again = self.again + 1 if result == self.result and effects == self.since else 1
         self.result, self.since = result, effects
         if self.again == LOOP_FROM and not self.most:
             self.third = seq
@@ -69,7 +69,14 @@ class Loops(CallCheck):
             of_tool = self._calls.setdefault((call.agent, call.tool), {})
             if (calls := of_tool.get(call.arguments)) is None:
                 calls = of_tool[call.arguments] = _Calls()
+            calls.last = result.seq
             calls.take(call.seq, result.digest, others)
+
+    def answered(self) -> Iterator[tuple[str, str, bytes, int]]:
+        """Yield agent, tool and arguments of each call that was answered, and the seq of its last result."""
+        for (agent, tool), by_arguments in self._calls.items():
+            for arguments, calls in by_arguments.items():
+                yield agent, tool, arguments, calls.last
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""

@@ -29,16 +29,16 @@ class OtherModels:
     def take(self, event: Event) -> None:
         """Take in the model of an agent, a request or a reply."""
         body = event.body
-        if isinstance(body, Begin):
-            self._first[event.recipient] = body.model.name
-            self._known |= {body.model.name, *(one.name for one in body.model.fallback)}
-        elif isinstance(body, TurnRequested):
+        if type(body) is TurnRequested:
             self._asked[event.sender] = body.model or self._first.get(event.sender, "")
-        elif isinstance(body, ModelReplied):
+        elif type(body) is ModelReplied:
             if body.status != "ok":
                 self._failed[event.recipient] = body.failure.code if body.failure is not None else body.status
             else:
                 self._reply(event, body)
+        elif isinstance(body, Begin):
+            self._first[event.recipient] = body.model.name
+            self._known |= {body.model.name, *(one.name for one in body.model.fallback)}
 
     def _reply(self, event: Event, body: ModelReplied) -> None:
         agent = event.recipient

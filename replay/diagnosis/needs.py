@@ -21,9 +21,9 @@ class AboveNeed:
     def take(self, event: Event) -> None:
         """Take in a request or its answer."""
         body = event.body
-        if isinstance(body, TurnRequested):
+        if type(body) is TurnRequested:
             self._needs[event.sender] = body.need.tokens
-        elif isinstance(body, ModelReplied) and body.usage is not None:
+        elif type(body) is ModelReplied and body.usage is not None:
             need = self._needs.get(event.recipient, 0)
             if need and body.usage.tokens > need:
                 who = f"turn {body.turn} of {event.recipient}"

@@ -59,6 +59,7 @@ class LateWords(CallCheck):
     """Words for an agent while it, or one below it, carried out a call with an effect, or after its end."""
 
     kinds: ClassVar = frozenset({"Tell", "Told", "TurnRequested", "TellEnded"})
+    results: ClassVar = "effects"
 
     def __init__(self) -> None:
         self._running: dict[str, dict[int, str]] = {}
@@ -76,18 +77,19 @@ class LateWords(CallCheck):
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in the end of a call."""
-        if call.effect != "read":
-            self._running[call.agent].pop(call.seq, None)
+        self._running[call.agent].pop(call.seq, None)
 
     def take(self, event: Event) -> None:
         """Take in words, or the turn that hears them."""
+        if type(event.body) is TurnRequested and not event.body.told:
+            return
         match event.body:
             case Told(number=number):
                 running = self._running.items()
                 below = [calls for agent, calls in running if is_at_or_below(agent, event.recipient)]
                 calls = [call for calls in below for call in calls.values()]
                 self._told[event.recipient, number] = event.seq, calls
-            case TurnRequested(turn=turn, told=told) if told:
+            case TurnRequested(turn=turn, told=told):
                 self._hear(event.sender, turn, told)
             case Tell(request_id=request_id, address=address):
                 self._asked[request_id] = event.seq, address

@@ -4,14 +4,14 @@ A model that is told of a wrong name or argument mostly calls again, rightly. Th
 is not made again is one: the agent went on without its result.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, ReportBack
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
+from callboard.replay.diagnosis.loops import Loops
 from callboard.replay.refused_calls import RefusedCall
 
 _REASON_CHARS: Final = 160
@@ -19,18 +19,14 @@ _WAITS: Final = frozenset({TASK_WAIT, TASK_CANCEL})
 """Calls that bring no result: an agent does without them."""
 
 
-class MadeCalls(CallCheck):
-    """The calls that agents made, as far as they make refused ones good. It has no findings of its own."""
+class MadeCalls:
+    """The calls that agents made, as far as they make refused ones good. loops: has those of tools."""
 
     kinds: ClassVar = frozenset({"Delegate", "ReportBack"})
 
-    def __init__(self) -> None:
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
         self._last: dict[tuple[str, str | bytes], int] = {}
-
-    def returned(self, call: ToolCall, result: Returned) -> None:
-        """Take in the result of a call."""
-        if result.status == "ok":
-            self._last[call.agent, call.tool] = self._last[call.agent, call.arguments] = result.seq
 
     def take(self, event: Event) -> None:
         """Take in a delegation or a report."""
@@ -39,18 +35,28 @@ class MadeCalls(CallCheck):
             name = TASK if isinstance(body, Delegate) else REPORT_BACK
             self._last[event.sender, name] = event.seq
 
-    def is_good(self, call: RefusedCall) -> bool:
-        """Return whether the agent called the tool later, or another one with the same arguments."""
-        arguments = bytes(call.arguments)
-        names: list[str | bytes] = [call.tool, *([arguments] if len(arguments) > 2 else [])]
-        return any(self._last.get((call.agent, name), 0) > call.seq for name in names)
+    def last(self) -> dict[tuple[str, str | bytes], int]:
+        """Return where each agent last had a result, by the tool and by the arguments of the call."""
+        last = self._last.copy()
+        for agent, tool, arguments, seq in self._loops.answered():
+            for name in (tool, arguments):
+                last[agent, name] = max(seq, last.get((agent, name), 0))
+        return last
 
 
-def refusals(refused: Iterable[RefusedCall], made: MadeCalls) -> Iterator[Finding]:
+def _is_good(call: RefusedCall, last: Mapping[tuple[str, str | bytes], int]) -> bool:
+    """Return whether the agent called the tool later, or another one with the same arguments."""
+    arguments = bytes(call.arguments)
+    names: list[str | bytes] = [call.tool, *([arguments] if len(arguments) > 2 else [])]
+    return any(last.get((call.agent, name), 0) > call.seq for name in names)
+
+
+def refusals(refused: Sequence[RefusedCall], made: MadeCalls) -> Iterator[Finding]:
     """Yield one finding for each agent and tool with a refused call that was not made good."""
     found: dict[tuple[str, str], list[RefusedCall]] = {}
+    last = made.last() if refused else {}
     for call in refused:
-        if call.tool not in _WAITS and not made.is_good(call):
+        if call.tool not in _WAITS and not _is_good(call, last):
             found.setdefault((call.agent, call.tool), []).append(call)
     for (agent, tool), calls in found.items():
         times = f" {len(calls):,} times" if len(calls) > 1 else ""

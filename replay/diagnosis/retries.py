@@ -63,7 +63,7 @@ class Retries:
     def take(self, event: Event) -> None:
         """Take in a delegation, its end, or a reply that was paid."""
         body = event.body
-        if isinstance(body, ModelReplied):
+        if type(body) is ModelReplied:
             if body.usage is not None:
                 self._tokens[event.recipient] += body.usage.tokens
         elif isinstance(body, Delegate):

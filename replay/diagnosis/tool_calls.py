@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
@@ -30,9 +30,14 @@ class Returned(NamedTuple):
 
 
 class CallCheck:
-    """A check that is given calls, and may take further events in."""
+    """A check that is given calls, and may take further events in.
+
+    results: those that it is given: of all calls, of those with an effect, or of an agent's calls from its
+    first error on.
+    """
 
     kinds: ClassVar[frozenset[str]] = frozenset()
+    results: ClassVar[Literal["all", "effects", "errors"]] = "all"
 
     def take(self, event: Event) -> None:
         """Take in an event of its kinds; a check without kinds is given none."""
@@ -56,19 +61,31 @@ class ToolCalls:
 
     def __init__(self, checks: Iterable[CallCheck]) -> None:
         self._checks = list(checks)
+        of_all, of_effects, self._of_errors = (
+            [check for check in self._checks if check.results == results]
+            for results in ("all", "effects", "errors")
+        )
+        self._of_reads, self._of_effects = of_all, of_all + of_effects
+        self._erred: set[str] = set()
         self._open: dict[int, ToolCall] = {}
 
     def take(self, event: Event) -> None:
         """Take in a call or a result."""
         body = event.body
-        if isinstance(body, CallTool):
+        if type(body) is CallTool:
             call = ToolCall(event.seq, event.sender, body.tool, body.effect, bytes(body.arguments))
             self._open[event.seq] = call
             if body.effect != "read":
                 for check in self._checks:
                     check.called(call)
-        elif isinstance(body, ToolReturned) and (made := self._open.pop(event.cause, None)):
+        elif type(body) is ToolReturned and event.cause in self._open:
+            call = self._open.pop(event.cause)
             output = bytes(body.output)
             result = Returned(event.seq, body.status, hash(output), output)
-            for check in self._checks:
-                check.returned(made, result)
+            for check in self._of_reads if call.effect == "read" else self._of_effects:
+                check.returned(call, result)
+            if result.status == "error":
+                self._erred.add(call.agent)
+            if call.agent in self._erred:
+                for check in self._of_errors:
+                    check.returned(call, result)

@@ -43,13 +43,13 @@ class UnusedReports:
     def take(self, event: Event) -> None:
         """Take in a delegation, its report, or a reply that may use one."""
         body, parent = event.body, event.recipient
-        if isinstance(body, Begin):
+        if type(body) is ModelReplied:
+            if self._open.get(parent) and body.content != NULL:
+                self._use(parent, plain_text(bytes(body.content).decode()))
+        elif isinstance(body, Begin):
             self._prompts[parent] = bytes(body.prompt).decode().casefold()
         elif isinstance(body, Delegate):
             self._asked[event.sender, body.turn, body.call] = bytes(body.prompt).decode().casefold()
-        elif isinstance(body, ModelReplied):
-            if parent in self._open and body.content != NULL:
-                self._use(parent, plain_text(bytes(body.content).decode()))
         elif isinstance(body, DelegationEnded):
             asked = self._asked.pop((parent, body.turn, body.call), "")
             value = reported(event)

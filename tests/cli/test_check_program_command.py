@@ -130,6 +130,8 @@ def test_all_sessions_are_listed_with_the_place_and_both_sides(
     ]
     assert both[0] == (
         "session unfinished: diverged\n"
+        "  first felt: event 12: host decides otherwise: "
+        'recorded: asked wait({}); now: asked price({"item":"fee"})\n'
         '  host (shop): step 2 differs; recorded: asked wait({}); now: asked price({"item":"fee"})'
     )
     assert "2 sessions checked, 2 differ" in done.stderr

@@ -221,7 +221,7 @@ def test_a_refused_call_names_its_place_in_the_reply_of_the_model() -> None:
 
 
 def test_a_session_without_refusals_has_no_suspects() -> None:
-    assert Suspects.among(recording_of(list(rich_session().log), "one").rows).agents == []
+    assert Suspects.among([recording_of(list(rich_session().log), "one").rows]).agents == []
 
 
 def test_the_refusals_of_an_agent_end_where_this_code_decides_otherwise() -> None:
@@ -274,4 +274,4 @@ def test_a_refused_call_is_a_span_at_its_reply() -> None:
 @pytest.mark.parametrize("content", [b"null", b'"words"', b'[{"name":"look"}]', b"[" * 5_000 + b"]" * 5_000])
 def test_no_agent_is_suspected_for_a_reply_that_it_cannot_read(content: bytes) -> None:
     body = b'{"type":"ModelReplied","turn":1,"attempt":1,"content":' + content + b"}"
-    assert Suspects.among([Stored(1, 0, "model", "host", 0, body, b"")]).agents == []
+    assert Suspects.among([[Stored(1, 0, "model", "host", 0, body, b"")]]).agents == []

@@ -31,35 +31,35 @@ def test_an_event_is_found_if_and_only_if_a_value_in_it_holds_the_text(text: str
         name for one in output if isinstance(one, dict) for name in one
     ]
     is_held = any(text in value for value in ["ToolReturned", "1", "0", *values])
-    assert bool(list(search([row(output)], query))) == is_held
+    assert bool(list(search([[row(output)]], query))) == is_held
 
 
 @given(TEXT, TEXT)
 def test_a_text_without_capitals_is_found_in_either_case(text: str, around: str) -> None:
     query = Query(text=text.casefold())
-    assert list(search([row(around + text.upper() + around)], query))
+    assert list(search([[row(around + text.upper() + around)]], query))
 
 
 def test_a_capital_letter_must_match() -> None:
-    assert list(search([row("Refund")], Query(text="refund")))
-    assert list(search([row("refund")], Query(text="Refund"))) == []
+    assert list(search([[row("Refund")]], Query(text="refund")))
+    assert list(search([[row("refund")]], Query(text="Refund"))) == []
 
 
 def test_ids_and_digests_of_our_own_are_found_by_a_path_only() -> None:
     call = {"type": "tool_use", "id": "toolu_503", "name": "look", "input": {"id": "order 503"}}
     reply = {"type": "ModelReplied", "turn": 1, "content": [call], "sent": {"digest": "ab503c"}}
     stored = Stored(1, 0, "model", "host", 0, msgspec.json.encode(reply), b"")
-    (found,) = search([stored], Query(text="503"))
+    (found,) = search([[stored]], Query(text="503"))
     assert found.path == "body.content.0.input.id"
-    assert list(search([stored], Query(text="toolu_503"))) == []
-    (found,) = search([stored], Query(path="body.sent.digest", tests=(("eq", "ab503c"),)))
+    assert list(search([[stored]], Query(text="toolu_503"))) == []
+    (found,) = search([[stored]], Query(path="body.sent.digest", tests=(("eq", "ab503c"),)))
     assert found.value == "ab503c"
 
 
 def test_other_escapes_of_the_same_text_are_found() -> None:
     body = b'{"type":"ToolReturned","turn":1,"call":0,"output":"a\\/b \\u00e9"}'
     stored = Stored(1, 0, "tools", "host", 0, body, b"")
-    assert list(search([stored], Query(text="a/b é")))
+    assert list(search([[stored]], Query(text="a/b é")))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_other_escapes_of_the_same_text_are_found() -> None:
 )
 def test_values_compare_with_values_of_their_type(name: str, value: object, is_found: bool) -> None:
     query = Query(path="body.output.cents", tests=((name, value),))
-    assert bool(list(search([row({"cents": 12})], query))) == is_found
+    assert bool(list(search([[row({"cents": 12})]], query))) == is_found
 
 
 def test_a_message_without_a_field_of_the_path_is_not_decoded() -> None:
@@ -96,17 +96,17 @@ def test_a_field_is_found_however_its_name_is_written(name: str, is_ascii: bool,
     found: object = {name: 7, "other": [8]}
     output = json.dumps(found, ensure_ascii=is_ascii) if is_text else found
     query = Query(path=f"body.output.{written(name)}", tests=(("eq", 7),))
-    assert [match.value for match in search([row(output)], query)] == [7]
+    assert [match.value for match in search([[row(output)]], query)] == [7]
 
 
 def test_a_field_is_found_whose_name_is_escaped_letter_by_letter() -> None:
-    (match,) = search([row(r'{"\u0063ents": 7}')], Query(path="body.output.cents"))
+    (match,) = search([[row(r'{"\u0063ents": 7}')]], Query(path="body.output.cents"))
     assert match.value == 7
 
 
 def test_null_and_lists_have_no_order() -> None:
     query = Query(path="body.output", tests=(("lt", None),))
-    assert list(search([row(None)], query)) == []
+    assert list(search([[row(None)]], query)) == []
 
 
 def test_the_wrong_price_is_found_by_its_size() -> None:

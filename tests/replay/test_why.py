@@ -1,13 +1,21 @@
 import pytest
 
-from callboard.actors.protocol.client_messages import Ask
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import UnknownName
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.messages import (
+    Begin,
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    ReportJudged,
+    TurnRequested,
+)
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.replay.why import parts_of
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded
+from tests.replay.diagnosis.planted import refused_report, stale
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
 
@@ -80,6 +88,21 @@ def test_a_call_is_made_of_the_reply_that_wants_it(recording: Recording) -> None
     for kind in (CallTool, Delegate):
         (part,) = recording.why(first(recording, kind)).parts
         assert isinstance(part.body, ModelReplied)
+
+
+def test_an_end_and_a_judgement_are_made_of_the_report_and_not_of_its_check() -> None:
+    for recording, end in ((recorded(golden("report")), AskEnded), (stale(), DelegationEnded)):
+        for kind in (ReportJudged, end):
+            (part,) = recording.why(first(recording, kind)).parts
+            assert isinstance(part.body, ReportBack)
+
+
+def test_a_check_that_found_something_wrong_is_named() -> None:
+    recording = refused_report()
+    (refused,) = (
+        event for event in recording.events if isinstance(event.body, ReportJudged) and event.body.problems
+    )
+    assert [one.kind for one in recording.why(refused.seq).parts] == ["SchemaChecked"]
 
 
 def test_an_agent_begins_with_its_profile_and_its_delegation(recording: Recording) -> None:

@@ -13,9 +13,11 @@ export function wayTo(session, seq) {
   return way;
 }
 
-/** Return the events that an event was made of, in the order of the log. */
+/** Return the events that an event was made of, in the order of the log. A check that passed is none of them. */
 export function partsOf(session, seq) {
-  return [...new Set(parts(session, seq))].sort((one, other) => one - other);
+  const isPassed = (at) => WITHOUT_CONTENT.has(session.kinds[at]) && (session.body(at).status ?? "ok") === "ok";
+  const found = [...new Set(parts(session, seq))].flatMap((at) => (isPassed(at) ? partsOf(session, at) : [at]));
+  return [...new Set(found)].sort((one, other) => one - other);
 }
 
 /**

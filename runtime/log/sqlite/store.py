@@ -244,7 +244,7 @@ class SQLiteStore:
             self._blobs.clear()
         self._note_written(step.pages, 0)
         if step.is_last:  # the zeros get into the file itself
-            with self._reported("purge"):
+            with self._reported("purge"), self._watched():
                 write_back(self._connection, self._owner)
         return not step.is_last
 
@@ -363,7 +363,8 @@ class SQLiteStore:
         if self._pages >= CHECKPOINT_PAGES:
             self._pages = 0
             try:
-                write_back(self._connection, self._owner)
+                with self._watched():  # SQLite cuts a WAL of more than `WAL_BYTES_MAX` when it begins anew
+                    write_back(self._connection, self._owner)
             except sqlite3.Error as error:  # the batch is stored; after a failed disk nothing more is
                 self._end_if_fatal(error, "writing the WAL back")
 

@@ -208,6 +208,32 @@ def nested() -> Recording:
     return simulate(replies, people=people)
 
 
+def told(said: str) -> Recording:
+    """Answer that something could not be found out."""
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        raise OSError("503")
+
+    return simulate({"host": [use("count", path="8"), Reply(said)]}, tools)
+
+
+def tests_mended() -> Recording:
+    """Test again after failures, by another child."""
+    test = delegate("Test it")
+    replies = {
+        "host": [test, use("save", path="a.py", text="mended"), test, Reply("All tests pass.")],
+        "host.1": [use("run_tests", path="x"), report({"failed": 3})],
+        "host.2": [use("run_tests", path="x"), report({"failed": 0})],
+    }
+    return simulate(replies)
+
+
+def same_mail_to_two() -> Recording:
+    """Send one text to two people, and to one of them again after something new."""
+    mails = [use("send", to=to, text="It is done") for to in ("ann", "bob", "ann")]
+    return simulate({"host": [*mails, Reply("They know.")]})
+
+
 def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
     """Yield the name of each healthy session, and a function that makes it."""
     many: list[tuple[Callable[[Any], Recording], Sequence[object]]] = [
@@ -220,6 +246,7 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         (measures, tuple(range(8))),
         (approved, ("as asked", "same", "denied")),
         (sought, (4, 7)),
+        (told, ("I could not count them.", "The counter is unavailable.", "Which folder is it?")),
     ]
     for make, arguments in many:
         for one in arguments:
@@ -233,5 +260,6 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         yield f"recovered from {name}", partial(recovered, *slip)
     for single in (
         summed_up, in_other_words, one_after_the_other, read_again, told_in_time, given_again, nested,
+        tests_mended, same_mail_to_two,
     ):  # fmt: skip
         yield single.__name__, single

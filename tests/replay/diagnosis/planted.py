@@ -295,6 +295,41 @@ def failed() -> Recording:
     return simulate({"host": [Reply(failure=ModelFailure("not_found_error", "no such model"))]})
 
 
+def cut() -> Recording:
+    """Answer in more tokens than a reply may have."""
+    return simulate({"host": [Reply("The three causes are: first, the", stop_reason="max_tokens")]})
+
+
+def made_up() -> Recording:
+    """Answer with a number after the one tool that has it has failed."""
+    return simulate({"host": [use("count", path="8"), Reply("There are 4 files.")]}, _broken)
+
+
+def made_up_below() -> Recording:
+    """Report a number that a tool did not give."""
+    below = [use("count", path="8"), report({"files": 4})]
+    return simulate({"host": [delegate("Count"), Reply("There are 4 files.")], "host.1": below}, _broken)
+
+
+def failures_untold() -> Recording:
+    """Call a suite good of which a child has reported failures."""
+    below = [use("run_tests", path="x"), report({"failed": 3, "passed": 10})]
+    return simulate({"host": [delegate("Test it"), Reply("All tests pass.")], "host.1": below})
+
+
+def sent_twice() -> Recording:
+    """Send one mail twice."""
+    mail = use("send", to="ann", text="Your refund is on its way")
+    return simulate({"host": [mail, mail, Reply("Ann was told.")]})
+
+
+def paid_twice() -> Recording:
+    """Let two children pay one order."""
+    below = [use("send", order="A-1", cents=419), report({"is_done": True})]
+    host_steps = [delegate("Refund A-1", "Refund A-1"), Reply("Refunded.")]
+    return simulate({"host": host_steps, "host.1": below, "host.2": below})
+
+
 PLANTED = (
     Planted("a loop", loop, "loop", "host", "look with the same arguments 4 times"),
     Planted("a loop of two", loop_of_two, "loop", "host", "2 different arguments"),
@@ -328,4 +363,10 @@ PLANTED = (
     Planted("the same error below", same_error_below, "repeated_error", "host.1", "nothing else after it"),
     Planted("all turns used", capped, "failed_below_ok", "host.1", "iteration_cap"),
     Planted("a failed model", failed, "failed_ask", "host", "no such model"),
+    Planted("a cut answer", cut, "cut_answer", "host", "cut at max_tokens"),
+    Planted("a made-up count", made_up, "untold_error", "host", "count had given it an error"),
+    Planted("a made-up count below", made_up_below, "untold_error", "host.1", "no word of that"),
+    Planted("failures untold", failures_untold, "untold_error", "host", "host.1 had reported failed = 3"),
+    Planted("a mail sent twice", sent_twice, "repeated_effect", "host", "may have come twice"),
+    Planted("an order paid twice", paid_twice, "repeated_effect", "host.2", "called before by host.1"),
 )  # fmt: skip

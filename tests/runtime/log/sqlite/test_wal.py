@@ -11,6 +11,7 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog, StoreError
 from callboard.runtime.log.sqlite import wal as sqlite_wal
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.meta import WAL_BYTES_MAX
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage
 from tests.runtime.log.kit import added, events, large, run
@@ -197,3 +198,21 @@ def test_a_wal_that_another_program_has_written_back_and_emptied_is_no_cut(tmp_p
     run(work)
     with SQLiteReader(path) as reader:
         assert [row.head for row in reader.sessions()] == [8]
+
+
+def test_a_log_goes_on_once_its_wal_was_larger_than_it_may_stay(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, [large(1, WAL_BYTES_MAX + 1_000_000)])
+        assert path.with_name("log.db-wal").stat().st_size == WAL_BYTES_MAX, "SQLite has cut it"
+        for seq in range(2, 9):
+            await added(log, "s", 1, events(seq, seq))
+        await log.close()
+
+    run(work)
+    with SQLiteReader(path) as reader:
+        assert reader.verify_chain("s").seq == 8
