@@ -137,6 +137,7 @@ class App {
   }
 
   refresh() {
+    this.detail.toTop();
     if (this.isReading) this.drawReading();
     else if (this.isPaired) this.followPair();
     else this.list.follow();
@@ -217,6 +218,11 @@ class App {
     page.scrollTop = 0;
   }
 
+  leaveReading() {
+    byId("reading").replaceChildren();
+    byId("reading").dataset.key = "";
+  }
+
   talk() {
     const agent = this.session.agentAt.get(this.agent);
     const only = make("button", { "aria-pressed": String(this.isOnlyNew), onclick: () => {
@@ -280,6 +286,7 @@ class App {
     byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
     if (this.isReading) this.drawReading();
+    else this.leaveReading();
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
     byId("list-hint").textContent = this.isReading ? "" : `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
