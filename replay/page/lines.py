@@ -40,7 +40,7 @@ _SHARED_BYTES: Final = 64
 """Strings and values from this length on are written once."""
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-# A long string, and all before it that stays as it is: short strings, and names, which have a colon behind them.
+# A long string, and all before it that stays as it is: short strings, and names, which have a colon behind.
 # It always matches from where the last one ended, so never from within a string.
 _TOKEN: Final = re.compile(
     rb'((?:[^"]++|"(?!~)[^"\\]{,%d}+"|%s\s*+:)*+)(%s)?'

@@ -6,6 +6,7 @@ import { conversationView } from "./conversation.js";
 import { delegationsIn } from "./delegations.js";
 import { DetailView } from "./detail.js";
 import { DifferencesView } from "./differences.js";
+import { editIn } from "./edits.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
@@ -395,7 +396,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {
