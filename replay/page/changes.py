@@ -112,14 +112,14 @@ class _Watched(Fold):
 
 def _compare_fields(path: str, before: Any, after: Any, change: Change) -> None:
     """Note the fields of a struct that differ."""
-    names, values_of = _fields(type(after))
+    names, values_of = _fields(after.__class__)
     for name, old, new in zip(names, values_of(before), values_of(after), strict=True):
         if old is not new and old != new:
             _compare(path + name, old, new, change)
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
     """Return the names of a struct's fields, of which there are several, and what reads them all at once."""
     names = kind.__struct_fields__
     return names, attrgetter(*names)

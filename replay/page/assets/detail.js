@@ -124,7 +124,7 @@ export class DetailView {
   /** Return a line for an event: a link, and its summary. */
   lineOf(seq, mark = "") {
     return make("a", { href: this.session.href(seq), class: `line ${toneOf(this.session.kinds[seq])}` },
-      String(mark || seq).padStart(7, "\u2007"), " ", make("b", { class: "kind" }, this.session.kinds[seq]), ` ${this.session.agentOf(seq)} ${summaryOf(this.session, seq)}`);
+      String(mark || seq).padStart(5, "\u2007"), " ", make("b", { class: "kind" }, this.session.kinds[seq]), ` ${this.session.agentOf(seq)} ${summaryOf(this.session, seq)}`);
   }
 
   // --- the message ---------------------------------------------------------------

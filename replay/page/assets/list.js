@@ -31,7 +31,10 @@ export class ListView {
       this.rows = only ? session.spans.filter((span) => span.agent === only).map(flatRow) : storyRows(session, session.folded);
       this.spans = this.rows.map((row) => row.span);
       this.rowOfSpan = new Map();
-      this.rows.forEach((row, place) => [row.span, ...row.hidden].forEach((span) => this.rowOfSpan.set(span, place)));
+      this.rows.forEach((row, place) => {
+        this.rowOfSpan.set(row.span, place);
+        for (const span of row.hidden) this.rowOfSpan.set(span, place);
+      });
       this.seqs = this.spans.map((span) => span.first);
     } else {
       this.rows = [];
