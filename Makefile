@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-programs crash-deploys exhaust bench regreader regreader-real conformance mutants docs clean
+.PHONY: demo test campaign check crash crash-served crash-programs crash-deploys exhaust bench regreader regreader-real conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -73,6 +73,9 @@ conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 
 mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
+
+screenshots: $(STAMP)  ## draw the pictures of docs/page.md again; needs Chromium
+	@$(BIN)/python -m tests.replay.page.screenshots
 
 docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs

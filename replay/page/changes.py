@@ -6,7 +6,8 @@ as large as the session, and its figures stand in the tree.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -111,10 +112,17 @@ class _Watched(Fold):
 
 def _compare_fields(path: str, before: Any, after: Any, change: Change) -> None:
     """Note the fields of a struct that differ."""
-    for name in after.__struct_fields__:
-        old, new = getattr(before, name), getattr(after, name)
+    names, values_of = _fields(after.__class__)
+    for name, old, new in zip(names, values_of(before), values_of(after), strict=True):
         if old is not new and old != new:
             _compare(path + name, old, new, change)
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Return the names of a struct's fields, of which there are several, and what reads them all at once."""
+    names = kind.__struct_fields__
+    return names, attrgetter(*names)
 
 
 def _compare(path: str, old: object, new: object, change: Change) -> None:

@@ -39,9 +39,14 @@ FORMAT: Final = 1
 _SHARED_BYTES: Final = 64
 """Strings and values from this length on are written once."""
 
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-# The name of a field has a colon behind it. It is matched too: the next match begins behind a whole string.
-_TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?', re.DOTALL)
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# A long string, and all before it that stays as it is: short strings, and names, which have a colon behind.
+# It always matches from where the last one ended, so never from within a string.
+_TOKEN: Final = re.compile(
+    rb'((?:[^"]++|"(?!~)[^"\\]{,%d}+"|%s\s*+:)*+)(%s)?'
+    % (_SHARED_BYTES - 3, _STRING.pattern, _STRING.pattern),
+    re.DOTALL,
+)
 _SPACE: Final = re.compile(rb"[\t\n\r]")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -186,12 +191,10 @@ class Shared:
         return b'"~p%d"' % known, b"=" + value if known == number else b""
 
     def _token(self, found: "re.Match[bytes]") -> bytes:
-        text = found[1]
-        if found[2]:
-            return found[0]
+        before, text = found.groups(b"")
         if len(text) >= _SHARED_BYTES and (place := self._strings.get(_key(text))):
-            return b'"%s"' % place.encode()
-        return b'"~' + text[1:] if text.startswith(b'"~') else text
+            return b'%s"%s"' % (before, place.encode())
+        return b'%s"~%s' % (before, text[1:]) if text.startswith(b'"~') else before + text
 
 
 def _key(text: bytes) -> bytes:

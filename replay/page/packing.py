@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_CHUNK_BYTES: Final = 3 * 16_384
-"""Base64 stands in one piece: only a multiple of three bytes needs no padding."""
+_CHUNK_BYTES: Final = 65_536
+"""Of lines that are deflated at once. In base64 only a multiple of three bytes needs no padding."""
 
 _LEVEL: Final = 6
 
@@ -14,14 +14,18 @@ _LEVEL: Final = 6
 def packed(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines as pieces of one base64 text. A browser's `DecompressionStream("deflate")` reads it."""
     deflate = zlib.compressobj(_LEVEL)
-    waiting = bytearray()
+    given, waiting = bytearray(), bytearray()
     for line in lines:
-        waiting += deflate.compress(line + b"\n")
-        if len(waiting) >= _CHUNK_BYTES:
-            cut = len(waiting) - len(waiting) % 3
-            yield binascii.b2a_base64(waiting[:cut], newline=False)
-            del waiting[:cut]
-    waiting += deflate.flush()
+        given += line
+        given += b"\n"
+        if len(given) < _CHUNK_BYTES:
+            continue
+        waiting += deflate.compress(given)
+        given.clear()
+        cut = len(waiting) - len(waiting) % 3
+        yield binascii.b2a_base64(waiting[:cut], newline=False)
+        del waiting[:cut]
+    waiting += deflate.compress(given) + deflate.flush()
     yield binascii.b2a_base64(waiting, newline=False)
 
 

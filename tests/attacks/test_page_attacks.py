@@ -9,6 +9,7 @@ pages, stays JSON.
 import ast
 import json
 import re
+from base64 import b64encode
 from functools import cache
 from pathlib import Path
 
@@ -73,9 +74,17 @@ def attacked() -> Recording:
     for text in HOSTILE.values():
         raw = Json(json.dumps(text).encode())
         value = Json(json.dumps({text: [text, {"~p1": text}], "__proto__": text}).encode())
+        edit = {"path": text, "old_text": text, "diff": f"@@ -1\n-{text}"}
+        encoded = b64encode(text.encode()).decode()
+        svg = {"type": "base64", "media_type": "image/svg+xml", "data": encoded}
         said = [
             {"type": "text", "text": text},
             {"type": "tool_use", "id": "1", "name": text, "input": {text: text}},
+            {"type": "tool_use", "id": "2", "name": text, "input": edit},
+            {"type": "image", "source": {"type": "base64", "media_type": text, "data": text}},
+            {"type": "image", "source": svg},
+            {"type": "image_url", "image_url": {"url": f"data:text/html,{text}"}},
+            {"type": "document", "source": {"type": "url", "url": text}},
         ]
         content = Json(json.dumps(said).encode())
         bodies: list[tuple[str, str, AnyMessage]] = [

@@ -1,7 +1,8 @@
 // The conversation of an agent, as people read it: its prompt, its turns, calls with their results, sub-agents inline.
 
 import { delegationsIn } from "./delegations.js";
-import { make, textBlock } from "./elements.js";
+import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
+import { addCounted, firstParts, make, textBlock } from "./elements.js";
 import { jsonBlock } from "./json.js";
 import { markdown } from "./markdown.js";
 import { isBadWord, oneLine, summaryOf, textOf } from "./words.js";
@@ -48,12 +49,6 @@ function messagesBefore(until, turn) {
   return [from, until, shown.reverse()];
 }
 
-function addCounted(shown, article) {
-  if (!article) return 0;
-  shown.push(article);
-  return 1 + article.querySelectorAll("*").length;
-}
-
 function addedMessages(states, agent, seq, session) {
   const request = session.agentOf(seq) === agent ? states.requestOf(seq) : null;
   return request ? request.messages.filter(({ isNew }) => isNew) : [];
@@ -79,21 +74,11 @@ function messageOf(app, agent, { value, at }, results) {
     const place = call;
     return () => blockOf(app, agent, one, at, place, results);
   });
-  const parts = firstBlocks(drawn);
+  const parts = firstParts(drawn, BLOCK_ELEMENTS, "more parts of this message");
   if (!parts.length) return null;
   const name = { assistant: agent, user: "prompt", system: "system" }[value.role] ?? value.role;
   return make("article", { class: `turn ${value.role}` },
     make("header", {}, make("b", {}, name), " ", make("a", { href: app.session.href(at) }, `event ${at}`)), ...parts);
-}
-
-/** Draw the first of some blocks; the others follow once they are asked for. */
-function firstBlocks(drawn) {
-  const parts = [];
-  let next = 0;
-  for (let elements = 0; next < drawn.length && elements < BLOCK_ELEMENTS; next += 1) elements += addCounted(parts, drawn[next]());
-  if (next === drawn.length) return parts;
-  const more = make("button", { class: "more", onclick: () => more.replaceWith(...firstBlocks(drawn.slice(next))) }, `${drawn.length - next} more parts of this message`);
-  return [...parts, more];
 }
 
 function blockOf(app, agent, one, at, call, results) {
@@ -106,19 +91,20 @@ function blockOf(app, agent, one, at, call, results) {
       return make("details", { class: "thinking" }, make("summary", {}, "thinking"), textBlock(one.thinking ?? textOf(one.text ?? "")));
     case "tool_use":
       return callOf(app, agent, one, at, call, results.get(one.id));
-    case "image":
-      return make("p", { class: "hint" }, `an image: ${one.source?.media_type ?? one.source?.type ?? "unknown"}`);
     default:
-      return jsonBlock(one);
+      return contentBlock(one, `event ${at}`);
   }
 }
 
 function callOf(app, agent, use, at, call, result) {
-  const text = JSON.stringify(use.input ?? {}, null, 2);
-  const asked = text.length <= SHORT_JSON ? jsonBlock(use.input) : make("details", {}, make("summary", {}, oneLine(text).slice(0, 120)), jsonBlock(use.input));
-  return make("div", { class: `call${result?.is_error ? " bad" : ""}` }, make("b", {}, use.name), asked,
+  return make("div", { class: `call${result?.is_error ? " bad" : ""}` }, make("b", {}, use.name), argumentsBlock(use.input ?? {}, foldedLongJson),
     ...childrenOf(app, agent, at, call).map((child) => childFold(app, child)),
     result ? resultOf(app, result) : openCall(app, agent, use, at, call));
+}
+
+function foldedLongJson(value) {
+  const text = JSON.stringify(value, null, 2);
+  return text.length <= SHORT_JSON ? jsonBlock(value) : make("details", {}, make("summary", {}, oneLine(text).slice(0, 120)), jsonBlock(value));
 }
 
 /** Return the judgement of a report, which no message answers; of another call that it has no result. */
@@ -144,8 +130,13 @@ function resultOf(app, result) {
   const text = textOf(result.content);
   const name = result.is_error ? "error" : "result";
   const link = make("a", { href: app.session.href(result.at) }, `event ${result.at}`);
-  if (text.length <= LONG_RESULT) return make("div", { class: "result" }, make("header", {}, name, " ", link), textBlock(text));
-  return make("details", { class: "result" }, make("summary", {}, `${name}: ${oneLine(text).slice(0, 120)}`), link, textBlock(text));
+  const parts = () => contentBlocks(result.content, `event ${result.at}`);
+  if (text.length <= LONG_RESULT) return make("div", { class: "result" }, make("header", {}, name, " ", link), parts());
+  const fold = make("details", { class: "result" }, make("summary", {}, `${name}: ${oneLine(text).slice(0, 120)}`), link);
+  fold.addEventListener("toggle", () => {
+    if (fold.open && fold.childElementCount === 2) fold.append(...parts());
+  });
+  return fold;
 }
 
 /** Return the agents that a call began. */

@@ -36,21 +36,13 @@ export function delegationsIn(session) {
 
 /** Return the rows of a story as a tree: { span, depth, hidden }, each agent's under the delegation that began it. folded: the seqs of folded delegations. */
 export function storyRows(session, folded) {
-  const begun = delegationsIn(session);
-  const known = new Set(session.spans.filter((span) => span.kind === "delegation").map((span) => span.first));
-  const below = new Map(); // seq of a delegation, 0 for the top -> its spans
-  for (const span of session.spans) {
-    const seq = begun.get(span.agent)?.seq ?? 0;
-    const parent = known.has(seq) ? seq : 0;
-    if (!below.has(parent)) below.set(parent, []);
-    below.get(parent).push(span);
-  }
+  const below = spansByDelegation(session);
   const rows = [];
   const add = (parent, depth) => {
     for (const span of below.get(parent) ?? []) {
       const isParent = span.kind === "delegation" && below.has(span.first);
       const isFolded = isParent && folded.has(span.first);
-      rows.push({ span, depth, isParent, isFolded, hidden: isFolded ? spansBelow(below, span.first) : [] });
+      rows.push({ span, depth, isParent, isFolded, hidden: isFolded ? spansBelow(below, span.first, []) : [] });
       if (isParent && !isFolded) add(span.first, depth + 1);
     }
   };
@@ -58,8 +50,33 @@ export function storyRows(session, folded) {
   return rows;
 }
 
-function spansBelow(below, seq) {
-  return (below.get(seq) ?? []).flatMap((span) => [span, ...(span.kind === "delegation" ? spansBelow(below, span.first) : [])]);
+const knownSpans = new WeakMap(); // the spans of a session -> those below each delegation
+
+/** Return the spans of agents by the seq of the delegation that began them, 0 for those at the top. */
+function spansByDelegation(session) {
+  let below = knownSpans.get(session.spans);
+  if (below) return below;
+  below = new Map();
+  knownSpans.set(session.spans, below);
+  const begun = delegationsIn(session);
+  const known = new Set();
+  for (const span of session.spans) if (span.kind === "delegation") known.add(span.first);
+  for (const span of session.spans) {
+    const seq = begun.get(span.agent)?.seq ?? 0;
+    const parent = known.has(seq) ? seq : 0;
+    if (!below.has(parent)) below.set(parent, []);
+    below.get(parent).push(span);
+  }
+  return below;
+}
+
+/** Add the spans below a delegation, and below those among them, to others. */
+function spansBelow(below, seq, found) {
+  for (const span of below.get(seq) ?? []) {
+    found.push(span);
+    if (span.kind === "delegation") spansBelow(below, span.first, found);
+  }
+  return found;
 }
 
 /** Return the seqs of the delegations above an agent, nearest first. */

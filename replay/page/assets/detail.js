@@ -2,7 +2,8 @@
 
 import { differencesOf } from "./beside.js";
 import { isAgent } from "./data.js";
-import { copyButton, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
+import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
+import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
 import { jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
@@ -16,6 +17,11 @@ const TABS = [
 ];
 const BESIDE_TAB = ["beside", "Beside", "The same event of the other session (b)"];
 const LISTED = 40;
+const LEAST_ELEMENTS = 30; // of a view's longest part, before a button
+const STATE_ELEMENTS = 8; // of a state beside its changes
+const LINE_ELEMENTS = 2; // of an event in one line
+const WHY_ELEMENTS = 12; // of a reason beside its lines
+const REQUEST_ELEMENTS = 10; // of a request beside its messages
 const TEXTS = new Set(["prompt", "content", "output", "text", "detail", "trace", "context", "note", "instructions"]);
 // Fields that no reader looks for first: they stand below the content.
 const BOOKKEEPING = new Set(["turn", "call", "by", "room", "metadata", "closing", "settled", "unsettled", "delegations", "messages", "need", "digest", "new",
@@ -32,6 +38,9 @@ export class DetailView {
     this.note.addEventListener("change", () => app.setNote(this.note.value));
     makeSwitch(this.tabs, app.beside ? [...TABS, BESIDE_TAB] : TABS, this.tab, (tab) => this.show(tab));
     container.append(this.head, this.tabs, this.body, this.note);
+    this.body.addEventListener("scroll", () => {
+      this.isScrolled = true;
+    }, { passive: true });
     this.body.addEventListener("mouseup", () => this.offerSource());
   }
 
@@ -45,6 +54,7 @@ export class DetailView {
   refresh() {
     const { app, session, tab } = this;
     const seq = app.seq;
+    this.toTop();
     pressSwitch(this.tabs, tab);
     if (!session.has(seq)) {
       this.body.replaceChildren(make("p", { class: "hint" }, "This session has no events yet."));
@@ -62,8 +72,15 @@ export class DetailView {
       json: () => [jsonBlock(session.body(seq))],
       beside: () => this.besideView(seq),
     };
+    this.body.replaceChildren();
+    this.room = roomLeft(LEAST_ELEMENTS); // for the longest part of a view
     this.body.replaceChildren(...views[tab]());
-    this.body.scrollTop = 0;
+  }
+
+  /** Scroll to the top, which is quick before anything else of the page changes. */
+  toTop() {
+    if (this.isScrolled) this.body.scrollTop = 0;
+    this.isScrolled = false;
   }
 
   headOf(seq) {
@@ -107,9 +124,7 @@ export class DetailView {
   /** Return a line for an event: a link, and its summary. */
   lineOf(seq, mark = "") {
     return make("a", { href: this.session.href(seq), class: `line ${toneOf(this.session.kinds[seq])}` },
-      make("span", { class: "seq" }, mark || seq), make("span", { class: "kind" }, this.session.kinds[seq]),
-      make("span", { class: "where" }, this.session.agentOf(seq)),
-      make("span", { class: "says" }, summaryOf(this.session, seq)));
+      String(mark || seq).padStart(5, "\u2007"), " ", make("b", { class: "kind" }, this.session.kinds[seq]), ` ${this.session.agentOf(seq)} ${summaryOf(this.session, seq)}`);
   }
 
   // --- the message ---------------------------------------------------------------
@@ -121,8 +136,8 @@ export class DetailView {
     for (const [name, value] of Object.entries(body)) {
       if (name === "type" || value === null) continue;
       if (name === "usage") facts.push([name, usageText(value)]);
-      else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value));
-      else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), jsonBlock(value));
+      else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value, seq));
+      else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), name === "arguments" ? argumentsBlock(value) : jsonBlock(value));
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
@@ -137,7 +152,7 @@ export class DetailView {
     let asked = session.causes[seq];
     if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
     if (session.kinds[seq] === "ToolReturned" && session.kinds[asked] === "CallTool")
-      return [make("h3", {}, "the call"), this.lineOf(asked), jsonBlock(session.body(asked).arguments)];
+      return [make("h3", {}, "the call"), this.lineOf(asked), argumentsBlock(session.body(asked).arguments)];
     const task = session.kinds[seq] === "DelegationEnded" ? this.taskOf(seq) : 0;
     return task ? [make("h3", {}, "the task"), this.lineOf(task)] : [];
   }
@@ -153,9 +168,9 @@ export class DetailView {
   }
 
   /** Return content of a model, a tool or a person: texts as texts, calls as calls. */
-  content(name, value) {
+  content(name, value, seq) {
     if (!Array.isArray(value)) return value === "" ? [] : [make("h3", {}, name), textBlock(textOf(value))];
-    return [make("h3", {}, name), ...value.slice(0, LISTED).map(block)];
+    return [make("h3", {}, name), ...firstParts(value.map((one) => () => contentBlock(one, `event ${seq}`)), this.room, "more parts")];
   }
 
   // --- the request ---------------------------------------------------------------
@@ -164,32 +179,31 @@ export class DetailView {
     const request = this.states.requestOf(seq);
     if (!request) return this.requestBefore(seq);
     const { messages } = request;
-    const facts = [["agent", request.agent], ["model", request.model.name ?? ""], ["turn", `${request.turn}, attempt ${request.attempt}`],
-      ["must use", request.forced], ["tools", request.tools.map((tool) => tool.name ?? tool.type ?? "?").join(", ") || "none"]];
+    const names = request.tools.map((tool) => tool.name ?? tool.type ?? "?").join(", ") || "none";
+    const facts = [request.agent, request.model.name, `turn ${request.turn}, attempt ${request.attempt}`, request.forced && `must use ${request.forced}`, `tools: ${names}`];
     return [
-      factTable(facts.filter(([, value]) => value)),
+      make("p", {}, oneLine(facts.filter(Boolean).join(" · "))),
       make("details", {}, make("summary", {}, "system"), textBlock(textOf(request.system))),
       make("details", {}, make("summary", {}, `${request.tools.length} tools, as JSON`), jsonBlock(request.tools)),
       make("h3", {}, `${messages.length} messages`),
-      ...this.messagesFrom(messages, Math.max(0, messages.length - LISTED)),
+      ...this.messagesBefore(messages, messages.length),
     ];
   }
 
-  messagesFrom(messages, first) {
-    const shown = messages.slice(first, first + LISTED).map((message, place) => this.messageBlock(message, first + place + 1));
-    if (!first) return shown;
-    // One page at a time: a conversation of thousands of messages would be tens of thousands of elements.
-    const before = Math.max(0, first - LISTED);
-    const earlier = make("button", { class: "more", onclick: () => this.body.replaceChildren(...this.messagesFrom(messages, before),
-      make("button", { class: "more", onclick: () => this.refresh() }, "back to the newest")) }, `${first} earlier messages`);
-    return [earlier, ...shown];
+  /** Return the last messages before a place: as many as there is room for. */
+  messagesBefore(messages, end) {
+    const shown = [];
+    let first = end;
+    for (let elements = 0; first > 0 && end - first < LISTED && elements < this.room - REQUEST_ELEMENTS; first -= 1) elements += addCounted(shown, this.messageBlock(messages[first - 1], first));
+    const earlier = first > 0 && make("button", { class: "more", onclick: () => this.body.replaceChildren(...this.messagesBefore(messages, first),
+      make("button", { class: "more", onclick: () => this.refresh() }, "back to the newest")) }, `${first.toLocaleString("en")} earlier messages`);
+    return [earlier, ...shown.reverse()].filter(Boolean);
   }
 
   messageBlock({ value, at, isNew }, number) {
-    const content = Array.isArray(value.content) ? value.content.slice(0, LISTED).map(block) : [textBlock(textOf(value.content))];
     return make("article", { class: `message ${value.role}${isNew ? " new" : ""}` },
-      make("header", {}, `${number} ${value.role}`, isNew ? make("span", { class: "badge" }, "new") : "", " ", make("a", { href: this.session.href(at) }, `event ${at}`)),
-      ...content);
+      make("header", {}, `${number} ${value.role}${isNew ? ", new" : ""} `, make("a", { href: this.session.href(at) }, `event ${at}`)),
+      contentBlocks(value.content, `event ${at}`));
   }
 
   /** Return the last request of an event's agent, for an event that is no part of a turn. */
@@ -211,7 +225,7 @@ export class DetailView {
     return [
       reason && make("p", { class: "hint bad" }, reason),
       make("h3", {}, changes.length ? `changed in ${recipient}` : `${recipient}: ${isAgent(recipient) ? "nothing changed" : "its state is not in this page"}`),
-      ...changes.slice(0, LISTED).map((change) => changeRow(change)),
+      ...firstParts(changes.map((change) => () => changeRow(change)), this.room - STATE_ELEMENTS, "more changes"),
       ...(agent ? this.wholeState(agent, seq, changes.length === 0) : []),
     ].filter(Boolean);
   }
@@ -224,7 +238,7 @@ export class DetailView {
       const state = [...this.states.stateAt(agent, seq)].filter(([path]) => !path.startsWith("history."));
       const size = this.states.historyAt(agent, seq).length;
       list.append(factTable([["conversation", `${size} messages: see Request`]]));
-      for (const [path, value] of state.slice(0, 200)) list.append(changeRow({ path, after: value }));
+      list.append(...firstParts(state.map(([path, value]) => () => changeRow({ path, after: value })), roomLeft(LEAST_ELEMENTS), "more fields"));
     });
     open.open = isOpen;
     return [open];
@@ -236,6 +250,7 @@ export class DetailView {
     const { session } = this;
     const way = wayTo(session, seq);
     const parts = partsOf(session, seq);
+    const room = (this.room - WHY_ELEMENTS) / 2;
     const field = make("input", { type: "search", value: this.value, placeholder: "a value in this event: where did it come from?", "aria-label": "Value" });
     const found = make("div", {});
     const trace = () => {
@@ -247,9 +262,9 @@ export class DetailView {
     return [
       make("h3", {}, "where a value came from"), field, found,
       make("h3", {}, `the way to it: ${way.length} events`),
-      ...folded(way, (one) => this.lineOf(one)),
+      ...folded(way, room, (one) => this.lineOf(one)),
       make("h3", {}, `made of ${parts.length} ${parts.length === 1 ? "event" : "events"}`),
-      ...folded(parts, (one) => this.lineOf(one)),
+      ...folded(parts, room, (one) => this.lineOf(one)),
     ];
   }
 
@@ -257,9 +272,9 @@ export class DetailView {
     if (!value) return [];
     const { way, also, madeOf } = sourceOf(this.session, seq, value);
     if (!way.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
-    const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(seqs, (one) => this.lineOf(one))] : []);
+    const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(seqs, this.room / 3, (one) => this.lineOf(one))] : []);
     return [
-      ...folded(way, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
+      ...folded(way, this.room / 3, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
       ...listed("also in, and no log says which of them was read", also),
       ...listed(`event ${way.at(-1)} was made of`, madeOf),
     ];
@@ -280,7 +295,7 @@ export class DetailView {
     return [
       make("p", {}, `The same event of the ${name} session: `, link),
       make("h3", {}, found.length ? "left − and right +" : "both say the same"),
-      ...found.slice(0, LISTED).map(([path, before, after]) => changeRow({ path, before: before ?? null, after: after ?? null })),
+      ...firstParts(found.map(([path, before, after]) => () => changeRow({ path, before: before ?? null, after: after ?? null })), this.room - STATE_ELEMENTS, "more values"),
     ];
   }
 
@@ -298,22 +313,13 @@ export class DetailView {
 }
 
 /** Return lines for the first and last events of a long path, with a button for those between. */
-function folded(seqs, lineOf) {
-  if (seqs.length <= LISTED) return seqs.map(lineOf);
-  const between = seqs.slice(LISTED / 2, -LISTED / 2);
-  const more = make("button", { class: "more" }, `${between.length} events between`);
-  more.addEventListener("click", () => more.replaceWith(...between.slice(0, 300).map(lineOf)));
-  return [...seqs.slice(0, LISTED / 2).map(lineOf), more, ...seqs.slice(-LISTED / 2).map(lineOf)];
-}
-
-function block(value) {
-  if (value?.type === "tool_use") {
-    return make("div", { class: "call" }, make("b", {}, value.name), jsonBlock(value.input));
-  }
-  if (value?.type === "tool_result") {
-    return make("div", { class: `call${value.is_error ? " bad" : ""}` }, make("b", {}, value.is_error ? "error" : "result"), textBlock(textOf(value.content)));
-  }
-  return typeof value?.text === "string" ? textBlock(value.text) : jsonBlock(value);
+function folded(seqs, room, lineOf) {
+  const half = Math.max(2, Math.floor(room / LINE_ELEMENTS / 2));
+  if (seqs.length <= 2 * half) return seqs.map(lineOf);
+  const between = seqs.slice(half, -half);
+  const more = make("button", { class: "more" }, `${between.length.toLocaleString("en")} events between`);
+  more.addEventListener("click", () => more.replaceWith(...folded(between, 2 * room, lineOf)));
+  return [...seqs.slice(0, half).map(lineOf), more, ...seqs.slice(-half).map(lineOf)];
 }
 
 function changeRow({ path, before, after }) {

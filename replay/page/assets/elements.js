@@ -25,6 +25,30 @@ export function fresh(id) {
   return copy;
 }
 
+/** Draw parts until there are so many elements, and the others once they are asked for. words: of the button, behind their number. */
+export function firstParts(drawn, limit, words) {
+  const parts = [];
+  let next = 0;
+  for (let elements = 0; next < drawn.length && elements < limit; next += 1) elements += addCounted(parts, drawn[next]());
+  if (next === drawn.length) return parts;
+  const more = make("button", { class: "more", onclick: () => more.replaceWith(...firstParts(drawn.slice(next), limit, words)) }, `${(drawn.length - next).toLocaleString("en")} ${words}`);
+  return [...parts, more];
+}
+
+/** Add a part to others. Return the number of its elements. */
+export function addCounted(parts, part) {
+  if (!part) return 0;
+  parts.push(part);
+  return 1 + part.querySelectorAll("*").length;
+}
+
+const ELEMENTS_MAX = 540; // of the page, as long as nobody asks for more
+
+/** Return the number of elements that a part may still have. */
+export function roomLeft(least) {
+  return Math.max(least, ELEMENTS_MAX - document.querySelectorAll("*").length);
+}
+
 const FOLDED_CHARS = 3000;
 
 /** Return a text in a block, cut after some thousand characters until it is opened. dress: called with the block and its text. */
@@ -51,7 +75,7 @@ export class VirtualList {
     Object.assign(this, { container, rowHeight, draw, length: 0, rows: [] });
     this.space = make("div", { class: "rows" });
     container.append(this.space);
-    container.addEventListener("scroll", () => this.refresh(), { passive: true });
+    container.addEventListener("scroll", () => container.scrollTop !== this.drawnTop && this.refresh(), { passive: true });
     new ResizeObserver(() => this.refresh()).observe(container);
   }
 
@@ -63,7 +87,8 @@ export class VirtualList {
 
   /** Draw the rows that can be seen. */
   refresh() {
-    const first = Math.max(0, Math.floor(this.container.scrollTop / this.rowHeight) - 1);
+    this.drawnTop = this.container.scrollTop;
+    const first = Math.max(0, Math.floor(this.drawnTop / this.rowHeight) - 1);
     const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 2;
     const count = Math.max(0, Math.min(seen, this.length - first));
     while (this.rows.length < count) this.space.append(this.rows[this.rows.push(make("div", { class: "row" })) - 1]);

@@ -105,7 +105,7 @@ export function showNotes(app) {
   const { notes, session } = app;
   const lines = [...notes.texts].sort(([one], [other]) => one - other).slice(0, NOTES_LISTED).map(([seq, text]) =>
     make("a", { href: session.href(seq), class: "line", onclick: () => byId("dialog").close() },
-      make("span", { class: "seq" }, seq), make("span", { class: "kind" }, session.kinds[seq] ?? ""), make("span", { class: "says" }, text)));
+      `${seq} `, make("b", { class: "kind" }, session.kinds[seq] ?? ""), ` ${text}`));
   const file = make("input", { type: "file", accept: ".json", "aria-label": "Notes to load" });
   const said = make("span", { class: "hint" });
   file.addEventListener("change", async () => {

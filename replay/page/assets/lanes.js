@@ -83,10 +83,15 @@ export class LanesView {
     const place = this.place(this.app.seq);
     const width = this.to - this.from;
     if (place < this.from || place > this.to) this.shiftTo(place - width / 2, width);
-    const top = (this.laneOf.get(this.app.agent) ?? 0) * LANE;
-    if (top < this.container.scrollTop || top + LANE + RULER > this.container.scrollTop + this.container.clientHeight)
-      this.container.scrollTop = Math.max(0, top - this.container.clientHeight / 2);
+    this.isFollowing = true; // before the next frame, when the page is laid out anyway
     this.refresh();
+  }
+
+  showLane(top) {
+    const { container } = this;
+    this.isFollowing = false;
+    if (top < container.scrollTop || top + LANE + RULER > container.scrollTop + container.clientHeight)
+      container.scrollTop = Math.max(0, top - container.clientHeight / 2);
   }
 
   listen() {
@@ -145,7 +150,7 @@ export class LanesView {
   }
 
   scale() {
-    return (this.container.clientWidth - LABELS - 8) / (this.to - this.from);
+    return (this.width - LABELS - 8) / (this.to - this.from);
   }
 
   axisAt(x) {
@@ -169,6 +174,9 @@ export class LanesView {
   draw() {
     const { canvas, container, session } = this;
     const [width, height, ratio] = [container.clientWidth, container.clientHeight, devicePixelRatio];
+    this.width = width;
+    if (!width) return; // not shown: its scale is no number that ends a loop soon
+    if (this.isFollowing) this.showLane((this.laneOf.get(this.app.agent) ?? 0) * LANE);
     if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
@@ -176,15 +184,30 @@ export class LanesView {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     this.colors = colorsOf(container);
-    const first = Math.floor(container.scrollTop / LANE);
-    const last = Math.min(session.agents.length, first + Math.ceil(height / LANE) + 1);
-    for (let lane = first; lane < last; lane += 1) this.drawLane(pen, lane, RULER + lane * LANE - container.scrollTop, width);
+    const top = container.scrollTop;
+    pen.drawImage(this.layer(width, height, ratio, top), 0, 0, width, height);
+    const chosen = this.laneOf.get(this.app.agent);
+    if (chosen !== undefined) this.drawLane(pen, chosen, RULER + chosen * LANE - top, width, this.colors.chosen);
     this.drawRuler(pen, width);
     const x = this.x(this.place(this.app.seq));
     if (x >= LABELS) {
       pen.fillStyle = this.colors.accent;
       pen.fillRect(Math.round(x) - 1, 0, 2, height);
     }
+  }
+
+  /** Return all lanes that can be seen, drawn anew only if they look different: a step changes one of them. */
+  layer(width, height, ratio, top) {
+    const { session, app, from, to, axis } = this;
+    const key = [from, to, axis, width, height, ratio, top, session.count, this.colors.ground].join(" ");
+    if (this.layerKey === key && this.layerFound === app.foundSet) return this.drawn;
+    Object.assign(this, { layerKey: key, layerFound: app.foundSet, drawn: make("canvas", { width: width * ratio, height: height * ratio }) });
+    const pen = this.drawn.getContext("2d");
+    pen.scale(ratio, ratio);
+    const first = Math.floor(top / LANE);
+    const last = Math.min(session.agents.length, first + Math.ceil(height / LANE) + 1);
+    for (let lane = first; lane < last; lane += 1) this.drawLane(pen, lane, RULER + lane * LANE - top, width, lane % 2 ? this.colors.stripe : this.colors.ground);
+    return this.drawn;
   }
 
   /** Draw the marks of the axis: seqs, times since the start, or numbers of causes. */
@@ -207,11 +230,11 @@ export class LanesView {
     pen.fillRect(0, RULER - 1, width, 1);
   }
 
-  drawLane(pen, lane, y, width) {
+  drawLane(pen, lane, y, width, ground) {
     const { colors, session } = this;
     const agent = session.agents[lane];
     const events = this.eventsOf[lane];
-    pen.fillStyle = agent.address === this.app.agent ? colors.chosen : lane % 2 ? colors.stripe : colors.ground;
+    pen.fillStyle = ground;
     pen.fillRect(0, y, width, LANE);
     pen.save();
     pen.beginPath();
@@ -233,7 +256,7 @@ export class LanesView {
   bar(pen, first, last, y, color, top, high) {
     const left = this.x(this.place(first));
     const right = this.x(this.place(last));
-    if (right < LABELS || left > this.container.clientWidth) return;
+    if (right < LABELS || left > this.width) return;
     pen.fillStyle = color;
     pen.fillRect(left, y + top, Math.max(1, right - left), high);
   }
@@ -243,7 +266,7 @@ export class LanesView {
     let drawn = -TICK; // ticks on the same pixels are drawn once, failures always
     for (const seq of events) {
       const x = this.x(this.place(seq));
-      if (x < LABELS - TICK || x > this.container.clientWidth) continue;
+      if (x < LABELS - TICK || x > this.width) continue;
       const isBad = isFailure(session, seq);
       const isFound = this.app.foundSet?.has(seq);
       if (!isBad && !isFound && x - drawn < 1.5) continue;

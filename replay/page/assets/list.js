@@ -30,7 +30,11 @@ export class ListView {
     if (app.mode !== "events" && !app.found) {
       this.rows = only ? session.spans.filter((span) => span.agent === only).map(flatRow) : storyRows(session, session.folded);
       this.spans = this.rows.map((row) => row.span);
-      this.rowOfSpan = new Map(this.rows.flatMap((row, place) => [row.span, ...row.hidden].map((span) => [span, place])));
+      this.rowOfSpan = new Map();
+      this.rows.forEach((row, place) => {
+        this.rowOfSpan.set(row.span, place);
+        for (const span of row.hidden) this.rowOfSpan.set(span, place);
+      });
       this.seqs = this.spans.map((span) => span.first);
     } else {
       this.rows = [];
@@ -156,6 +160,7 @@ export class ListView {
     const { session, app } = this;
     const isBad = isBadWord(span.outcome);
     row.className = `row story ${SPAN_TONES[span.kind]}${isCurrent ? " chosen" : ""}${isBad ? " bad" : ""}`;
+    const used = usedBy(session, span);
     const tries = span.attempts > 1 ? ` ×${span.attempts}` : "";
     const kind = cell("kind", isParent && make("span", { class: "fold", title: "Fold or unfold its agents (← →)" }, isFolded ? "▸ " : "▾ "), SPAN_NAMES[span.kind] ?? span.kind);
     kind.style.marginLeft = `${LEVEL * Math.min(depth, DEPTH_MAX)}px`;
@@ -165,7 +170,7 @@ export class ListView {
       cell("agent", span.agent),
       kind,
       cell("says", hiddenMark(hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
-      cell("used", usedBy(session, span)),
+      ...(used ? [cell("used", used)] : []),
       cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
       cell("outcome", span.outcome || "open"),
     );

@@ -6,6 +6,7 @@ import { conversationView } from "./conversation.js";
 import { delegationsIn } from "./delegations.js";
 import { DetailView } from "./detail.js";
 import { DifferencesView } from "./differences.js";
+import { editIn } from "./edits.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
@@ -137,6 +138,7 @@ class App {
   }
 
   refresh() {
+    this.detail.toTop();
     if (this.isReading) this.drawReading();
     else if (this.isPaired) this.followPair();
     else this.list.follow();
@@ -170,7 +172,7 @@ class App {
   setMode(mode) {
     this.leaveSummary();
     this.mode = mode;
-    this.list.fill();
+    this.list.fill({ isStill: true }); // refresh scrolls it
     this.showModes();
     this.refresh();
   }
@@ -215,6 +217,11 @@ class App {
     page.dataset.key = key;
     page.replaceChildren(...this.talk());
     page.scrollTop = 0;
+  }
+
+  leaveReading() {
+    byId("reading").replaceChildren();
+    byId("reading").dataset.key = "";
   }
 
   talk() {
@@ -280,6 +287,7 @@ class App {
     byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
     if (this.isReading) this.drawReading();
+    else this.leaveReading();
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
     byId("list-hint").textContent = this.isReading ? "" : `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
@@ -388,7 +396,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

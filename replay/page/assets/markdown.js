@@ -1,5 +1,6 @@
 // Markdown by a small subset, as elements: headings, lists, code, bold. Everything else stays text, links too.
 
+import { editBlock, isPatch, patchLines } from "./edits.js";
 import { make, textBlock } from "./elements.js";
 
 const MARKS_INLINE = /(`[^`\n]{1,300}`|\*\*[^*\n]{1,300}\*\*)/;
@@ -49,7 +50,10 @@ function markdownList(root, lines, at) {
 function markdownCode(root, lines, at) {
   let end = at + 1;
   while (end < lines.length && !lines[end].startsWith("```")) end += 1;
-  root.append(textBlock(lines.slice(at + 1, end).join("\n")));
+  const code = lines.slice(at + 1, end).join("\n");
+  const block = isPatch(code) ? editBlock("", patchLines(code)) : textBlock(code);
+  root.left -= block.querySelectorAll("*").length;
+  root.append(block);
   return end + 1;
 }
 

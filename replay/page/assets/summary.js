@@ -21,9 +21,15 @@ export class SummaryView {
     this.container.replaceChildren(make("div", { class: "sheet" },
       asks.length > ASKS_SHOWN && make("p", { class: "hint" }, `the last ${ASKS_SHOWN} of ${asks.length} questions`),
       ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask, ask === asks.at(-1) ? NEWEST_ELEMENTS : EARLIER_ELEMENTS)),
-      make("div", { class: "cards" }, figuresOf(session, asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
+      make("div", { class: "cards" }, this.figures(asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
       ...failedAgents(session, app),
       ...findingBlocks(session)));
+  }
+
+  /** Return the figures, counted again only if there are more events. */
+  figures(asks) {
+    if (this.counted !== this.session.count) Object.assign(this, { counted: this.session.count, found: figuresOf(this.session, asks) });
+    return this.found;
   }
 }
 

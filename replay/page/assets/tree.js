@@ -18,6 +18,7 @@ export class TreeView {
 
   /** Show the agents that there are now. */
   grow() {
+    this.shown = null;
     this.most = this.session.agents.reduce((most, agent) => Math.max(most, agent.tokens), 1);
     this.list.setLength(this.session.agents.length);
   }
@@ -26,20 +27,20 @@ export class TreeView {
     row.className = `row agent ${agent.status}${agent.address === this.app.agent ? " chosen" : ""}`;
     row.title = `${agent.address} ${agent.profile}: ${agent.kind || "still at work"}${agent.detail ? `, ${agent.detail}` : ""}\n`
       + `${agent.turns} turns, ${agent.tools} tool calls, ${agent.tokens.toLocaleString("en")} tokens\n${agent.prompt}`;
-    const bar = make("span", { class: "use" });
-    bar.style.width = `${(45 * agent.tokens) / this.most}%`;
-    const name = make("span", { class: "name" }, make("b", {}, agent.address), ` ${agent.profile}`);
+    row.style.setProperty("--use", `${(45 * agent.tokens) / this.most}%`);
+    const name = make("b", { class: "name" }, `${agent.address} ${agent.profile}`);
     name.style.paddingLeft = `${12 * agent.depth}px`;
     row.replaceChildren(
-      bar,
       make("span", { class: "mark" }, MARKS[agent.status] ?? "…"),
       name,
-      make("span", { class: "kind" }, agent.kind && agent.status !== "ok" ? agent.kind : ""),
+      ...(agent.kind && agent.status !== "ok" ? [make("span", { class: "kind" }, agent.kind)] : []),
       make("span", { class: "number" }, amount(agent.tokens)),
     );
   }
 
   refresh() {
+    if (this.shown === this.app.agent) return;
+    this.shown = this.app.agent;
     const index = this.session.agents.findIndex((agent) => agent.address === this.app.agent);
     if (index >= 0) this.list.show(index);
     else this.list.refresh();

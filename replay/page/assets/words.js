@@ -62,10 +62,39 @@ export function textOf(content) {
 
 function blockText(block) {
   if (typeof block === "string") return block;
+  const media = mediaOf(block);
+  if (media) return `[${mediaText(media)}]`;
   if (typeof block?.text === "string") return block.text;
   if (block?.type === "tool_use") return `${block.name} ${JSON.stringify(block.input)}`;
   if (block?.type === "tool_result") return textOf(block.content);
   return JSON.stringify(block);
+}
+
+const MEDIA = new Set(["image", "document", "file", "audio", "media"]);
+
+/** Return the data that a block holds: { name, type, data, url }; null for a block of another kind. */
+export function mediaOf(block) {
+  const source = block?.source ?? {};
+  const link = block?.image_url?.url ?? block?.image_url;
+  const text = (...values) => values.find((value) => typeof value === "string") ?? "";
+  if (typeof link === "string") {
+    const [start] = /^data:[\w/+.-]{0,80};base64,/.exec(link) ?? [""];
+    return { name: "image", type: start.slice(5, -8), data: start && link.slice(start.length), url: start ? "" : link };
+  }
+  if (!MEDIA.has(block?.type) || source.type === "text") return null;
+  const media = { name: block.type, type: text(source.media_type, block.mimeType, block.media_type, block.mediaType), data: text(source.data, block.data), url: text(source.url, source.file_id) };
+  return media.data || media.url ? media : null;
+}
+
+/** Return data in words: its kind, type and size. */
+export function mediaText({ name, type, data, url }) {
+  return [name, type, data ? bytesText(data) : url.slice(0, 200)].filter(Boolean).join(", ");
+}
+
+/** Return the size of data in base64. */
+export function bytesText(data) {
+  const bytes = Math.floor((data.length * 3) / 4);
+  return bytes < 10_000 ? `${bytes.toLocaleString("en")} bytes` : `${Math.round(bytes / 1000).toLocaleString("en")} KB`;
 }
 
 const replied = (body) => {
