@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json
@@ -13,6 +14,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
+from callboard.actors.protocol.port_messages import ApprovalGiven
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
 
 
@@ -221,3 +223,20 @@ def test_a_wait_lists_the_tasks_that_still_run() -> None:
     assert prompts.waited([]) == "No background task runs any more."
     assert prompts.waited(running[:most]) == f"Still running: {', '.join(running[:most])}."
     assert prompts.waited(running) == f"Still running: {', '.join(running[:most])} and 2 more."
+
+
+@pytest.mark.parametrize(("count", "more"), [(0, None), (3, ""), (4, "; and 1 more"), (9, "; and 6 more")])
+def test_the_last_problems_of_an_agent_are_three_and_a_count(count: int, more: str | None) -> None:
+    problems = tuple(SchemaProblem(f"/{at}", "is missing") for at in range(count))
+    first = "; ".join(f"/{at}: is missing" for at in range(3))
+    told = "" if more is None else f"its last report did not match: {first}{more}"
+    assert prompts.last_problems(problems) == told
+
+
+def test_a_call_without_approval_says_who_kept_it_from_running() -> None:
+    given = ApprovalGiven(1, 0, "denied")
+    assert prompts.not_approved(given) == "It was not allowed to run."
+    assert prompts.not_approved(replace(given, note="too dear")) == "It was not allowed to run: too dear"
+    assert prompts.not_approved(replace(given, round=1)) == f"{prompts.NO_INPUT}."
+    late = prompts.not_approved(replace(given, verdict="cancelled", is_repeat=True))
+    assert late.startswith(f"{prompts.CANCELLED.rstrip('.')} again; it was interrupted before")

@@ -1,5 +1,6 @@
 """Single repairs of replies; that no reply is refused is tested for each service with fuzzed ones."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -199,3 +200,15 @@ def test_a_reply_of_one_text_goes_without_the_id_of_its_item_if_that_is_too_long
     assert blocks_of(mended(RESPONSES.rules, said("msg_1"))) == [said("msg_1")]
     (block,) = blocks_of(mended(RESPONSES.rules, said("m" * 65)))
     assert block == {"type": "text", "text": "Yes.", "part": {"part_kind": "text"}}
+
+
+def test_a_reply_of_one_blank_text_says_that_it_holds_nothing() -> None:
+    assert blocks_of(mended(InputRules(texts="a word"), text(" \n"))) == [text("(no words)")]
+
+
+def test_an_id_in_a_part_that_the_service_refuses_is_left_out_and_that_of_the_call_goes() -> None:
+    rules = InputRules(use_id=re.compile("[a-z0-9]+"))
+    (call,) = blocks_of(mended(rules, use("c1", part={"id": "i1", "tool_call_id": "c 1"})))
+    assert call == use("c1", part={"id": "i1"})
+    (call,) = blocks_of(mended(rules, use("c1", part={"id": "i1", "tool_call_id": "t1"})))
+    assert call["part"]["tool_call_id"] == "t1"

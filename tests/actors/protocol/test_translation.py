@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
-from callboard.actors.protocol.repair_levels import Repair
+from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.spoken_calls import in_words
-from callboard.actors.protocol.translation import GO_ON, Unsayable, messages_for
+from callboard.actors.protocol.translation import GO_ON, Reader, Unsayable, messages_for
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import TAKES
 from tests.several_models import (
@@ -324,3 +324,39 @@ def test_a_server_tool_without_a_result_leaves_its_reply_once_a_user_speaks() ->
     for more, kept in (([], [text("I search."), search]), ([hears(text("Next."))], [text("I search.")])):
         sent = decoded(messages_for(request_to(CLAUDE, [*said, *more]), rules=TAKES))
         assert sent[1]["content"] == kept
+
+
+def test_a_server_tool_beside_a_call_of_ours_is_over_once_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    said = [
+        ASKED,
+        says(CLAUDE, use("c1"), search),
+        hears(result("c1"), text("Stop.")),
+        says(CLAUDE, found, text("b")),
+    ]
+    sent = decoded(messages_for(request_to(CLAUDE, [*said, hears(text("Next."))]), rules=TAKES))
+    assert [one["content"] for one in sent[1::2]] == [[use("c1")], [text("b")]]
+
+
+def test_a_repair_names_its_message_and_no_two_calls_get_one_id() -> None:
+    reader = Reader(CLAUDE, None, is_lossy=False, handed=(0, 0), rules=TAKES, repair=START)
+    calls, answered = [use("c1"), use("c1")], hears(result("c1"), result("c1"))
+    said = [
+        ASKED,
+        says(CLAUDE, *calls),
+        answered,
+        says(CHAT, text("b")),
+        ASKED,
+        says(CLAUDE, *calls),
+        answered,
+    ]
+    for one in said:
+        reader.take(one.body, one.maker or CHAT)
+    ids = [call["id"] for call in calls_in(decoded(reader.sent))]
+    assert len(set(ids)) == 4
+    assert [told.partition(": the id")[0] for told in reader.repairs] == [
+        "message 2, block 2",
+        "message 6, block 1",
+        "message 6, block 2",
+    ]
