@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.conversation import (
+    decoded,
     message,
     rolled,
     text_block,
@@ -79,3 +80,18 @@ def test_digests_differ_where_requests_do(one: list[Json], other: list[Json]) ->
 
 def test_where_one_part_ends_and_the_next_begins_is_part_of_the_digest() -> None:
     assert rolled("", Json(b"11"), Json(b"1")) != rolled("", Json(b"1"), Json(b"11"))
+
+
+def test_digests_are_those_of_recorded_requests() -> None:
+    first = rolled("", text_json("a"))
+    assert (first, rolled(first, text_json("b"), text_json(""))) == (
+        "adbc568066da21f8c0d8edfd0b0cc7d8",
+        "aab7df47497acecb7b96cf6f95f9d0d4",
+    )
+
+
+def test_a_decoded_conversation_is_that_of_its_messages() -> None:
+    assert decoded([user_message((text_block("a"),)), message("assistant", text_json("b"))]) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": "b"},
+    ]

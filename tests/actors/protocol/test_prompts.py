@@ -240,3 +240,39 @@ def test_a_call_without_approval_says_who_kept_it_from_running() -> None:
     assert prompts.not_approved(replace(given, round=1)) == f"{prompts.NO_INPUT}."
     late = prompts.not_approved(replace(given, verdict="cancelled", is_repeat=True))
     assert late.startswith(f"{prompts.CANCELLED.rstrip('.')} again; it was interrupted before")
+
+
+def test_each_argument_of_a_tool_of_ours_has_a_type_and_a_description() -> None:
+    task = prompts.task_tool((("finder", ""),), background=True, is_described=True)
+    found: dict[str, object] = {}
+    for tool in (msgspec.json.decode(one) for one in (task, *prompts.BACKGROUND_TOOLS)):
+        schema, arguments = tool["input_schema"], tool["input_schema"]["properties"]
+        assert schema["type"] == "object"
+        assert all([tool["description"], *(one.pop("description") for one in arguments.values())])
+        found[tool["name"]] = arguments, schema["required"]
+    assert found == {
+        "task": (
+            {
+                "agent": {"type": "string", "enum": ["finder"]},
+                "prompt": {"type": "string"},
+                "output_schema": {"type": "object"},
+                "agents": {"type": "array", "items": {"type": "string", "enum": ["finder"]}},
+                "copies": {"type": "integer", "minimum": 1},
+                "background": {"type": "boolean"},
+                "description": {"type": "string"},
+            },
+            ["prompt"],
+        ),
+        "task_wait": (
+            {"tasks": {"type": "array", "items": {"type": "string"}}, "any": {"type": "boolean"}},
+            [],
+        ),
+        "task_cancel": ({"task": {"type": "string"}}, ["task"]),
+    }
+
+
+@pytest.mark.parametrize("output", [b'"done"', b"[]", b'[ {"type":"text","text":"done"}]'])
+def test_arguments_that_a_person_changed_stand_before_the_result(output: bytes) -> None:
+    first, *rest = msgspec.json.decode(prompts.with_changed_arguments(Json(output), Json(b'{"a":1}')))
+    assert first == {"type": "text", "text": 'This call was approved with other arguments: {"a":1}'}
+    assert rest == ([] if output == b"[]" else [{"type": "text", "text": "done"}])

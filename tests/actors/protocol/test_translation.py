@@ -177,8 +177,9 @@ def test_a_user_speaks_between_the_messages_of_two_models_and_after_one_of_anoth
     roles = [one["role"] for one in read(CLAUDE, *both)]
     assert roles == ["user", "assistant", "user", "assistant", "assistant", "user"]
     assert [one["role"] for one in read(CHAT, *both)] == ["user"] + ["assistant", "user"] * 3
-    drawn = [ASKED, says(GEMINI, IMAGE), says(CLAUDE, text("b"))]
-    assert read(CLAUDE, *drawn)[1]["content"] == [text("Made by the assistant:"), IMAGE, text("Continue.")]
+    drawn = [ASKED, says(GEMINI, IMAGE), says(CLAUDE, text("b")), hears(text("c"))]
+    shown = [text("Made by the assistant:"), IMAGE, text("Continue.")]
+    assert [one["content"] for one in read(CLAUDE, *drawn)[1:]] == [shown, [text("b")], [text("c")]]
 
 
 # --- blocks that cannot be said ----------------------------------------------------------------
@@ -360,3 +361,14 @@ def test_a_repair_names_its_message_and_no_two_calls_get_one_id() -> None:
         "message 6, block 1",
         "message 6, block 2",
     ]
+
+
+def test_ids_of_ours_are_those_of_the_conversations_under_way() -> None:
+    said = [ASKED, says(CHAT, use("1")), hears(result("1")), says(CHAT, use("1")), hears(result("1"))]
+    assert [call["id"] for call in calls_in(read(CLAUDE, *said))] == [
+        "cb_91eb0803455cba78dde5f7607b3f6720",
+        "cb_c54da05c452e96afabe00ec814e1f386",
+    ]
+    request = request_to(CLAUDE, said)
+    request.repair = Repair(1, 1)
+    assert [call["id"] for call in calls_in(decoded(messages_for(request)))] == ["azz6t5bmx", "g44dokazo"]
