@@ -148,7 +148,8 @@ def measured(name: str, runs: int | None, commit: str = "0" * 8) -> Measured:
     killed: dict[str, object] = (
         {"killed": False, "runs": 9} if runs is None else {"killed": True, "runs": runs, "rule": "R."}
     )
-    told = {("fifo",): {"killed": False, "runs": 2}, ("explore", "portfolio", "0", "9"): killed}
+    fifo: dict[str, object] = {"killed": False, "runs": 2}
+    told = {("fifo",): fifo, ("explore", "portfolio", "0", "9"): killed}
     return Measured(MUTANTS[name], told, commit)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.conversation import (
     decoded,
+    joined,
     message,
     rolled,
     text_block,
@@ -14,7 +15,7 @@ from callboard.actors.protocol.conversation import (
     tool_result,
     user_message,
 )
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from tests.strategies import json_bytes, texts
 
 
@@ -95,3 +96,9 @@ def test_a_decoded_conversation_is_that_of_its_messages() -> None:
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "assistant", "content": "b"},
     ]
+
+
+def test_a_content_that_is_joined_to_none_stays_as_it_is() -> None:
+    assert joined(NULL, text_json("a")) == text_json("a")
+    assert value(joined(text_json("a"), NULL)) == [{"type": "text", "text": "a"}]
+    assert value(joined(text_json("a"), Json(b'[{"b":1}]'))) == [{"type": "text", "text": "a"}, {"b": 1}]

@@ -50,6 +50,18 @@ def body(*messages: str) -> bytes:
     return json.dumps({"model": "m", "messages": list(messages), "stream": True}).encode()
 
 
+@pytest.mark.parametrize("odd", [b'{"messages": 3}', b"[", b""])
+def test_a_body_that_is_no_json_comes_back_too(odd: bytes) -> None:
+    assert restored(body("one"), shortened(body("one"), odd)) == odd
+    assert restored(odd, shortened(odd, body("one"))) == body("one")
+
+
+@pytest.mark.parametrize("odd", [b'{"\xff": []}', b'{"messages": "\xff"}'])
+def test_a_body_that_is_no_text_is_refused(odd: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        shortened(body("one"), odd)
+
+
 def test_pieces_begin_with_messages() -> None:
     kept = shortened(body("one", "two"), body("one", "two", "three", "four"))
     assert [json.loads(bytes(piece)) for piece in kept.pieces] == [", ", '"three", ', '"four"']

@@ -217,6 +217,18 @@ def test_arguments_that_a_tool_does_not_have_are_named_with_those_it_has(tool: s
     assert told == f"{start}{tool} has no argument {names}. Its arguments: prompt, agent."
 
 
+def test_an_agent_reads_of_its_tasks_and_of_its_user() -> None:
+    assert prompts.told("stop it") == "Message from the user while you work:\nstop it"
+    assert prompts.started("host.1") == (
+        "Started as background task host.1. Its result will come as a message."
+    )
+    assert prompts.task_ended(DelegationEnded(1, 0, "answered", text="Paris", address="host.1")) == (
+        "Background task host.1 has ended:\nParis"
+    )
+    assert prompts.no_running_task("x" * 200) == f"No background task '{'x' * 100}' of yours runs."
+    assert prompts.no_questions_left(3).endswith("at most 3 may be put to models (max_iterations).")
+
+
 def test_a_wait_lists_the_tasks_that_still_run() -> None:
     most = prompts._RUNNING_TOLD
     running = [f"host.{at}" for at in range(1, most + 3)]
