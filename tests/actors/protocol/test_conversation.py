@@ -9,6 +9,7 @@ from callboard.actors.protocol.conversation import (
     decoded,
     joined,
     message,
+    program_result,
     rolled,
     text_block,
     text_json,
@@ -102,3 +103,20 @@ def test_a_content_that_is_joined_to_none_stays_as_it_is() -> None:
     assert joined(NULL, text_json("a")) == text_json("a")
     assert value(joined(text_json("a"), NULL)) == [{"type": "text", "text": "a"}]
     assert value(joined(text_json("a"), Json(b'[{"b":1}]'))) == [{"type": "text", "text": "a"}, {"b": 1}]
+
+
+def test_a_result_for_a_program_says_what_came_and_leaves_out_what_did_not() -> None:
+    bare = program_result("c1", text_json("ok"), "ok", is_error=False)
+    assert value(bare) == {"type": "tool_result", "tool_use_id": "c1", "content": "ok", "status": "ok"}
+    number = Json(b"3")
+    full = program_result("c1", NULL, "denied", is_error=True, value=number, text="words", ends="budget")
+    assert value(full) == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": None,
+        "is_error": True,
+        "status": "denied",
+        "value": 3,
+        "text": "words",
+        "ends": "budget",
+    }

@@ -96,3 +96,8 @@ def test_an_answer_without_a_body_changes_nothing() -> None:
 
 def test_the_first_body_of_an_agent_shares_nothing() -> None:
     assert body_after(b"before", ModelReplied(1, sent=Sent("d", "m"), body=(Json(b'"whole"'),))) == b"whole"
+
+
+def test_a_character_is_not_cut_where_only_its_last_byte_is_shared() -> None:
+    kept = shortened("\u00e9".encode(), "a\u0169".encode())
+    assert (kept.tail, kept.pieces) == (0, (Json('"a\u0169"'.encode()),))

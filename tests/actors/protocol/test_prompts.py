@@ -288,3 +288,9 @@ def test_arguments_that_a_person_changed_stand_before_the_result(output: bytes) 
     first, *rest = msgspec.json.decode(prompts.with_changed_arguments(Json(output), Json(b'{"a":1}')))
     assert first == {"type": "text", "text": 'This call was approved with other arguments: {"a":1}'}
     assert rest == ([] if output == b"[]" else [{"type": "text", "text": "done"}])
+
+
+def test_a_call_beyond_the_most_of_a_reply_says_how_many_it_may_make() -> None:
+    assert prompts.too_many_calls(3).startswith(
+        "Not run: one reply may make 3 calls, and this one came after"
+    )

@@ -35,10 +35,8 @@ def test_a_reply_without_a_fault_is_the_same_object() -> None:
 def test_rules_that_state_nothing_change_nothing() -> None:
     part = {"part_kind": "text", "id": "i1"}
     blocks = [text(""), text("a", part=part), text("b"), text("c", part=part), use("c 1"), use("c 1")]
-    blocks += [
-        {"type": "server_tool_use", "id": "s1", "name": "x", "input": "{"},
-        {**THOUGHT, "signature": ""},
-    ]
+    blocks += [{"type": "server_tool_use", "id": "s1", "input": "{"}]
+    blocks += [{"type": "thinking", "thinking": "Hm.", "part": {"id": "r1"}}] * 2
     found = mended(InputRules(), *blocks)
     assert (blocks_of(found), found.told, found.ids, found.is_open) == (blocks, (), {}, False)
 
@@ -129,7 +127,9 @@ def test_an_id_of_ours_is_used_too_and_no_later_call_may_have_it() -> None:
 
 
 def test_reasoning_at_the_end_and_empty_texts_are_left_out_and_something_stays() -> None:
-    assert blocks_of(mended(TAKES, text("a"), text(""), THOUGHT)) == [text("a")]
+    found = mended(TAKES, text("a"), text(""), THOUGHT)
+    assert blocks_of(found) == [text("a")]
+    assert found.told[1:] == ("message 2, block 3: reasoning at the end of a reply is left out",)
     assert blocks_of(mended(TAKES, text(""), THOUGHT)) == [text("(no words)")]
 
 

@@ -354,13 +354,31 @@ def test_a_repair_names_its_message_and_no_two_calls_get_one_id() -> None:
     ]
     for one in said:
         reader.take(one.body, one.maker or CHAT)
-    ids = [call["id"] for call in calls_in(decoded(reader.sent))]
+    sent = decoded(reader.sent)
+    ids = [call["id"] for call in calls_in(sent)]
     assert len(set(ids)) == 4
+    assert [block["tool_use_id"] for at in (2, 6) for block in sent[at]["content"]] == ids
     assert [told.partition(": the id")[0] for told in reader.repairs] == [
         "message 2, block 2",
         "message 6, block 1",
         "message 6, block 2",
     ]
+
+
+def test_a_search_goes_on_in_the_next_reply_and_is_over_where_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    over = "message 2: calls of the service's tools without a result are left out"
+    for between, kept, told in (
+        ([], [[search], [found, text("b")]], []),
+        ([ASKED], [[text("(no words)")], [text("b")]], [over]),
+    ):
+        reader = Reader(CLAUDE, None, is_lossy=False, handed=(0, 0), rules=TAKES, repair=START)
+        for one in (ASKED, says(CLAUDE, search), *between, says(CLAUDE, found, text("b"))):
+            reader.take(one.body, one.maker or CHAT)
+        sent = decoded(reader.sent)
+        assert [one["content"] for one in sent if one["role"] == "assistant"] == kept
+        assert [one for one in reader.repairs if ", block" not in one] == told
 
 
 def test_ids_of_ours_are_those_of_the_conversations_under_way() -> None:
