@@ -36,7 +36,7 @@ def test_rules_that_state_nothing_change_nothing() -> None:
     part = {"part_kind": "text", "id": "i1"}
     blocks = [text(""), text("a", part=part), text("b"), text("c", part=part), use("c 1"), use("c 1")]
     blocks += [{"type": "server_tool_use", "id": "s1", "input": "{"}]
-    blocks += [{"type": "thinking", "thinking": "Hm.", "part": {"id": "r1"}}] * 2
+    blocks += [{"type": "thinking", "thinking": "Hm.", "part": {"id": item}} for item in ("r1", "r2", "r1")]
     found = mended(InputRules(), *blocks)
     assert (blocks_of(found), found.told, found.ids, found.is_open) == (blocks, (), {}, False)
 
