@@ -64,7 +64,7 @@ def _messages(body: bytes) -> list[tuple[int, int]]:
         keys = _OBJECT.decode(body)
         found = next((keys[name] for name in CONVERSATIONS if name in keys), msgspec.Raw(b"[]"))
         items = list(map(bytes, _LIST.decode(found)))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return []
     places, at = [], body.find(bytes(found))
     for item in items:

@@ -44,7 +44,7 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.contexts import made_context
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.fallback import ModelChoice, models_of
-from callboard.runtime.models.protocol import Model, ModelAnswer
+from callboard.runtime.models.protocol import DivergedAnswer, Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
@@ -154,6 +154,8 @@ def _says(answer: object) -> Reply:
     if not isinstance(answer, ModelAnswer):
         raise MisuseError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
     if answer.failure is not None:
+        if isinstance(answer, DivergedAnswer):  # every step executes the ones before it again
+            raise MisuseError(f"a program does not repeat its steps: {answer.failure.message}")
         if answer.failure.code == "script_error":
             if _NO_LOOP.search(answer.failure.message):
                 raise _waits("the model", _POLICY)

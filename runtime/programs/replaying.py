@@ -32,10 +32,10 @@ class ProgramDiverged(ProgramCrashed):
     def __init__(self, step: int, recorded: str, now: str, *, by_chance: bool = False) -> None:
         advice = (
             "The code is the recorded code: it depends on chance, as on a clock, on random numbers or on the "
-            "order of a set; use ctx.now() and ctx.random()"
+            "order of a set, or on what it keeps outside of its run; use ctx.now() and ctx.random()"
             if by_chance
             else 'If the program was changed, write the new part as `if ctx.since("name"):`; else it depends '
-            "on a clock, on chance, or on the order of a set"
+            "on a clock, on chance, on the order of a set, or on what it keeps outside of its run"
         )
         super().__init__(f"step {step} is not as recorded. Recorded: {recorded}. Now: {now}. {advice}")
         self.step = step

@@ -1,13 +1,12 @@
 """A process with one mutant in it: does one task, prints one line of JSON.
 
-    python -m tests.mutants.child PART MUTANT units
     python -m tests.mutants.child PART MUTANT origins
     python -m tests.mutants.child PART MUTANT fifo
     python -m tests.mutants.child PART MUTANT explore SCHEDULER SEED RUNS
     python -m tests.mutants.child PART MUTANT fifo-and-explore SCHEDULER SEED RUNS
 
 PART is a name of `tests/mutants/parts.py`: the sessions that are run. `all` for PART explores those of all
-parts, which take turns. `units` and `origins` run tests only.
+parts, which take turns. `origins` runs tests only.
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
 
@@ -24,14 +23,6 @@ from tests.mutants.parts import MUTANTS, ORIGINS, PARTS
 NO_MUTANT = "none"
 ALL_PARTS = "all"
 
-NOT_UNITS = ("test_sessions.py", "test_protocol.py", "test_growth.py", "test_states_page.py", "test_codec.py")
-"""Files of tests/actors without unit tests of the rules. The first two run whole sessions, in random orders
-and disturbed at every point: that is exploration under another name. The others check sizes, a page of the
-docs, and the bytes of messages by Hypothesis."""
-
-LIKELY = ("supervisor", "agent", "session")
-"""The folders whose tests come first: the first failure is enough."""
-
 OF_ORIGINS = (
     "agent/test_origins.py",
     "agent/test_repair_levels.py",
@@ -40,13 +31,6 @@ OF_ORIGINS = (
     "protocol/test_translation.py",
 )
 """The files of tests/actors about conversations with several models."""
-
-
-def units() -> dict[str, object]:
-    """Run the unit tests. Return which one fails first, if any."""
-    files = [file for file in (ROOT / "tests" / "actors").rglob("test_*.py") if file.name not in NOT_UNITS]
-    files.sort(key=lambda file: (file.parent.name not in LIKELY, file.parent.name, file.name))
-    return run_tests(files)
 
 
 def run_tests(files: Sequence[Path]) -> dict[str, object]:
@@ -78,9 +62,6 @@ def main(arguments: list[str]) -> None:
     part, name, task, *rest = arguments
     if name != NO_MUTANT:
         install((MUTANTS | ORIGINS)[name])
-    if task == "units":
-        print(json.dumps(units()))
-        return
     if task == "origins":
         print(json.dumps(run_tests([ROOT / "tests" / "actors" / file for file in OF_ORIGINS])))
         return

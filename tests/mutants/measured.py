@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from tests.mutants.mutant import Mutant
 
 MAIN: Final = "portfolio"
-"""The scheduler that has to find every mutant, with every seed."""
+"""The schedulers that have to find every mutant, with every seed."""
 
 Told = Mapping[tuple[str, ...], Mapping[str, object]]
 
@@ -18,35 +18,30 @@ class Measured(NamedTuple):
     told: Told
     commit: str
 
-    def is_killed_by(self, task: str) -> bool | None:
-        """Return True if this task found the mutant, None if it was not run. task: `fifo` or `units`."""
-        told = self.told.get((task,))
-        return None if told is None else bool(told["killed"])
+    @property
+    def fifo(self) -> float:
+        """Return the run without faults and with one order that found the mutant; infinity if none did."""
+        return number(self.told["fifo",])
 
     @property
-    def needs_exploration(self) -> bool:
-        """Return True if the mutant passes FIFO and the unit tests."""
-        return self.is_killed_by("fifo") is False and self.is_killed_by("units") is False
-
-    def runs(self, scheduler: str) -> list[float]:
-        """Return the runs until the mutant was found, by seed; infinity where it was not."""
-        return [number(told) for told in self._explored(scheduler)]
+    def runs(self) -> list[float]:
+        """Return the runs until the portfolio found the mutant, by seed; infinity where it did not."""
+        return [number(told) for told in self._explored]
 
     @property
     def is_found(self) -> bool:
         """Return True if the portfolio found the mutant with every seed."""
-        return float("inf") not in self.runs(MAIN)
+        return float("inf") not in self.runs
 
     @property
     def rule(self) -> str:
-        """Return the rule that the mutant broke: as the portfolio found it, else any other scheduler."""
-        killed = [told for told in (*self._explored(MAIN), *self._explored("")) if told["killed"]]
-        return str(killed[0]["rule"]) if killed else ""
+        """Return the rule that the portfolio saw broken; "" if it found nothing."""
+        return next((str(told["rule"]) for told in self._explored if told["killed"]), "")
 
-    def _explored(self, scheduler: str) -> Sequence[Mapping[str, object]]:
-        """Return the results of this scheduler in the order of the seeds; of all schedulers for ""."""
-        found = [(task, told) for task, told in self.told.items() if task[0] == "explore"]
-        return [told for task, told in found if scheduler in ("", task[1])]
+    @property
+    def _explored(self) -> Sequence[Mapping[str, object]]:
+        """Return the results of the portfolio in the order of the seeds."""
+        return [told for task, told in self.told.items() if task[0] == "explore"]
 
 
 def number(told: Mapping[str, object]) -> float:

@@ -22,9 +22,6 @@ from tests.mutants.measured import MAIN, Measured
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.parts import PART_OF, PARTS, Part
 
-PARTS_OF_PORTFOLIO: Final = 4
-"""A scheduler alone gets the share of the runs that it has in the portfolio."""
-
 TIMEOUT_S: Final = 1_800
 THE_CORE: Final = Mutant("none", "The unchanged core.", "", "", "")
 
@@ -45,17 +42,9 @@ Task: TypeAlias = tuple[str, ...]
 Told: TypeAlias = dict[str, object]
 
 
-def tasks(columns: Sequence[str], runs: int, seeds: int) -> list[Task]:
-    """List the measurements of a mutant: the portfolio with several seeds, each scheduler alone with one."""
-    found: list[Task] = []
-    for column in columns:
-        if column == MAIN:
-            found += [("explore", column, str(seed), str(runs)) for seed in range(seeds)]
-        elif column in ("fifo", "units"):
-            found.append((column,))
-        else:
-            found.append(("explore", column, "0", str(runs // PARTS_OF_PORTFOLIO)))
-    return found
+def tasks(runs: int, seeds: int) -> list[Task]:
+    """List the measurements of a mutant: one order without faults, and the portfolio with several seeds."""
+    return [("fifo",), *(("explore", MAIN, str(seed), str(runs)) for seed in range(seeds))]
 
 
 class Kept:

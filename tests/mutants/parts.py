@@ -19,11 +19,12 @@ from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_downtime import LEFT_OUT
 from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
+from tests.mutants.seeded_findings import MERGES
 from tests.mutants.seeded_forks import LOOK_UP, ONCE, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_late_places import LATE
 from tests.mutants.seeded_later import IN_LINE, LAST_DEPTH, NEEDS, STALE
-from tests.mutants.seeded_orchestrators import ANALYSIS, MERGES, ROUTES
+from tests.mutants.seeded_orchestrators import ANALYSIS, ROUTES
 from tests.mutants.seeded_orders import CROSSING
 from tests.mutants.seeded_origins import MAKERS, REPAIRS, TRANSLATION
 from tests.mutants.seeded_programs import COSTS, DEADLINES, GIVING_UP, LINES, STEPS

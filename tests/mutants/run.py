@@ -1,4 +1,4 @@
-"""The campaign: every mutant against FIFO, the unit tests and the explorer; then the page of the results.
+"""The campaign: every mutant against FIFO and the explorer; then the page of the results.
 
     python -m tests.mutants.run                      all mutants; prints the page
     python -m tests.mutants.run --part programs      only those of a part of tests/mutants/parts.py
@@ -22,11 +22,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from tests.mutants.measured import MAIN, Measured
+from tests.mutants.measured import Measured
 from tests.mutants.measuring import MEASURED_WITH, NOT_MEASURED_WITH, Kept, check_core, measure_all, tasks
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.parts import MUTANTS, PARTS
-from tests.mutants.table import COLUMNS, NOT_EXPLAINED, page, read_rows
+from tests.mutants.table import NOT_EXPLAINED, page, read_rows
 
 PAGE: Final = ROOT / "tests" / "mutants" / "RESULTS.md"
 RUNS: Final = 10_000
@@ -102,16 +102,12 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of the portfolio")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--columns", default=",".join(COLUMNS), help="what to measure, separated by commas")
     parser.add_argument("--minutes", type=float, default=inf, help="begin no further mutant after this time")
     parser.add_argument("--kept", type=Path, help="a file that keeps measurements, to continue after a break")
     parser.add_argument("--write", action="store_true", help="rewrite tests/mutants/RESULTS.md")
     options = parser.parse_args()
-    options.columns = options.columns.split(",")
     if unknown := [name for name in options.names if name not in MUTANTS]:
         parser.error(f"there is no mutant {', '.join(unknown)}; see tests/mutants/parts.py")
-    if MAIN not in options.columns or not set(COLUMNS).issuperset(options.columns):
-        parser.error(f"the columns are {MAIN} and some of {', '.join(COLUMNS)}")
     return options
 
 
@@ -119,7 +115,7 @@ def main() -> int:
     """Run the command line. Return 1 if a mutant is not found and has no note."""
     options = _options()
     until = monotonic() + 60 * options.minutes
-    kept, wanted = Kept(options.kept), tasks(options.columns, options.runs, options.seeds)
+    kept, wanted = Kept(options.kept), tasks(options.runs, options.seeds)
     rows = read_rows(PAGE.read_text(), MUTANTS)
     mutants = oldest_first(chosen(options.names, options.part), rows)
     measured = measure_all(mutants, wanted, options.jobs, kept, commit_now(), until)

@@ -137,9 +137,10 @@ def answers(request: ModelRequest) -> Reply | ModelFailure:
             )  # fmt: skip
             return calls(first, call("report_back", success=True, content="no"))
         case "refs":
-            return reported(success=True, content="To Table 1-1.", data={"open": [ROW.query]}, confidence=0.9)
+            left = {"open": [ROW.query, ROWS.query]}
+            return reported(success=True, content="To Table 1-1.", data=left, confidence=0.9)
         case "prose":
-            return reported(success=False, error="nothing found", tool_calls=[OTHER_USE])
+            return reported(success=False, error="nothing found", sources=["p.7"], tool_calls=[OTHER_USE])
         case _:
             return say("Let me think.")
 

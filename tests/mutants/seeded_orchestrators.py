@@ -1,334 +1,318 @@
-"""Mutants of the orchestrator: questions misread, routes that stray, findings that get lost."""
+"""Mutants of the orchestrator: questions misread, and routes that stray."""
 
 from typing import Final
 
 from tests.mutants.mutant import Mutant
 
 
-def _mutant(name: str, what: str, module: str, old: str, new: str) -> Mutant:
+def orchestrator_mutant(name: str, what: str, module: str, old: str, new: str) -> Mutant:
+    """Build a mutant of a module of the orchestrator."""
     return Mutant(name, what, f"orchestrator.{module}", old, new, folder="runtime")
 
 
 ANALYSIS: Final = (
-    _mutant(
+    orchestrator_mutant(
         "weakest-intent-first",
         "The intent with the fewest words is the primary one.",
         "analysis",
         "key=lambda name: -scores[name])",
         "key=lambda name: scores[name])",
     ),
-    _mutant(
+    orchestrator_mutant(
         "secondary-intents-lost",
         "A question has its primary intent only.",
         "analysis",
         "tuple(ranked[1:]), is_multi_hop",
         "(), is_multi_hop",
     ),
-    _mutant(
+    orchestrator_mutant(
         "hints-without-intent",
         "A hint asks for no capability.",
         "analysis",
         "asked = [rule.intent for rule in self.hints if rule.intent and rule.values(query)]",
         "asked: list[str] = []",
     ),
-    _mutant(
+    orchestrator_mutant(
         "last-hint-rule-wins",
         "Of two rules for one hint, the last one's values stay.",
         "analysis",
         "list(dict.fromkeys([*found.get(rule.name, ()), *values]))",
         "list(values)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "hints-not-canonical",
         "The values of hints stay as they are written.",
         "analysis",
         "return value if self.convert is None else self.convert(value)",
         "return value",
     ),
-    _mutant(
+    orchestrator_mutant(
         "first-group-of-a-hint-only",
         "A hint whose pattern has two groups is its whole match where the second took part.",
         "analysis",
         "(group for group in match.groups() if group is not None)",
         "(group for group in match.groups()[:1] if group is not None)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "words-inside-words",
         "A word in Latin letters is found inside another word.",
         "analysis",
         '_BEFORE: Final = r"(?<![A-Za-z0-9_])"',
         '_BEFORE: Final = ""',
     ),
-    _mutant(
+    orchestrator_mutant(
         "no-plural",
         "The plural of a word is another word.",
         "analysis",
         'r"(?:s|es)?(?![A-Za-z0-9_])"',
         'r"(?![A-Za-z0-9_])"',
     ),
-    _mutant(
+    orchestrator_mutant(
         "words-with-spaces-only",
         "A word in a script without spaces must stand alone, too.",
         "analysis",
         "    if not word.isascii():\n        return word.casefold() in text.casefold()\n",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "one-hop-for-all",
         "No question takes several hops.",
         "analysis",
         "is_multi_hop = any(has_word",
         "is_multi_hop = all(has_word",
     ),
+    orchestrator_mutant(
+        "hints-need-their-case",
+        "The pattern of a hint does not match capitals.",
+        "analysis",
+        "self._pattern = re.compile(pattern, re.IGNORECASE)",
+        "self._pattern = re.compile(pattern)",
+    ),
+    orchestrator_mutant(
+        "hint-replaces-words",
+        "A hint counts instead of the words for its capability.",
+        "analysis",
+        "scores[name] = scores.get(name, 0) + 1",
+        "scores[name] = 1",
+    ),
+    orchestrator_mutant(
+        "scope-read-as-a-question",
+        "A prompt with a scope is one long question.",
+        "contracts",
+        "            return msgspec.json.decode(prompt, type=cls)\n",
+        "            return cls(prompt)\n",
+    ),
 )
 
 ROUTES: Final = (
-    _mutant(
+    orchestrator_mutant(
         "disabled-are-asked",
         "A disabled specialist stays in the routes.",
         "specialists",
         "return tuple(one for one in self if one.enabled)",
         "return tuple(self)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "priority-ignored",
         "Of equal specialists, the one that was added first comes first.",
         "routing",
         "fitting.sort(key=lambda one: (-scores[one.name], -one.priority))",
         "fitting.sort(key=lambda one: -scores[one.name])",
     ),
-    _mutant(
+    orchestrator_mutant(
         "priority-before-rank",
         "The priority counts more than the words of the question.",
         "routing",
         "fitting.sort(key=lambda one: (-scores[one.name], -one.priority))",
         "fitting.sort(key=lambda one: (-one.priority, -scores[one.name]))",
     ),
-    _mutant(
+    orchestrator_mutant(
         "keywords-ignored",
         "Only capabilities count.",
         "routing",
         "return _KEYWORD * keywords + ",
         "return ",
     ),
-    _mutant(
+    orchestrator_mutant(
         "secondary-capability-ignored",
         "A specialist for a secondary intent does not fit.",
         "routing",
         " + _SECONDARY * secondary",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "default-of-all",
         "The default route is that of all specialists, whatever the user has set.",
         "routing",
         "        if self.default is not None:\n            return self.default\n",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "no-default-route",
         "A question that fits no specialist is asked of none.",
         "routing",
         "tuple(one.name for one in fitting) or self.fallback(enabled)",
         "tuple(one.name for one in fitting)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "any-answer-is-sure",
         "An answer ends the route, however unsure it is.",
         "routing",
         "last.success and last.confidence >= _SURE and",
         "last.success and",
     ),
-    _mutant(
+    orchestrator_mutant(
         "half-sure-goes-on",
         "An answer of exactly the confidence that suffices does not end the route.",
         "routing",
         "last.confidence >= _SURE",
         "last.confidence > _SURE",
     ),
-    _mutant(
+    orchestrator_mutant(
         "open-questions-end-a-route",
         "An answer that leaves a question open ends the route.",
         "routing",
         " and not open_questions(found[-1])",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "one-beyond-the-cap",
         "A route asks one specialist more than its cap.",
         "orchestrator",
         "while line and len(found) < self.router.max_hops:",
         "while line and len(found) <= self.router.max_hops:",
     ),
-    _mutant(
+    orchestrator_mutant(
         "ends-without-default",
         "A route whose specialists did not answer does not go on with the default.",
         "orchestrator",
         "line = list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))",
         "line = list(names)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "findings-not-passed-on",
         "The next specialist does not get what was found.",
         "orchestrator",
         "self._context(asked, intent, name, tuple(found))",
         "self._context(asked, intent, name)",
     ),
-    _mutant(
+    orchestrator_mutant(
         "last-finding-passed-on",
         "The next specialist gets the last finding only.",
         "orchestrator",
         "self._context(asked, intent, name, tuple(found))",
         "self._context(asked, intent, name, tuple(found[-1:]))",
     ),
-    _mutant(
+    orchestrator_mutant(
         "scope-lost",
         "A specialist may search everywhere.",
         "orchestrator",
         "SpecialistContext(asked.query, asked.scope, ",
         "SpecialistContext(asked.query, (), ",
     ),
-    _mutant(
+    orchestrator_mutant(
         "next-hop-by-the-first-intent",
         "The question of the next hop is routed by the intent of the first one.",
         "orchestrator",
         "                intent = await intent_of(self.analyzer, ctx, asked.query, asked.earlier)\n",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "next-hop-asks-the-first-question",
         "The specialists of the next hop are asked the first question again.",
         "orchestrator",
         "                asked = asked._replace(query=left[0])\n",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "every-route-takes-hops",
         "An open question is routed again, also where the question takes no hops.",
         "orchestrator",
         "if takes_hops and (left",
         "if (left",
     ),
-    _mutant(
+    orchestrator_mutant(
         "failure-ends-the-route",
         "A specialist that fails ends the orchestrator.",
         "orchestrator",
         "        except DelegationFailed as error:\n            return _no_answer(name, error.kind, reason_of(error))\n",
         "",
     ),
-    _mutant(
+    orchestrator_mutant(
         "waits-for-the-endless",
         "A specialist may take as long as it likes.",
         "orchestrator",
         "async with asyncio.timeout(self.timeout_s):",
         "async with asyncio.timeout(None):",
     ),
-    _mutant(
+    orchestrator_mutant(
         "only-the-first-of-a-parallel-route",
         "A parallel route asks the first specialist only.",
         "orchestrator",
         "for name in names)\n        )",
         "for name in names[:1])\n        )",
     ),
-)
-
-MERGES: Final = (
-    _mutant(
-        "one-failure-fails-all",
-        "An answer needs all specialists.",
-        "aggregation",
-        "            bool(answers),\n            self.content",
-        "            len(answers) == len(found),\n            self.content",
+    orchestrator_mutant(
+        "every-specialist-fits",
+        "A specialist fits without a word or a capability of the question.",
+        "routing",
+        "fitting = [one for one in enabled if scores[one.name]]",
+        "fitting = list(enabled)",
     ),
-    _mutant(
-        "last-content-only",
-        "The content is that of the last answer.",
-        "aggregation",
-        "said = _each_once(one.result.content for one in answers)",
-        "said = _each_once(one.result.content for one in answers[-1:])",
-    ),
-    _mutant(
-        "contents-repeated",
-        "The same content in other letters stands twice.",
-        "aggregation",
-        'found.setdefault(" ".join(text.split()).casefold(), text.strip())',
-        "found.setdefault(text, text.strip())",
-    ),
-    _mutant(
-        "missing-not-said",
-        "The content does not say which specialists have no answer.",
-        "aggregation",
-        "if answers and lacks else said",
-        "if not answers and lacks else said",
-    ),
-    _mutant(
-        "missing-data-lost",
-        "The data does not hold which specialists have no answer.",
-        "aggregation",
-        "for one in self.unanswered(found)],\n            },",
-        "for one in ()],\n            },",
-    ),
-    _mutant(
-        "sources-repeated",
-        "A source that two specialists found stands twice.",
-        "aggregation",
-        "return tuple(dict.fromkeys(source for one in answers for source in one.result.sources))",
-        "return tuple(source for one in answers for source in one.result.sources)",
-    ),
-    _mutant(
-        "calls-repeated",
-        "A tool call that two specialists made stands twice.",
-        "aggregation",
-        'return tuple({msgspec.json.encode(one, order="sorted"): one for one in made}.values())',
-        "return tuple(made)",
-    ),
-    _mutant(
-        "calls-of-answers-only",
-        "The tool calls of specialists without an answer are lost.",
-        "aggregation",
-        "            _calls_once(found),",
-        "            _calls_once(answers),",
-    ),
-    _mutant(
-        "conflicts-unseen",
-        "Two values of one table cell are no conflict.",
-        "aggregation",
-        "if len(set(said.values())) > 1",
-        "if len(set(said.values())) > 2",
-    ),
-    _mutant(
-        "conflicts-everywhere",
-        "A cell with one value is a conflict.",
-        "aggregation",
-        "if len(set(said.values())) > 1",
-        "if said",
-    ),
-    _mutant(
-        "sure-in-conflict",
-        "An answer with conflicts is as sure as its surest part.",
-        "aggregation",
-        "(min(sure) if conflicts else max(sure))",
-        "max(sure)",
-    ),
-    _mutant(
-        "lowest-confidence",
-        "An answer is as sure as its least sure part.",
-        "aggregation",
-        "(min(sure) if conflicts else max(sure))",
-        "min(sure)",
-    ),
-    _mutant(
-        "data-of-the-unsure-lost",
-        "The data of the first answer only is kept.",
-        "aggregation",
-        "{one.specialist: one.result.data for one in answers}",
-        "{one.specialist: one.result.data for one in answers[:1]}",
-    ),
-    _mutant(
-        "route-untold",
-        "The answer does not say which specialists were asked.",
+    orchestrator_mutant(
+        "default-first",
+        "The default route is asked before the specialists that fit.",
         "orchestrator",
-        '"route": [one.specialist for one in found]',
-        '"route": []',
+        "[*names, *self.router.fallback(self.enabled)]",
+        "[*self.router.fallback(self.enabled), *names]",
+    ),
+    orchestrator_mutant(
+        "default-asked-again",
+        "A specialist of the default route that did not answer is asked again.",
+        "orchestrator",
+        "list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))",
+        "[*names, *self.router.fallback(self.enabled)]",
+    ),
+    orchestrator_mutant(
+        "last-of-the-line-first",
+        "The specialist that fits least is asked first.",
+        "orchestrator",
+        "name = line.pop(0)",
+        "name = line.pop()",
+    ),
+    orchestrator_mutant(
+        "line-goes-on-after-a-hop",
+        "The specialists of the first question are asked the next one.",
+        "orchestrator",
+        "                line = [*self.router.select(asked.query, intent, self.enabled)]\n",
+        "",
+    ),
+    orchestrator_mutant(
+        "last-open-question-first",
+        "Of several open questions, the last one is asked next.",
+        "orchestrator",
+        "query=left[0]",
+        "query=left[-1]",
+    ),
+    orchestrator_mutant(
+        "hints-not-passed-on",
+        "A specialist does not get the values that the question names.",
+        "orchestrator",
+        "asked.scope, intent.hints, calls_max",
+        "asked.scope, {}, calls_max",
+    ),
+    orchestrator_mutant(
+        "calls-not-limited",
+        "A specialist is not told how many model calls it may make.",
+        "orchestrator",
+        "self.registry.get(name).max_iterations if name in self.registry else 0",
+        "0",
+    ),
+    orchestrator_mutant(
+        "late-counts-as-denied",
+        "A specialist that takes too long counts as one that was not let in.",
+        "orchestrator",
+        '"cancelled", f"no answer',
+        '"denied", f"no answer',
     ),
 )

@@ -1,14 +1,12 @@
 """The page about the mutants: written from measurements, and read again."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
-from tests.mutants.measured import MAIN, Measured, number
+from tests.mutants.measured import MAIN, Measured
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import DRIVING, NAIVE, PARTS, Part
-
-SCHEDULERS: Final = (MAIN, "random", "pos", "pct", "delays")
-COLUMNS: Final = ("fifo", "units", *SCHEDULERS)
 
 INTRO: Final = """\
 # Mutants: does exploration find bugs?
@@ -16,23 +14,19 @@ INTRO: Final = """\
 Each row below is a fault that was put into the real core (`actors/`), or into the orchestrator
 (`runtime/orchestrator/`), one at a time, in its own process.
 Then the sessions of its part (`tests/mutants/parts.py`) are explored, a run of each in turn, until a rule is
-broken or {runs:,} runs were made: with the default portfolio, then with each scheduler alone. The rules are
-the ready-made ones of `callboard.testing` ([rules](../../docs/rules.md)), replay identity included; for
-orchestrators also one that follows their routes. The unchanged core passes, with the same seeds, as many runs
-as the mutants needed.
+broken or {runs:,} runs were made, with each of three seeds. The rules are the ready-made ones of
+`callboard.testing` ([rules](../../docs/rules.md)), replay identity included; for orchestrators also one that
+follows their routes. The unchanged core passes, with the same seeds, as many runs as the mutants needed.
 
 - **fifo**: one run of each session, first come, first served, without faults. The number is the run in which
   a rule was broken.
-- **units**: the tests of `tests/actors`, without those marked slow, those that run whole sessions in random
-  orders or disturbed at every point (`test_sessions.py`, `test_protocol.py`), and those that check
-  sizes, docs or the encoding of messages (`test_growth.py`, `test_states_page.py`, `test_codec.py`).
-- **portfolio**: the run that found it, with each of the seeds. The columns after it: one scheduler
-  alone, one seed, with a quarter of the runs, which is its share of the portfolio.
-- **rule**: the rule that the portfolio saw broken.
+- **portfolio**: the run in which the schedulers that `explore` uses by default, with faults, saw a rule
+  broken, with each of the seeds.
+- **rule**: the first rule that the portfolio saw broken.
 - **measured at**: the commit of the measured code; with `+`, there were changes on top of it. Of rows that
   are older than this column, the commit that wrote their numbers.
-- \N{EN DASH}: not found in that many runs. An empty cell: not measured. "Found" means: found by the portfolio
-  with every seed.
+- \N{EN DASH}: not found in that many runs. "Found" means: found by the portfolio with every seed. What passes
+  FIFO needs other orders, or faults: those are the mutants that exploration is for.
 
 `make mutants` measures all of it again and writes this page.
 """
@@ -53,7 +47,7 @@ def page(rows: Mapping[str, Measured], runs: int, sessions: Mapping[str, int]) -
 
 
 def _summary(rows: Mapping[str, Measured], sessions: Mapping[str, int]) -> Iterator[str]:
-    yield "| part | sessions | mutants | found | pass FIFO and the unit tests | of these found |"
+    yield "| part | sessions | mutants | found | pass FIFO | of these found |"
     yield "|---|---:|---:|---:|---:|---:|"
     for name, part in PARTS.items():
         yield f"| {name} | {sessions[name]} | {_counts(rows, part.mutants)} |"
@@ -62,9 +56,7 @@ def _summary(rows: Mapping[str, Measured], sessions: Mapping[str, int]) -> Itera
 
 def _counts(rows: Mapping[str, Measured], names: Collection[str]) -> str:
     here = [rows[name] for name in names if name in rows]
-    if not all(one.is_killed_by("units") in (True, False) for one in here):
-        return f"{len(here)} | {_found(here)} |  | "
-    hard = [one for one in here if one.needs_exploration]
+    hard = [one for one in here if one.fifo == inf]
     return f"{len(here)} | {_found(here)} | {len(hard)} | {_found(hard)}"
 
 
@@ -90,8 +82,8 @@ def _driving(rows: Mapping[str, Measured]) -> Iterator[str]:
 
 
 def _rows(rows: Mapping[str, Measured], part: Part) -> Iterator[str]:
-    yield f"| group | mutant | what it does | {' | '.join(COLUMNS)} | rule | measured at |"
-    yield f"|---|---|---|---:|---|{'---:|' * len(SCHEDULERS)}---|---|"
+    yield f"| group | mutant | what it does | fifo | {MAIN} | rule | measured at |"
+    yield "|---|---|---|---:|---:|---|---|"
     for name, group in part.groups.items():
         for one in group:
             if one.name in rows:
@@ -99,18 +91,12 @@ def _rows(rows: Mapping[str, Measured], part: Part) -> Iterator[str]:
 
 
 def _cells(one: Measured) -> list[str]:
-    fifo, units = one.told.get(("fifo",)), one.is_killed_by("units")
-    return [
-        _count(number(fifo)) if fifo else "",
-        {True: "found", False: NOT, None: ""}[units],
-        *(", ".join(map(_count, one.runs(scheduler))) for scheduler in SCHEDULERS),
-        one.rule.split(":")[0].replace("|", "/"),
-        one.commit,
-    ]
+    rule = one.rule.split(":")[0].replace("|", "/")
+    return [_count(one.fifo), ", ".join(map(_count, one.runs)), rule, one.commit]
 
 
 def _count(runs: float) -> str:
-    return NOT if runs == float("inf") else f"{runs:,.0f}"
+    return NOT if runs == inf else f"{runs:,.0f}"
 
 
 def _survivor(one: Measured) -> str:
@@ -125,23 +111,13 @@ def read_rows(written: str, mutants: Mapping[str, Mutant]) -> dict[str, Measured
     found = {}
     for line in written.splitlines():
         cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        if len(cells) > len(COLUMNS) and (mutant := mutants.get(cells[1].strip("`"))):
-            *told, rule, commit = cells[3:]
-            found[mutant.name] = Measured(mutant, _told(told, rule), commit)
+        if len(cells) == 7 and (mutant := mutants.get(cells[1].strip("`"))):
+            fifo, portfolio, rule, commit = cells[3:]
+            told: dict[tuple[str, ...], dict[str, object]] = {("fifo",): _read(fifo, rule)}
+            for seed, run in enumerate(portfolio.split(", ")):
+                told["explore", MAIN, str(seed)] = _read(run, rule)
+            found[mutant.name] = Measured(mutant, told, commit)
     return found
-
-
-def _told(cells: Sequence[str], rule: str) -> dict[tuple[str, ...], dict[str, object]]:
-    fifo, units, *explored = [cell.strip() for cell in cells]
-    told: dict[tuple[str, ...], dict[str, object]] = {}
-    if fifo:
-        told["fifo",] = _read(fifo, rule)
-    if units:
-        told["units",] = {"killed": units != NOT}
-    for scheduler, cell in zip(SCHEDULERS, explored, strict=True):
-        for seed, run in enumerate(cell.split(", ") if cell else []):
-            told["explore", scheduler, str(seed)] = _read(run, rule)
-    return told
 
 
 def _read(cell: str, rule: str) -> dict[str, object]:

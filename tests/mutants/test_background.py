@@ -30,10 +30,10 @@ def test_every_order_of_a_small_session_keeps_all_rules(name: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", [make() for make in SMALL], ids=[make.__name__ for make in SMALL])
-def test_a_crash_at_every_prefix_breaks_no_rule(scenario: Scenario) -> None:
+def test_a_crash_at_a_prefix_breaks_no_rule(scenario: Scenario) -> None:
     for seed in range(effort(1, 4)):
         log = SessionWorld(scenario).run(in_random_order(seed)).log
-        for length in range(1, len(log) + 1):
+        for length in range(1, len(log) + 1, effort(2, 1)):
             world = SessionWorld(scenario)
             world.resume(log[:length])
             assert not breaches_of(world.run(in_random_order(seed))), f"after event {length}"

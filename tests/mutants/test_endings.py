@@ -17,5 +17,5 @@ from tests.mutants.scenarios_endings import ENDINGS
 @pytest.mark.parametrize("name", ENDINGS)
 def test_every_order_and_fault_of_ends_keeps_all_rules(name: str, rules: int) -> None:
     scenario = replace(ENDINGS[name], rules=rules)
-    found = explore(Worlds(scenario), session_monitors(20), Plan(runs=effort(40, 3_000), seed=rules))
+    found = explore(Worlds(scenario), session_monitors(20), Plan(runs=effort(12, 3_000), seed=rules))
     assert found.is_ok, "\n".join(lines(found))

@@ -19,13 +19,14 @@ from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.effort import effort
+from tests.mutants import campaign
 from tests.mutants.measured import Measured
-from tests.mutants.measuring import needed_of, tasks
+from tests.mutants.measuring import needed_of
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.parts import DRIVING, MUTANTS, NAIVE, PARTS
 from tests.mutants.run import git, merged, oldest_first, sessions
 from tests.mutants.scenarios_small import PAIR_NEEDS, ROOM, SAVER_USES, team
-from tests.mutants.table import COLUMNS, NOT, NOT_EXPLAINED, SCHEDULERS, page, read_rows
+from tests.mutants.table import NOT, NOT_EXPLAINED, page, read_rows
 
 PAGE = ROOT / "tests" / "mutants" / "RESULTS.md"
 RUNS = 1_000
@@ -114,7 +115,7 @@ def test_the_page_has_a_row_for_every_mutant_with_its_group_and_effect() -> None
 
 def test_every_row_tells_the_runs_of_three_seeds_and_the_commit_of_its_code() -> None:
     for one in read_rows(PAGE.read_text(), MUTANTS).values():
-        assert len(one.runs("portfolio")) == 3, one.mutant.name
+        assert len(one.runs) == 3, one.mutant.name
         assert re.fullmatch(r"[0-9a-f]{8}\+?", one.commit), one.mutant.name
         assert one.rule or not one.is_found, one.mutant.name
 
@@ -129,6 +130,7 @@ def test_exactly_the_mutants_that_are_not_found_are_explained() -> None:
 
 def test_the_page_is_written_of_its_rows() -> None:
     written = PAGE.read_text()
+    assert "|  |" not in written, "a cell tells nothing"
     assert page(read_rows(written, MUTANTS), 10_000, sessions()) == written, "run `make mutants`"
 
 
@@ -147,24 +149,26 @@ def measured(name: str, runs: int | None, commit: str = "0" * 8) -> Measured:
     killed: dict[str, object] = (
         {"killed": False, "runs": 9} if runs is None else {"killed": True, "runs": runs, "rule": "R."}
     )
-    return Measured(MUTANTS[name], {("explore", "portfolio", "0", "9"): killed}, commit)
+    fifo: dict[str, object] = {"killed": False, "runs": 2}
+    told = {("fifo",): fifo, ("explore", "portfolio", "0", "9"): killed}
+    return Measured(MUTANTS[name], told, commit)
 
 
 NAMES = tuple(MUTANTS)[:2]
 COUNTS = dict.fromkeys(PARTS, 1)
 
 
-def test_a_row_has_empty_cells_for_measurements_that_were_not_made() -> None:
+def test_a_row_tells_each_measurement_and_is_read_again() -> None:
     name = NAMES[0]
     told: dict[tuple[str, ...], dict[str, object]] = {
         ("fifo",): {"killed": False, "runs": 2},
-        ("explore", "portfolio", "0", "9"): {"killed": True, "runs": 7, "rule": "One: 3"},
-        ("explore", "portfolio", "1", "9"): {"killed": False, "runs": 9},
-        ("explore", "pos", "0", "2"): {"killed": True, "runs": 1, "rule": "Two."},
+        ("explore", "portfolio", "0", "9"): {"killed": False, "runs": 9},
+        ("explore", "portfolio", "1", "9"): {"killed": True, "runs": 1_007, "rule": "One: 3"},
     }
     written = page({name: Measured(MUTANTS[name], told, "0" * 8)}, 9, COUNTS)
     (row,) = rows_of(written)
-    assert row.replace(NOT, "-").endswith("| - |  | 7, - |  | 1 |  |  | One | 00000000 |")
+    assert row.replace(NOT, "-").endswith("| - | -, 1,007 | One | 00000000 |")
+    assert f"| all | {len(PARTS)} | 1 | 0 | 1 | 0 |" in written
     (again,) = read_rows(written, MUTANTS).values()
     assert page({name: again}, 9, COUNTS) == written
 
@@ -172,7 +176,7 @@ def test_a_row_has_empty_cells_for_measurements_that_were_not_made() -> None:
 def test_a_mutant_that_one_seed_missed_is_not_found() -> None:
     written = page({NAMES[0]: measured(NAMES[0], None), NAMES[1]: measured(NAMES[1], 3)}, 9, COUNTS)
     assert written.splitlines()[-1] == f"- `{NAMES[0]}`: {MUTANTS[NAMES[0]].note or NOT_EXPLAINED}"
-    assert f"| all | {len(PARTS)} | 2 | 1 |  |  |" in written
+    assert f"| all | {len(PARTS)} | 2 | 1 | 2 | 1 |" in written
     noted = measured(NAMES[0], None)._replace(mutant=MUTANTS[NAMES[0]]._replace(note="too rare."))
     assert page({NAMES[0]: noted}, 9, COUNTS).splitlines()[-1] == f"- `{NAMES[0]}`: too rare."
 
@@ -193,22 +197,10 @@ def test_mutants_without_a_row_are_measured_before_the_oldest_row() -> None:
     assert oldest_first([first, second, rest[0]], rows) == [rest[0], second, first]
 
 
-def test_a_scheduler_alone_gets_its_share_of_the_runs() -> None:
-    assert tasks(COLUMNS, 8, 2) == [
-        ("fifo",),
-        ("units",),
-        ("explore", "portfolio", "0", "8"),
-        ("explore", "portfolio", "1", "8"),
-        *(("explore", scheduler, "0", "2") for scheduler in SCHEDULERS[1:]),
-    ]
-
-
 def test_the_core_has_to_pass_as_many_runs_as_the_rarest_mutant_of_a_part_needed() -> None:
     assert needed_of([measured(NAMES[0], 1_001), measured(NAMES[1], 70)]) == [
-        ("core", ("explore", "portfolio", "0", "2000"))
-    ]
-    assert needed_of([Measured(MUTANTS[NAMES[0]], {("units",): {"killed": True}}, "")]) == [
-        ("core", ("units",))
+        ("core", ("fifo",)),
+        ("core", ("explore", "portfolio", "0", "2000")),
     ]
 
 
@@ -229,9 +221,10 @@ def test_budgets_to_the_token_fit_the_needs_of_the_core() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_the_unchanged_core_survives_the_runs(part: str) -> None:
-    told = child(part, "none", *EXPLORE, str(UNCHANGED))
-    assert not told["fifo"]["killed"]
-    assert (told["killed"], told["runs"]) == (False, UNCHANGED)
+    # Here, since this process has no mutant: each of its own would import everything first.
+    assert not campaign.fifo(PARTS[part])["killed"]
+    told = campaign.explore([PARTS[part]], "portfolio", "suite", UNCHANGED)
+    assert told == {"killed": False, "runs": UNCHANGED}
 
 
 @pytest.mark.slow

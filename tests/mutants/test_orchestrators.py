@@ -25,7 +25,7 @@ def runs(name: str, seeds: int) -> Sequence[SessionWorld]:
 @pytest.mark.parametrize("name", ORCHESTRATED)
 def test_orders_keep_all_rules(name: str) -> None:
     worlds, rules = hunted(ORCHESTRATED[name])
-    found = explore(worlds, rules, Plan("portfolio", runs=effort(20, 2_000)))
+    found = explore(worlds, rules, Plan("portfolio", runs=effort(8, 2_000)))
     assert found.is_ok, "\n".join(lines(found))
 
 

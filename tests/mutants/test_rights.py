@@ -9,12 +9,13 @@ from callboard.replay.testing.findings import lines
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.verify import Verifier
+from tests.effort import effort
 from tests.mutants.scenarios_rights import RIGHTS, changed_tools, labels_of_delegations, narrowed_trees
 
 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_orders_keep_all_rules(name: str) -> None:
-    found = explore(Worlds(RIGHTS[name]), session_monitors(10), Plan("portfolio", runs=40))
+    found = explore(Worlds(RIGHTS[name]), session_monitors(10), Plan("portfolio", runs=effort(20, 40)))
     assert found.is_ok, "\n".join(lines(found))
 
 

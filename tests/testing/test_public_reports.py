@@ -2,6 +2,7 @@
 
 - A model of a test goes round its answers for all runs: https://github.com/langchain-ai/langgraph/pull/7930
 - Names that are used once are kept for all runs: https://github.com/HypothesisWorks/hypothesis/issues/3690
+- Code that keeps values outside of what is recorded does something else after a restart.
 - A coroutine is never awaited: https://github.com/pytest-dev/pytest-asyncio/issues/67
 - A task that a test leaves behind fails unseen: https://github.com/pytest-dev/pytest-asyncio/issues/205
 """
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, MisuseError, ModelRequest, call, calls, say, tool
+from callboard import Agent, MisuseError, ModelRequest, ProgramContext, call, calls, program, say, tool
 from callboard.runtime.models.scripted import Reply
-from callboard.testing import BrokenRules, explore
+from callboard.testing import BrokenRules, explore, simulate
 
 
 @tool(effect="read")
@@ -58,6 +59,26 @@ def test_names_that_are_used_once_in_all_runs_are_noticed() -> None:
         explore(host, once("create"), runs=20, tools=fakes)
     used.clear()
     assert explore(host, once("create"), runs=20, tools=fakes, setup=used.clear).is_ok
+
+
+@pytest.mark.parametrize("more", [{"setup": True}, {"setup": True, "faults": "all"}, {}], ids=str)
+def test_a_program_that_keeps_values_outside_of_its_run_is_refused(more: dict[str, Any]) -> None:
+    kept: dict[str, object] = {}
+
+    @program(tools=[search])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        if prompt not in kept:
+            kept[prompt] = await ctx.call("search", q="x")
+        await ctx.call("search", q="y")
+        return "done"
+
+    if "setup" in more:
+        more = {**more, "setup": kept.clear}
+    with pytest.raises(MisuseError, match=r"does not repeat its steps: step 1 .*keeps outside of its run"):
+        explore(host, [], runs=5, **more)
+    kept.clear()
+    with pytest.raises(MisuseError, match="Recorded: asked search"):
+        simulate(host, [])
 
 
 def test_a_coroutine_that_a_plain_tool_returns_is_awaited() -> None:

@@ -50,6 +50,7 @@ def test_narrowing_is_associative_idempotent_and_has_a_neutral_element(
 ) -> None:
     assert narrow(narrow(one, other), third) == narrow(one, narrow(other, third))
     assert narrow(one, other).allowed == narrow(other, one).allowed
+    assert narrow(one, other).rules == narrow(other, one).rules
     both = narrow(one, other)
     assert narrow(both, both) == narrow(both, one) == both
     assert narrow(both, FULL) == narrow(FULL, both) == both

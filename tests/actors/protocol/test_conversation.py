@@ -6,14 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.conversation import (
+    decoded,
+    joined,
     message,
+    program_result,
     rolled,
     text_block,
     text_json,
     tool_result,
     user_message,
 )
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from tests.strategies import json_bytes, texts
 
 
@@ -79,3 +82,41 @@ def test_digests_differ_where_requests_do(one: list[Json], other: list[Json]) ->
 
 def test_where_one_part_ends_and_the_next_begins_is_part_of_the_digest() -> None:
     assert rolled("", Json(b"11"), Json(b"1")) != rolled("", Json(b"1"), Json(b"11"))
+
+
+def test_digests_are_those_of_recorded_requests() -> None:
+    first = rolled("", text_json("a"))
+    assert (first, rolled(first, text_json("b"), text_json(""))) == (
+        "adbc568066da21f8c0d8edfd0b0cc7d8",
+        "aab7df47497acecb7b96cf6f95f9d0d4",
+    )
+
+
+def test_a_decoded_conversation_is_that_of_its_messages() -> None:
+    assert decoded([user_message((text_block("a"),)), message("assistant", text_json("b"))]) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": "b"},
+    ]
+
+
+def test_a_content_that_is_joined_to_none_stays_as_it_is() -> None:
+    assert joined(NULL, text_json("a")) == text_json("a")
+    assert value(joined(text_json("a"), NULL)) == [{"type": "text", "text": "a"}]
+    assert value(joined(text_json("a"), Json(b'[{"b":1}]'))) == [{"type": "text", "text": "a"}, {"b": 1}]
+
+
+def test_a_result_for_a_program_says_what_came_and_leaves_out_what_did_not() -> None:
+    bare = program_result("c1", text_json("ok"), "ok", is_error=False)
+    assert value(bare) == {"type": "tool_result", "tool_use_id": "c1", "content": "ok", "status": "ok"}
+    number = Json(b"3")
+    full = program_result("c1", NULL, "denied", is_error=True, value=number, text="words", ends="budget")
+    assert value(full) == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": None,
+        "is_error": True,
+        "status": "denied",
+        "value": 3,
+        "text": "words",
+        "ends": "budget",
+    }

@@ -1,6 +1,6 @@
 """The one result that a model reads of an agent tool that failed."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -96,3 +96,19 @@ def test_problems_are_cut_to_their_room_and_one_is_always_told(
         assert one == before
     if json_bytes(folded(replace(whole, room=0))) <= room:
         assert end is whole
+
+
+def test_of_a_problem_that_is_too_long_as_much_is_told_as_fits() -> None:
+    end = DelegationEnded(1, 0, "denied", problems=(SchemaProblem("/q", "m" * 900),))
+    kept = [with_problems_cut(replace(end, room=room)).problems[0].message for room in (300, 301, 400)]
+    assert [len(one) - len(kept[0]) for one in kept] == [0, 1, 100]
+    assert kept[0].strip("m") == ""
+
+
+@pytest.mark.parametrize(
+    "words", [{"text": "x" * 900}, {"detail": "x" * 900}, {"text": "x", "detail": "y" * 900}]
+)
+def test_of_the_words_of_a_failure_as_much_is_told_as_fits(words: dict[str, Any]) -> None:
+    whole = DelegationEnded(1, 0, "deadline", room=300, metadata=ABOUT, **words)
+    assert json_bytes(folded(whole)) == 300
+    assert json_bytes(folded(replace(whole, room=0))) > 900

@@ -50,6 +50,18 @@ def body(*messages: str) -> bytes:
     return json.dumps({"model": "m", "messages": list(messages), "stream": True}).encode()
 
 
+@pytest.mark.parametrize("odd", [b'{"messages": 3}', b"[", b""])
+def test_a_body_that_is_no_json_comes_back_too(odd: bytes) -> None:
+    assert restored(body("one"), shortened(body("one"), odd)) == odd
+    assert restored(odd, shortened(odd, body("one"))) == body("one")
+
+
+@pytest.mark.parametrize("odd", [b'{"\xff": []}', b'{"messages": "\xff"}'])
+def test_a_body_that_is_no_text_is_refused(odd: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        shortened(body("one"), odd)
+
+
 def test_pieces_begin_with_messages() -> None:
     kept = shortened(body("one", "two"), body("one", "two", "three", "four"))
     assert [json.loads(bytes(piece)) for piece in kept.pieces] == [", ", '"three", ', '"four"']
@@ -84,3 +96,8 @@ def test_an_answer_without_a_body_changes_nothing() -> None:
 
 def test_the_first_body_of_an_agent_shares_nothing() -> None:
     assert body_after(b"before", ModelReplied(1, sent=Sent("d", "m"), body=(Json(b'"whole"'),))) == b"whole"
+
+
+def test_a_character_is_not_cut_where_only_its_last_byte_is_shared() -> None:
+    kept = shortened("\u00e9".encode(), "a\u0169".encode())
+    assert (kept.tail, kept.pieces) == (0, (Json('"a\u0169"'.encode()),))

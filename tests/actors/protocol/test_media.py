@@ -39,4 +39,5 @@ def test_the_tokens_of_media_are_known_only_if_the_model_states_them() -> None:
     both = together(media_in(said(URL)), media_in(said(FILE)))
     assert both.tokens(ModelSpec("m", image_tokens=1_600)) is None
     assert both.tokens(ModelSpec("m", image_tokens=1_600, file_tokens=9_000)) == 10_600
+    assert both.tokens(ModelSpec("m", file_tokens=9_000)) is None
     assert NO_MEDIA.tokens(ModelSpec("m")) == 0

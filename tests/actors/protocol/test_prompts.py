@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json
@@ -13,6 +14,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
+from callboard.actors.protocol.port_messages import ApprovalGiven
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
 
 
@@ -215,9 +217,80 @@ def test_arguments_that_a_tool_does_not_have_are_named_with_those_it_has(tool: s
     assert told == f"{start}{tool} has no argument {names}. Its arguments: prompt, agent."
 
 
+def test_an_agent_reads_of_its_tasks_and_of_its_user() -> None:
+    assert prompts.told("stop it") == "Message from the user while you work:\nstop it"
+    assert prompts.started("host.1") == (
+        "Started as background task host.1. Its result will come as a message."
+    )
+    assert prompts.task_ended(DelegationEnded(1, 0, "answered", text="Paris", address="host.1")) == (
+        "Background task host.1 has ended:\nParis"
+    )
+    assert prompts.no_running_task("x" * 200) == f"No background task '{'x' * 100}' of yours runs."
+    assert prompts.no_questions_left(3).endswith("at most 3 may be put to models (max_iterations).")
+
+
 def test_a_wait_lists_the_tasks_that_still_run() -> None:
     most = prompts._RUNNING_TOLD
     running = [f"host.{at}" for at in range(1, most + 3)]
     assert prompts.waited([]) == "No background task runs any more."
     assert prompts.waited(running[:most]) == f"Still running: {', '.join(running[:most])}."
     assert prompts.waited(running) == f"Still running: {', '.join(running[:most])} and 2 more."
+
+
+@pytest.mark.parametrize(("count", "more"), [(0, None), (3, ""), (4, "; and 1 more"), (9, "; and 6 more")])
+def test_the_last_problems_of_an_agent_are_three_and_a_count(count: int, more: str | None) -> None:
+    problems = tuple(SchemaProblem(f"/{at}", "is missing") for at in range(count))
+    first = "; ".join(f"/{at}: is missing" for at in range(3))
+    told = "" if more is None else f"its last report did not match: {first}{more}"
+    assert prompts.last_problems(problems) == told
+
+
+def test_a_call_without_approval_says_who_kept_it_from_running() -> None:
+    given = ApprovalGiven(1, 0, "denied")
+    assert prompts.not_approved(given) == "It was not allowed to run."
+    assert prompts.not_approved(replace(given, note="too dear")) == "It was not allowed to run: too dear"
+    assert prompts.not_approved(replace(given, round=1)) == f"{prompts.NO_INPUT}."
+    late = prompts.not_approved(replace(given, verdict="cancelled", is_repeat=True))
+    assert late.startswith(f"{prompts.CANCELLED.rstrip('.')} again; it was interrupted before")
+
+
+def test_each_argument_of_a_tool_of_ours_has_a_type_and_a_description() -> None:
+    task = prompts.task_tool((("finder", ""),), background=True, is_described=True)
+    found: dict[str, object] = {}
+    for tool in (msgspec.json.decode(one) for one in (task, *prompts.BACKGROUND_TOOLS)):
+        schema, arguments = tool["input_schema"], tool["input_schema"]["properties"]
+        assert schema["type"] == "object"
+        assert all([tool["description"], *(one.pop("description") for one in arguments.values())])
+        found[tool["name"]] = arguments, schema["required"]
+    assert found == {
+        "task": (
+            {
+                "agent": {"type": "string", "enum": ["finder"]},
+                "prompt": {"type": "string"},
+                "output_schema": {"type": "object"},
+                "agents": {"type": "array", "items": {"type": "string", "enum": ["finder"]}},
+                "copies": {"type": "integer", "minimum": 1},
+                "background": {"type": "boolean"},
+                "description": {"type": "string"},
+            },
+            ["prompt"],
+        ),
+        "task_wait": (
+            {"tasks": {"type": "array", "items": {"type": "string"}}, "any": {"type": "boolean"}},
+            [],
+        ),
+        "task_cancel": ({"task": {"type": "string"}}, ["task"]),
+    }
+
+
+@pytest.mark.parametrize("output", [b'"done"', b"[]", b'[ {"type":"text","text":"done"}]'])
+def test_arguments_that_a_person_changed_stand_before_the_result(output: bytes) -> None:
+    first, *rest = msgspec.json.decode(prompts.with_changed_arguments(Json(output), Json(b'{"a":1}')))
+    assert first == {"type": "text", "text": 'This call was approved with other arguments: {"a":1}'}
+    assert rest == ([] if output == b"[]" else [{"type": "text", "text": "done"}])
+
+
+def test_a_call_beyond_the_most_of_a_reply_says_how_many_it_may_make() -> None:
+    assert prompts.too_many_calls(3).startswith(
+        "Not run: one reply may make 3 calls, and this one came after"
+    )

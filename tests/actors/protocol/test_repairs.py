@@ -1,5 +1,6 @@
 """Single repairs of replies; that no reply is refused is tested for each service with fuzzed ones."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -26,7 +27,18 @@ def blocks_of(found: Mended) -> list[Any]:
 
 def test_a_reply_without_a_fault_is_the_same_object() -> None:
     said = message("assistant", as_json([THOUGHT, text("I look."), use("toolu_1")]))
-    assert Mender(TAKES).take(1, 1, said, goes_on=False) == Mended(said, {})
+    found = Mender(TAKES).take(1, 1, said, goes_on=False)
+    assert found == Mended(said, {})
+    assert found.said is said
+
+
+def test_rules_that_state_nothing_change_nothing() -> None:
+    part = {"part_kind": "text", "id": "i1"}
+    blocks = [text(""), text("a", part=part), text("b"), text("c", part=part), use("c 1"), use("c 1")]
+    blocks += [{"type": "server_tool_use", "id": "s1", "input": "{"}]
+    blocks += [{"type": "thinking", "thinking": "Hm.", "part": {"id": item}} for item in ("r1", "r2", "r1")]
+    found = mended(InputRules(), *blocks)
+    assert (blocks_of(found), found.told, found.ids, found.is_open) == (blocks, (), {}, False)
 
 
 def test_arguments_that_are_no_object_stand_under_a_key_that_says_so() -> None:
@@ -115,7 +127,9 @@ def test_an_id_of_ours_is_used_too_and_no_later_call_may_have_it() -> None:
 
 
 def test_reasoning_at_the_end_and_empty_texts_are_left_out_and_something_stays() -> None:
-    assert blocks_of(mended(TAKES, text("a"), text(""), THOUGHT)) == [text("a")]
+    found = mended(TAKES, text("a"), text(""), THOUGHT)
+    assert blocks_of(found) == [text("a")]
+    assert found.told[1:] == ("message 2, block 3: reasoning at the end of a reply is left out",)
     assert blocks_of(mended(TAKES, text(""), THOUGHT)) == [text("(no words)")]
 
 
@@ -147,9 +161,10 @@ def test_reasoning_without_a_signature_goes_back_where_servers_take_it() -> None
 
 def test_texts_and_thoughts_of_one_item_share_its_id_and_other_items_do_not() -> None:
     item = {"part": {"part_kind": "text", "id": "msg_1"}}
-    said = [text("a", **item), text("b", **item), text("c"), text("d", **item)]
-    found = blocks_of(mended(RESPONSES.rules, *said))
-    assert [block.get("part", {}).get("id") for block in found] == ["msg_1", "msg_1", None, None]
+    for between in (text("c"), text("c", part={"part_kind": "text"})):
+        said = [text("a", **item), text("b", **item), between, text("d", **item)]
+        found = blocks_of(mended(RESPONSES.rules, *said))
+        assert [block.get("part", {}).get("id") for block in found] == ["msg_1", "msg_1", None, None]
 
 
 def test_a_server_tool_without_a_result_stays_until_a_user_speaks() -> None:
@@ -199,3 +214,16 @@ def test_a_reply_of_one_text_goes_without_the_id_of_its_item_if_that_is_too_long
     assert blocks_of(mended(RESPONSES.rules, said("msg_1"))) == [said("msg_1")]
     (block,) = blocks_of(mended(RESPONSES.rules, said("m" * 65)))
     assert block == {"type": "text", "text": "Yes.", "part": {"part_kind": "text"}}
+
+
+def test_a_reply_of_one_blank_text_says_that_it_holds_nothing() -> None:
+    assert blocks_of(mended(InputRules(texts="a word"), text(" \n"))) == [text("(no words)")]
+
+
+def test_an_id_in_a_part_that_the_service_refuses_is_left_out_and_that_of_the_call_goes() -> None:
+    rules = InputRules(use_id=re.compile("[a-z0-9]+"))
+    found = mended(rules, use("c1", part={"id": "i1", "tool_call_id": "c 1"}))
+    assert blocks_of(found) == [use("c1", part={"id": "i1"})]
+    assert found.told == ("message 2, block 1: the id 'c 1' goes as 'c1'",)
+    (call,) = blocks_of(mended(rules, use("c1", part={"id": "i1", "tool_call_id": "t1"})))
+    assert call["part"]["tool_call_id"] == "t1"

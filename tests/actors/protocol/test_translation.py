@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
-from callboard.actors.protocol.repair_levels import Repair
+from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.spoken_calls import in_words
-from callboard.actors.protocol.translation import GO_ON, Unsayable, messages_for
+from callboard.actors.protocol.translation import GO_ON, Reader, Unsayable, messages_for
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import TAKES
 from tests.several_models import (
@@ -177,8 +177,9 @@ def test_a_user_speaks_between_the_messages_of_two_models_and_after_one_of_anoth
     roles = [one["role"] for one in read(CLAUDE, *both)]
     assert roles == ["user", "assistant", "user", "assistant", "assistant", "user"]
     assert [one["role"] for one in read(CHAT, *both)] == ["user"] + ["assistant", "user"] * 3
-    drawn = [ASKED, says(GEMINI, IMAGE), says(CLAUDE, text("b"))]
-    assert read(CLAUDE, *drawn)[1]["content"] == [text("Made by the assistant:"), IMAGE, text("Continue.")]
+    drawn = [ASKED, says(GEMINI, IMAGE), says(CLAUDE, text("b")), hears(text("c"))]
+    shown = [text("Made by the assistant:"), IMAGE, text("Continue.")]
+    assert [one["content"] for one in read(CLAUDE, *drawn)[1:]] == [shown, [text("b")], [text("c")]]
 
 
 # --- blocks that cannot be said ----------------------------------------------------------------
@@ -324,3 +325,68 @@ def test_a_server_tool_without_a_result_leaves_its_reply_once_a_user_speaks() ->
     for more, kept in (([], [text("I search."), search]), ([hears(text("Next."))], [text("I search.")])):
         sent = decoded(messages_for(request_to(CLAUDE, [*said, *more]), rules=TAKES))
         assert sent[1]["content"] == kept
+
+
+def test_a_server_tool_beside_a_call_of_ours_is_over_once_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    said = [
+        ASKED,
+        says(CLAUDE, use("c1"), search),
+        hears(result("c1"), text("Stop.")),
+        says(CLAUDE, found, text("b")),
+    ]
+    sent = decoded(messages_for(request_to(CLAUDE, [*said, hears(text("Next."))]), rules=TAKES))
+    assert [one["content"] for one in sent[1::2]] == [[use("c1")], [text("b")]]
+
+
+def test_a_repair_names_its_message_and_no_two_calls_get_one_id() -> None:
+    reader = Reader(CLAUDE, None, is_lossy=False, handed=(0, 0), rules=TAKES, repair=START)
+    calls, answered = [use("c1"), use("c1")], hears(result("c1"), result("c1"))
+    said = [
+        ASKED,
+        says(CLAUDE, *calls),
+        answered,
+        says(CHAT, text("b")),
+        ASKED,
+        says(CLAUDE, *calls),
+        answered,
+    ]
+    for one in said:
+        reader.take(one.body, one.maker or CHAT)
+    sent = decoded(reader.sent)
+    ids = [call["id"] for call in calls_in(sent)]
+    assert len(set(ids)) == 4
+    assert [block["tool_use_id"] for at in (2, 6) for block in sent[at]["content"]] == ids
+    assert [told.partition(": the id")[0] for told in reader.repairs] == [
+        "message 2, block 2",
+        "message 6, block 1",
+        "message 6, block 2",
+    ]
+
+
+def test_a_search_goes_on_in_the_next_reply_and_is_over_where_a_user_speaks() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    over = "message 2: calls of the service's tools without a result are left out"
+    for between, kept, told in (
+        ([], [[search], [found, text("b")]], []),
+        ([ASKED], [[text("(no words)")], [text("b")]], [over]),
+    ):
+        reader = Reader(CLAUDE, None, is_lossy=False, handed=(0, 0), rules=TAKES, repair=START)
+        for one in (ASKED, says(CLAUDE, search), *between, says(CLAUDE, found, text("b"))):
+            reader.take(one.body, one.maker or CHAT)
+        sent = decoded(reader.sent)
+        assert [one["content"] for one in sent if one["role"] == "assistant"] == kept
+        assert [one for one in reader.repairs if ", block" not in one] == told
+
+
+def test_ids_of_ours_are_those_of_the_conversations_under_way() -> None:
+    said = [ASKED, says(CHAT, use("1")), hears(result("1")), says(CHAT, use("1")), hears(result("1"))]
+    assert [call["id"] for call in calls_in(read(CLAUDE, *said))] == [
+        "cb_91eb0803455cba78dde5f7607b3f6720",
+        "cb_c54da05c452e96afabe00ec814e1f386",
+    ]
+    request = request_to(CLAUDE, said)
+    request.repair = Repair(1, 1)
+    assert [call["id"] for call in calls_in(decoded(messages_for(request)))] == ["azz6t5bmx", "g44dokazo"]

@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.profiles import ModelSpec, Prices, PriceTier
-from callboard.actors.protocol.usage import ZERO, Need, Usage, bound, bound_of_any, minus, plus, priced
+from callboard.actors.protocol.usage import (
+    ZERO,
+    Need,
+    Usage,
+    bound,
+    bound_of_any,
+    dearest_input,
+    minus,
+    plus,
+    priced,
+)
 from tests.strategies import messages
 from tests.strategies import prices as prices_of_models
 
@@ -35,6 +45,11 @@ def test_the_bound_of_any_model_is_that_of_the_one_that_may_use_most() -> None:
 
 def test_all_kinds_of_tokens_count_against_a_budget() -> None:
     assert Usage(1, 20, 300, 4_000, 50_000, micro_usd=7, calls=1, unknown_calls=1).tokens == 54_321
+
+
+def test_the_dearest_input_is_that_of_any_tier_and_of_any_kind() -> None:
+    prices = Prices(3, 15, 0.3, 3.75, tiers=(PriceTier(6, 22.5, 0.6, 7.5, above_tokens=200_000),))
+    assert dearest_input(prices) == 7_500_000
 
 
 def test_a_call_without_known_prices_has_no_known_cost() -> None:

@@ -39,6 +39,7 @@ def test_what_is_below_a_program_s_child_is_named_by_it() -> None:
     places.begin("host.1", is_program=False)
     places.delegate("host.1", 1, 0, 1)
     assert places.name("host.1.1") == "host/b.0.1"
+    assert [places.is_program(one) for one in ("host", "host.1", "host.1.1")] == [True, False, False]
     assert places.place("host.1", 3, 2) == ("host/b.0", 3, 2)
 
 

@@ -1,13 +1,16 @@
 """The playback of a fork: what happens to a request, and what comes next, in the order of the recording."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.bundles import Allowed, Bundle
 from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.layers import SESSION, Layer
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Begin, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import (
@@ -23,6 +26,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.playback import (
     Asked,
@@ -137,6 +141,40 @@ def test_an_approval_goes_on_only_where_the_call_has_a_recorded_result() -> None
     assert isinstance(Forked([question, approved, *result], [question]).admit(2), Reuse)
     assert isinstance(Forked([question, approved], [question]).admit(2), Work)
     assert isinstance(Forked([question, refused], [question]).admit(2), Reuse)
+
+
+@pytest.mark.parametrize(("write", "is_reused"), [((".",), True), (("b",), False), ((), False)])
+def test_a_result_is_reused_only_if_the_fork_may_use_all_that_it_used(
+    write: tuple[str, ...], is_reused: bool
+) -> None:
+    layers = (Layer(SESSION, Bundle(do=Allowed(write=write)).own),)
+    begin: Posts = (
+        "supervisor", "host", 0, Begin(NULL, NULL, ModelSpec("m"), Limits(), permissions=layers),
+    )  # fmt: skip
+    used = returned(3, 1, uses=(Use("write", "a"),))
+    fork = Forked([begin, tool(1), used], [begin, tool(1)])
+    assert isinstance(fork.admit(3), Reuse) is is_reused
+
+
+@pytest.mark.parametrize("profile", ["cook", "waiter"])
+def test_an_answer_by_permission_is_given_where_the_fork_has_the_permission(profile: str) -> None:
+    def question(turn: int, who: str) -> Posts:
+        return "host", "approvals", 0, RequestApproval(turn, 0, "look", "write", Json(b"{}"), profile=who)
+
+    def approved(cause: int, turn: int, **more: Any) -> Posts:
+        return "approvals", "host", cause, ApprovalGiven(turn, 0, "approved", **more)
+
+    first = [question(1, profile), approved(2, 1, is_always=True), tool(1, "write"), returned(4, 1)]
+    second = [approved(6, 2, permission=3), tool(2, "write"), returned(8, 2)]
+    recorded = [*first, question(2, "cook"), *second]
+    fork = Forked(recorded, [*first, question(2, "cook")])
+    fork.hold(6)
+    (thing,) = fork.take(1_000)
+    if profile == "cook":
+        assert isinstance(thing, Give)
+        assert thing.answer.body == ApprovalGiven(2, 0, "approved", permission=3)
+    else:
+        assert thing == Missed(fork.events[5])
 
 
 # --- what comes next --------------------------------------------------------------------

@@ -443,3 +443,11 @@ def test_the_times_that_resumes_leave_out_add_up() -> None:
     for body in (Resumed(2, left_out_ms=5), Resumed(2), Forked("s", 1, "", Resumed(2, left_out_ms=7))):
         gate.post("client", "supervisor", body)
     assert gate.left_out_ms == 12
+
+
+def test_a_person_is_asked_once_the_log_has_the_question_and_it_is_no_request_for_a_turn() -> None:
+    gate = Counter()
+    asked = RequestApproval(1, 0, "look", "write", Json(b"{}"))
+    assert gate.post("host", "approvals", asked) == (Start(gate.last, True),)
+    with pytest.raises(KeyError):
+        gate.wish_of(gate.last)
