@@ -139,6 +139,15 @@ def test_every_part_of_a_session_works(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_session_has_a_clock() -> None:
+    async def main() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(never)) as runtime:
+            session = await runtime.open(HOST)
+            assert (await session.ask("go", limits=Limits(deadline_s=0.001))).kind == "deadline"
+
+    asyncio.run(main())
+
+
 # --- one that is opened again ---------------------------------------------------------
 
 
@@ -312,7 +321,7 @@ def test_a_resumed_session_with_files_wakes_with_them_and_not_after_another_has_
 # --- forks ----------------------------------------------------------------------------
 
 
-def test_a_fork_asks_about_its_effects_where_the_approvals_are() -> None:
+def test_a_fork_asks_about_its_effects_where_the_approvals_are_also_after_a_resume() -> None:
     @tool
     def send(to: str) -> str:
         """Send."""
@@ -330,6 +339,9 @@ def test_a_fork_asks_about_its_effects_where_the_approvals_are() -> None:
             fork = await runtime.fork("s", host, changes=changes, effects="ask", fork_id="f")
             question = await anext(fork.approvals())
             assert [one.seq for one in fork.open_approvals] == [question.seq]
+            await fork.detach(0)
+            fork = await runtime.resume("f", host)
+            assert (await anext(fork.approvals())).seq == question.seq
             await fork.approve(question.seq)
             assert (await fork.outcome).text == "done"
             await fork.close()
