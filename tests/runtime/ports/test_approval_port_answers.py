@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call, say, tool
-from callboard.actors.protocol.errors import SessionEnded
+from callboard.actors.protocol.errors import SessionDetached, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
@@ -181,3 +181,21 @@ def test_an_answer_to_a_session_that_was_left_says_that_a_resume_comes_first() -
                     await answer(question.seq)
 
     asyncio.run(main())
+
+
+def test_a_question_that_the_end_of_the_loop_cancels_stays_open_for_the_next_process() -> None:
+    log = MemoryLog()
+
+    async def main() -> None:
+        async with Runtime(log, model=ScriptedModel(policy)) as runtime, asyncio.timeout(20):
+            session = await runtime.open(Agent("host", tools=[pay]), session_id="s")
+            await session.submit("go")
+            await anext(session.approvals())
+            for task in session.approval_port._tasks.running:
+                task.cancel()
+            with pytest.raises(SessionDetached):
+                await session.outcome
+
+    asyncio.run(main())
+    events = Recording.open(MemoryReader(log), "s").events
+    assert not [event for event in events if isinstance(event.body, ApprovalGiven)]
