@@ -128,7 +128,7 @@ class ApprovalPort:
         """
         if self._board.waits is not None:
             raise self._board.waits
-        await self._board.durable()
+        await self._durable()
         if self.also is not None and await self.also.is_about(seq):
             return await self.also.answer(seq, answer)
         stored = await self._stored(seq)
@@ -137,10 +137,14 @@ class ApprovalPort:
                 f"session {self._board.session_id} has left this process; resume it, then answer"
             )
         is_first = self._settle(seq, stored.digest.hex(), answer)
-        await self._board.durable()
+        await self._durable()
         if self._board.error is not None:
             raise self._board.error
         return is_first
+
+    async def _durable(self) -> None:
+        if not self._is_closed:  # then nothing is left to be written, and the writer knows no such session
+            await self._board.durable()
 
     async def _stored(self, seq: int) -> Stored:
         """Read a request. Raises UnknownName."""

@@ -107,14 +107,12 @@ class PlacedModelPort:
         """Leave the line, or cancel the call. Return False if no call is under way."""
         if request.seq not in self._waiting:
             return self._models.abort(request)
-        self._waiting.discard(request.seq)
         assert isinstance(request.body, CallModel)
         self._capacity.free(request.body.agent)
         return False
 
     def detach(self) -> None:
         """Answer the calls under way as detached. The board answers those that wait for a place."""
-        self._waiting.clear()
         self._models.detach()
 
     @property
@@ -124,7 +122,6 @@ class PlacedModelPort:
 
     async def aclose(self) -> None:
         """Cancel all calls."""
-        self._waiting.clear()
         await self._models.aclose()
 
     def _start_placed(self, request: Event, agent: str) -> None:

@@ -6,7 +6,6 @@ holds up neither the session nor the end of the program. An async one runs on th
 """
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import types
@@ -112,8 +111,6 @@ class ContextPort:
             if is_async(function):
                 return await _on_loop(function, view)
             return await self._on_thread(function, view)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             return error
 
@@ -127,16 +124,15 @@ class ContextPort:
                 value: object = context.run(function, view)
             except BaseException as error:  # a SystemExit would end the thread without an answer
                 value = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_settle, done, value)
+            loop.call_soon_threadsafe(_settle, done, value)  # nobody hears of a loop that is closed
 
         job = Job(run)
         self._threads.submit(job)
         try:
             return await done
-        finally:
-            if not done.done() or done.cancelled():
-                self._threads.give_up(job)
+        except asyncio.CancelledError:
+            self._threads.give_up(job)
+            raise
 
     async def _wait(self, request: Event, wanted: MakeContext, work: Coroutine[object, None, object]) -> None:
         """Answer with the value of the function, or with the reason for its absence."""
@@ -151,7 +147,7 @@ class ContextPort:
         if not task.done():
             self._answer(request, wanted, f"it took longer than {limit_s:g} s")
             return
-        value = task.result()
+        value = RuntimeError("it was cancelled") if task.cancelled() else task.result()
         try:
             if isinstance(value, Exception):
                 raise value

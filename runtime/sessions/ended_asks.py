@@ -41,8 +41,8 @@ class Delegations:
     """The ends of the delegations of the running ask."""
 
     def __init__(self) -> None:
-        # Open ones by turn and call. Ten thousand may be open, of few kinds: equal kinds are one object.
-        self._open: dict[tuple[str, int], dict[int, tuple[str, bool]]] = {}
+        # Open ones by agent, turn and call. Ten thousand may be open, of few kinds: equal ones are one object.
+        self._open: dict[tuple[str, int, int], tuple[str, bool]] = {}
         self._kinds: dict[tuple[str, bool], tuple[str, bool]] = {}
         self._ended: list[EndedDelegation] = []
 
@@ -51,13 +51,9 @@ class Delegations:
         body = event.body
         if isinstance(body, Delegate):
             kind = next(iter(body.profiles), ""), body.schema == NULL
-            calls = self._open.setdefault((event.sender, body.turn), {})
-            calls[body.call] = self._kinds.setdefault(kind, kind)
+            self._open[event.sender, body.turn, body.call] = self._kinds.setdefault(kind, kind)
         elif isinstance(body, DelegationEnded):
-            turn = event.recipient, body.turn
-            opened = self._open.get(turn, {}).pop(body.call, ("", False))
-            if not self._open.get(turn, True):
-                del self._open[turn]
+            opened = self._open.pop((event.recipient, body.turn, body.call))
             self._ended.append(EndedDelegation(event.seq, *opened, body))
 
     def taken(self, end: int) -> tuple[EndedDelegation, ...]:

@@ -146,8 +146,9 @@ class SessionStarter(ForkStarter):
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
-                    about = (None, new.files, new.memory, new.permissions)
-                    how = Continuing(new.limits, 0.0, False, False, *about)
+                    how = Continuing(
+                        new.limits, files=new.files, memory=new.memory, permissions=new.permissions
+                    )
                     return await self._resume(name, agent, how)
             return await self._create(name, agent, new)
 

@@ -1,6 +1,7 @@
 """Capacity over all sessions of a live runtime: counted calls in flight, turns, stops, resumes."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import pytest
@@ -15,6 +16,7 @@ from callboard import (
     Runtime,
     ScriptedModel,
     Session,
+    SessionDetached,
     calls,
     say,
 )
@@ -22,11 +24,15 @@ from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed,
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stop, Stopped
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
+from callboard.runtime.models.live_answer import tell_usage
+from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step, call
 
 HOST = Agent("host")
@@ -255,7 +261,7 @@ def test_an_ask_that_waits_too_long_ends_by_its_deadline() -> None:
     checked(run(body, {"m": Capacity(calls=1)}), ["first", "second"])
 
 
-def test_a_cancelled_call_frees_its_place() -> None:
+def test_a_cancelled_call_ends_at_once_and_frees_its_place() -> None:
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
@@ -265,13 +271,70 @@ def test_a_cancelled_call_frees_its_place() -> None:
         await settled(lambda: service.in_flight)
         second = asyncio.create_task(runtime.run(host, "go", session_id="second"))
         await settled(lambda: runtime.capacity().waiting)
-        await session.close()
+        await session.cancel()
         assert (await asking).kind == "cancelled"
         await settled(lambda: service.made == 2)
+        assert service.in_flight == 1, "the service works for nobody"
         service._gates[-1].set()
         assert (await second).status == "ok"
+        await session.close()
 
     checked(run(body, {"m": Capacity(calls=1)}), ["first", "second"])
+
+
+def test_a_call_that_outlives_its_cancel_frees_its_place_when_its_session_closes() -> None:
+    gate = asyncio.Event()
+
+    async def stubborn(request: ModelRequest) -> Step:
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        return say("late")
+
+    async def body(runtime: Runtime) -> None:
+        host = Agent("host", model=ScriptedModel(stubborn, name="m"))
+        session = await runtime.open(host, limits=Limits(deadline_s=0.01, cancel_grace_s=0.01))
+        await session.ask("go")
+        closing = asyncio.create_task(session.close())
+        await settled(lambda: not runtime.capacity().lines[0].in_flight)
+        gate.set()
+        await closing
+
+    run(body, {"m": Capacity(calls=1)})
+
+
+def test_a_session_that_detaches_leaves_the_line_and_records_what_its_call_has_used() -> None:
+    log = MemoryLog()
+
+    class Streams:
+        spec = ModelSpec("m")
+
+        async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+            tell_usage(on_text, Usage(7, 5))
+            await asyncio.Event().wait()
+            return ModelAnswer()
+
+        async def aclose(self) -> None: ...
+
+    async def body(runtime: Runtime) -> None:
+        host = Agent("host", model=Streams())
+        session = await runtime.open(host, session_id="one")
+        other = await runtime.open(host, session_id="two")
+        asks = [asyncio.create_task(session.ask("go"))]
+        await settled(lambda: runtime.capacity().lines[0].in_flight)
+        asks.append(asyncio.create_task(other.ask("go")))
+        await settled(lambda: runtime.capacity().waiting)
+        other._board.cut_off()
+        assert not runtime.capacity().waiting
+        for each in (other, session):
+            await each.detach(0)
+        for ask in asks:
+            with pytest.raises(SessionDetached):
+                await ask
+
+    events = checked(run(body, {"m": Capacity(calls=1)}, log), ["one", "two"])
+    replies = [e.body for e in events["one"] if isinstance(e.body, ModelReplied)]
+    assert [(one.status, one.usage) for one in replies] == [("detached", Usage(7, 5))]
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
@@ -289,6 +352,8 @@ def test_a_session_that_fails_leaves_the_line(is_waiting: bool) -> None:
         await settled(lambda: not runtime.capacity().waiting)
         if not is_waiting:
             await settled(lambda: service.made == 2)
+        await sessions[is_waiting].close()
+        assert service.in_flight == 1
         for gate in service._gates:
             gate.set()
         assert (await asks[not is_waiting]).status == "ok"
@@ -367,12 +432,43 @@ def test_a_resumed_call_that_is_cancelled_before_its_new_place_never_starts() ->
         outcome = await session.cancel()
         assert outcome is not None
         assert (outcome.kind, outcome.usage.tokens) == ("cancelled", 0)
+        assert runtime.capacity().waiting == ()
         await session.close()
         service.answer()
         assert (await other).status == "ok"
 
     checked(run(body, {"m": Capacity(calls=1)}, log), ["s", "other"])
     assert service.made == 1
+
+
+def test_a_resumed_call_with_its_new_place_can_be_cancelled_and_gives_that_back() -> None:
+    log = recorded_up_to(CapacityGiven)
+    service = Service(waits=True)
+
+    async def body(runtime: Runtime) -> None:
+        other, session = await resumed_behind_another(runtime, service)
+        await settled(lambda: runtime.capacity().waiting)
+        service.answer()
+        assert (await other).status == "ok"
+        await settled(lambda: service.made == 2)
+        assert runtime.capacity().lines[0].in_flight == 1
+        await session.cancel()
+        await settled(lambda: not service.in_flight)
+        assert runtime.capacity().lines[0].in_flight == 0
+        await session.close()
+
+    checked(run(body, {"m": Capacity(calls=1)}, log), ["s", "other"])
+
+
+def test_a_resumed_call_of_a_model_without_a_limit_takes_no_place() -> None:
+    log = recorded_up_to(CallModel)
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.resume("s", host_of(Service()))
+        assert (await session.outcome).status == "ok"
+        await session.close()
+
+    checked(run(body, {"other": Capacity(calls=1)}, log), ["s"])
 
 
 async def cancelled_while_it_waits(last: type) -> MemoryLog:
@@ -408,22 +504,29 @@ def test_a_resume_takes_no_place_for_an_agent_that_was_stopped_while_it_waited(l
     assert service.made == 1
 
 
-def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back() -> None:
+def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = monotonic_ms()
+    monkeypatch.setattr("callboard.runtime.capacity.monotonic_ms", lambda: now)
     log = recorded_up_to(CapacityGiven)
     service = Service(waits=True)
 
     async def body(runtime: Runtime) -> None:
+        full = runtime.capacity().lines[0].tokens_left
         other, session = await resumed_behind_another(runtime, service)
         await settled(lambda: runtime.capacity().waiting)
         session._board.gate.is_closed = True
         service.answer()
-        assert (await other).status == "ok"
-        assert (runtime.capacity().waiting, runtime.capacity().lines[0].in_flight) == ((), 0)
+        used = (await other).usage.tokens
+        (line,) = runtime.capacity().lines
+        assert full is not None
+        assert (runtime.capacity().waiting, line.in_flight, line.tokens_left) == ((), 0, full - used)
         session._board.gate.is_closed = False
         await session.cancel()
         await session.close()
 
-    run(body, {"m": Capacity(calls=1)}, log)
+    run(body, {"m": Capacity(calls=1, tokens_per_minute=100_000)}, log)
     assert service.made == 1
 
 

@@ -1,7 +1,6 @@
 """The context port: each function, however it behaves, gives one answer in time."""
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -27,14 +26,21 @@ from callboard import (
     Transcript,
     WholeHistory,
     call,
+    calls,
     say,
     tool,
 )
+from callboard.actors.protocol.addresses import CONTEXT, SUPERVISOR
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.step import initial
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply
-from callboard.runtime.ports.context_port import ContextPort
+from callboard.runtime.ports import context_port
+from callboard.runtime.ports.context_port import MAX_THREADS, ContextPort
+from callboard.runtime.sessions.instances import Instances
 
 
 def policy(request: ModelRequest) -> Reply | Call:
@@ -129,28 +135,135 @@ def test_a_function_that_fails_ends_the_delegation_as_unavailable(
     assert words in said
 
 
-def test_a_function_that_blocks_its_thread_costs_its_time_limit_and_nothing_more() -> None:
-    released, ended = threading.Event(), list[bool]()
+def threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "callboard-context"]
+
+
+def test_functions_that_block_their_threads_cost_their_time_and_hold_up_nobody_behind_them() -> None:
+    released, ran = threading.Event(), list[bool]()
 
     def blocks(view: ContextRequest) -> str:
-        ended.append(released.wait(30))
+        ran.append(True)
+        released.wait(30)
         return "late"
 
+    async def policy(request: ModelRequest) -> Reply | Call:
+        if request.turn == 1:
+            return calls(*[call("task", agent="kid", prompt="p")] * (MAX_THREADS + 1))
+        async with asyncio.timeout(5):
+            while len(ran) <= MAX_THREADS:  # noqa: ASYNC110  # a thread has the place of one that was given up
+                await asyncio.sleep(0.001)
+        return say(str(request.conversation[-1]["content"]))
+
     try:
-        said = run(blocks, 0.2)
-        assert not ended, "the function itself still waits"
+        host = Agent("host", agents=[Agent("kid", context=blocks)])
+        limits = Limits(schema_timeout_s=0.05)
+        said = Runtime(":memory:", model=ScriptedModel(policy), limits=limits).run_sync(host, "go").text
     finally:
         released.set()
-    assert "it took longer than 0.2 s" in said
+    assert said.count("it took longer than 0.05 s") == MAX_THREADS + 1
 
 
-def test_an_async_function_that_swallows_its_cancellation_is_closed() -> None:
+def test_threads_of_functions_end_with_their_session() -> None:
+    run(lambda view: "quick")
+    for thread in threads():
+        thread.join(10)
+    assert not threads()
+
+
+def test_an_async_function_that_takes_too_long_is_cancelled_and_closed_if_it_swallows_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(context_port, "GRACE_S", 0.01)
+    ends: list[type[BaseException]] = []
+    closed = asyncio.Event()
+
     async def stubborn(view: ContextRequest) -> str:
         while True:
-            with contextlib.suppress(asyncio.CancelledError):
+            try:
                 await asyncio.sleep(30)
+            except BaseException as error:
+                ends.append(type(error))
+                if isinstance(error, GeneratorExit):
+                    closed.set()
+                    raise
 
-    assert "it took longer than 0.2 s" in run(stubborn, 0.2)
+    async def policy(request: ModelRequest) -> Reply | Call:
+        if request.turn == 1:
+            return call("task", agent="kid", prompt="p")
+        await closed.wait()
+        return say(str(request.conversation[-1]["content"]))
+
+    host = Agent("host", agents=[Agent("kid", context=stubborn)])
+    runtime = Runtime(":memory:", model=ScriptedModel(policy), limits=Limits(schema_timeout_s=0.1))
+    assert "it took longer than 0.1 s" in runtime.run_sync(host, "go").text
+    assert ends == [asyncio.CancelledError, GeneratorExit]
+
+
+async def cancels_itself(view: ContextRequest) -> str:
+    raise asyncio.CancelledError
+
+
+async def exits(view: ContextRequest) -> str:
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    ("function", "why"), [(cancels_itself, "it was cancelled"), (exits, "it ended with GeneratorExit")]
+)
+def test_an_async_function_that_ends_in_no_usual_way_ends_the_delegation(
+    function: ContextFunction, why: str
+) -> None:
+    said = run(function)
+    assert "the context for kid could not be made" in said
+    assert why in said
+
+
+def test_what_is_called_as_an_async_function_may_return_a_value_or_an_awaitable() -> None:
+    async def both() -> list[object]:
+        future = asyncio.get_running_loop().create_future()
+        future.set_result("later")
+        return [await context_port._on_loop(lambda view: view, cast("Any", one)) for one in ("now", future)]
+
+    assert asyncio.run(both()) == ["now", "later"]
+
+
+@pytest.mark.parametrize("agents", [[Agent("kid")], []])
+def test_a_program_that_has_the_function_no_longer_ends_the_delegation(agents: list[Agent]) -> None:
+    asked, ends = asyncio.Event(), list[str]()
+
+    async def made(view: ContextRequest) -> str:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("given up")
+        return ""
+
+    async def inside() -> str:
+        async with Runtime(MemoryLog(), model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(Agent("host", agents=[Agent("kid", context=made)]), session_id="one")
+            await session.submit("go")
+            await asked.wait()
+            await session.detach(grace_s=0)
+            assert ends == ["given up"]
+            resumed = await runtime.resume("one", Agent("host", agents=agents), accept_changes=True)
+            return (await resumed.outcome).text
+
+    assert "this program has no context function for it" in asyncio.run(asyncio.wait_for(inside(), 20))
+
+
+def test_a_context_of_a_delegation_that_has_ended_is_refused() -> None:
+    answers: list[Any] = []
+    board: Any = SimpleNamespace(
+        core=SimpleNamespace(states={SUPERVISOR: initial(SUPERVISOR)}),
+        answer=lambda request, post: answers.append((request, post)),
+    )
+    request = Event(5, 0, SUPERVISOR, CONTEXT, 4, MakeContext("host", 1, "kid", 3))
+    port = ContextPort(board, {"kid": Agent("kid", context=raises)}, Instances({}))
+    port.start(request)
+    made = ContextMade("host", 1, "kid", "failed", detail="the delegation has ended")
+    assert answers == [(request, Post(SUPERVISOR, made))]
 
 
 def test_what_is_no_function_is_refused_when_the_agent_is_made() -> None:
@@ -387,3 +500,35 @@ def test_a_factory_that_fails_keeps_nothing_and_its_error_is_the_answer() -> Non
         found, kept = prepared(make, None)
         assert isinstance(found, ValueError)
         assert kept == {}
+
+
+def test_each_agent_of_a_race_has_an_instance_of_its_own_made_once() -> None:
+    made: list[str] = []
+
+    def factory(name: str) -> Callable[[], Agent]:
+        def make() -> Agent:
+            made.append(name)
+
+            @tool(effect="read")
+            def who() -> str:
+                """Say who has called."""
+                return name
+
+            return Agent(name, tools=[who])
+
+        return make
+
+    async def policy(request: ModelRequest) -> Reply | Call:
+        if request.profile == "host":
+            schema = {"type": "object"}
+            race = call("task", agents=["one", "two"], prompt="p", output_schema=schema)
+            return race if request.turn == 1 else say("done")
+        if request.turn == 1:
+            return call("who")
+        return call("report_back") if "two" in str(request.conversation[-1]) else say("no report")
+
+    host = Agent("host", agents=[factory("one"), factory("two")])
+    assert sorted(made) == ["one", "two"]
+    outcome = Runtime(":memory:", model=ScriptedModel(policy)).run_sync(host, "go")
+    assert outcome.text == "done"
+    assert sorted(made) == ["one", "one", "two", "two"]

@@ -8,6 +8,7 @@ import pytest
 
 from callboard.runtime.ports import tasks
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.scheduling.run_queue import run_queue_of
 from tests.virtual_clock import run_virtually
 
 
@@ -296,3 +297,117 @@ def test_an_interrupt_ends_the_loop_and_not_the_pieces_behind_it() -> None:
     assert bench.seen == ["1 lost KeyboardInterrupt", "2 done"]
     loop.run_until_complete(bench.tasks.aclose())
     loop.close()
+
+
+# --- limits, orphans, and what is kept ------------------------------------------------------
+
+
+def test_a_call_that_began_later_has_its_whole_time_and_one_after_all_others_expires_too() -> None:
+    async def run() -> list[tuple[int, float]]:
+        loop, seen = asyncio.get_running_loop(), list[tuple[int, float]]()
+        begun = loop.time()
+        tasks = Tasks(unlost, lambda seq, limit_s: seen.append((seq, round(loop.time() - begun, 2))))
+        for seq, wait in ((1, 0.02), (2, 0.1), (3, 0.1)):
+            gate = asyncio.sleep(9)
+            tasks.spawn(seq, noted(gate, seq, []), gate, 0.03)
+            await asyncio.sleep(wait)
+        await tasks.aclose()
+        return seen
+
+    assert run_virtually(run())[0] == [(1, 0.03), (2, 0.05), (3, 0.15)]
+
+
+def test_a_call_that_outlasts_hundreds_of_others_still_expires() -> None:
+    async def run() -> list[str]:
+        seen: list[str] = []
+        tasks = Tasks(unlost, lambda seq, limit_s: seen.append(f"{seq} expired"))
+        for seq in range(200):
+            work = asyncio.sleep(0 if seq else 900)
+            tasks.spawn(seq, noted(work, seq, []), work, 600.0)
+            await passes(2)
+        await asyncio.sleep(601)
+        await tasks.aclose()
+        return seen
+
+    assert run_virtually(run())[0] == ["0 expired"]
+
+
+def test_nothing_expires_after_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "GRACE_S", 0.01)
+
+    async def run() -> list[str]:
+        seen: list[str] = []
+        ours = Tasks(unlost, lambda seq, limit_s: seen.append(f"{seq} expired"))
+        gate = asyncio.Event()
+
+        async def stubborn() -> None:
+            while not gate.is_set():
+                try:
+                    await gate.wait()
+                except asyncio.CancelledError:
+                    seen.append("cancelled")
+
+        ours.spawn(1, stubborn(), asyncio.get_running_loop().create_future(), 0.1)
+        await asyncio.sleep(0)
+        await ours.aclose()
+        await asyncio.sleep(1)
+        gate.set()
+        return seen
+
+    assert run_virtually(run())[0] == ["cancelled"]
+
+
+def test_work_is_orphaned_if_others_cancel_it_and_not_if_it_is_given_up() -> None:
+    async def run() -> list[object]:
+        seen: list[object] = []
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: errors.append(about))
+        ours = Tasks(unlost)
+
+        async def work(seq: int) -> None:
+            try:
+                seen.append(ours.is_orphaned(seq))
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append((seq, ours.is_orphaned(seq), ours.is_orphaned(99)))
+                raise
+
+        for seq in (1, 2):
+            ours.spawn(seq, work(seq), asyncio.get_running_loop().create_future())
+        await passes()
+        (mine,), (other,) = ours.of([1, 99]), ours.of([2])
+        assert ours.running == {mine, other}
+        assert {task.get_name() for task in ours.running} == {"callboard port"}
+        mine.cancel()
+        await passes()
+        ours.cancel(2)
+        await passes()
+        assert (ours.begun, errors) == ([], [])
+        return seen
+
+    assert asyncio.run(run()) == [False, False, (1, True, False), (2, False, False)]
+
+
+def test_what_stands_in_line_runs_in_one_task_that_counts_and_holds_no_answer_afterwards() -> None:
+    async def story(bench: Bench) -> None:
+        bench.spawn(1, asyncio.Event().wait())
+        bench.spawn(2)
+        assert len(bench.tasks.running) == 1
+        assert bench.tasks.of([1, 2]) == set()
+        await passes()
+        queue = run_queue_of(asyncio.get_running_loop())
+        assert queue.hold(), "nobody else holds it"
+        queue.release()
+
+    assert seen_by(story) == ["2 done", "1 cancelled"]
+
+
+def test_what_a_cancelled_task_had_not_begun_is_no_longer_under_way() -> None:
+    async def story(bench: Bench) -> None:
+        bench.spawn(1)
+        for task in bench.tasks.running:
+            task.cancel()
+        await passes()
+        assert bench.tasks.begun == []
+
+    assert seen_by(story) == []

@@ -14,6 +14,7 @@ from callboard import (
     Limits,
     Runtime,
     ScriptedModel,
+    SessionDetached,
     SharedKey,
     ToolContext,
     call,
@@ -40,6 +41,7 @@ from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.tool import Tool
 from tests.steps import counting
+from tests.waiting import until
 
 NAME = "one"
 
@@ -464,3 +466,65 @@ def test_thousands_of_calls_that_are_allowed_run_a_few_at_a_time_while_the_loop_
     assert asked.read.count(b'"type":"tool_result"') == 3_000
     assert observer.longest < 3_000 * STEPS_OF_A_CALL
     assert observer.ticks > 3_000 // 32
+
+
+def test_the_tasks_of_writes_under_way_are_known_and_all_calls_end_with_their_session() -> None:
+    ends: list[str] = []
+    begun: list[asyncio.Task[Any] | None] = []
+
+    async def waits(name: str) -> str:
+        begun.append(asyncio.current_task())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(name)
+        return name
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return await waits("look")
+
+    @tool(effect="write")
+    async def send() -> str:
+        """Send."""
+        return await waits("send")
+
+    async def inside() -> None:
+        model = ScriptedModel([calls(call("look"), call("send"))])
+        async with Runtime(":memory:", model=model) as runtime:
+            session = await runtime.open(Agent("host", tools=[look, send]))
+            await session.submit("go")
+            await until(lambda: len(begun) == 2)
+            assert session._board.writing() == {begun[1]}
+            assert len(session._board.ports["tools"].running) == 2
+            await session.detach(0)
+            assert sorted(ends) == ["look", "send"]
+
+    asyncio.run(inside())
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_call_that_the_end_of_the_loop_cancels_has_no_answer(effect: Effect) -> None:
+    log = MemoryLog()
+
+    @tool(effect=effect)
+    async def work() -> str:
+        """Work."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async def inside() -> None:
+        async with Runtime(log, model=ScriptedModel([call("work")])) as runtime:
+            session = await runtime.open(Agent("host", tools=[work]), session_id=NAME)
+            await session.submit("go")
+            running = session._board.ports["tools"]
+            await until(lambda: running.running)
+            await asyncio.sleep(0)
+            for task in running.running:
+                task.cancel()
+            with pytest.raises(SessionDetached):
+                await session.outcome
+
+    asyncio.run(asyncio.wait_for(inside(), 20))
+    assert not answers(events_of(log))

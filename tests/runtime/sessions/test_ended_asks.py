@@ -1,11 +1,26 @@
 """Asks that ended, read from the events of a session."""
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
+import asyncio
+
+import pytest
+
+from callboard import Agent, Runtime, ScriptedModel, call, say
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    Begin,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    Stopped,
+)
 from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.request import ModelRequest
+from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.ended_asks import AskReader, Delegations, ended_asks
 from callboard.runtime.sessions.session_types import TypeName
 from tests.golden import SESSIONS, golden
@@ -39,8 +54,8 @@ def test_an_ends_delegation_is_found_by_its_sender_and_call_and_taken_once() -> 
     found.add(event(1, "host", "supervisor", Delegate(1, 0, ("a", "b"), PROMPT)))
     found.add(event(2, "host", "supervisor", Delegate(1, 1, ("b",), PROMPT, SCHEMA)))
     found.add(event(3, "host.1", "supervisor", Delegate(1, 0, ("c",), PROMPT)))
-    for seq, to, call in ((4, "host.1", 0), (5, "host", 1), (7, "host", 0)):
-        found.add(event(seq, "supervisor", to, DelegationEnded(1, call, "answered", f"{to}.1")))
+    for seq, to, place in ((4, "host.1", 0), (5, "host", 1), (7, "host", 0)):
+        found.add(event(seq, "supervisor", to, DelegationEnded(1, place, "answered", f"{to}.1")))
     first = found.taken(6)
     assert [(one.profile, one.is_typed, one.seq) for one in first] == [("c", True, 4), ("b", False, 5)]
     assert [one.profile for one in found.taken(9)] == ["a"]
@@ -66,3 +81,67 @@ def test_an_ask_without_a_schema_has_the_type_of_its_host() -> None:
 
 def test_before_the_first_ask_nothing_is_needed() -> None:
     assert AskReader().needed() == (TypeName("", NULL),)
+
+
+def profile(name: str) -> Json:
+    return Json(encode(Profile(name, schema=SCHEMA, output_type=f"app.{name}")))
+
+
+def read(*bodies: tuple[str, str, AnyMessage]) -> AskReader:
+    """Read events with these senders, recipients and messages, from seq 1 on."""
+    reader = AskReader()
+    for seq, (sender, recipient, body) in enumerate(bodies, 1):
+        reader.read(event(seq, sender, recipient, body))
+    return reader
+
+
+def begin(address: str, name: str) -> tuple[str, str, AnyMessage]:
+    return "supervisor", address, Begin(profile(name), PROMPT, ModelSpec("m"), Limits())
+
+
+def test_the_types_of_agents_are_needed_until_they_end_or_their_delegation_does() -> None:
+    ask = ("client", "supervisor", Ask("r", PROMPT))
+    began = (ask, begin("host", "host"), begin("host.1", "kid"))
+    host, kid = TypeName("app.host", SCHEMA), TypeName("app.kid", SCHEMA)
+    assert read(*began).needed() == (TypeName(), host, kid)
+    ends: tuple[tuple[str, str, AnyMessage], ...] = (
+        ("host.1", "supervisor", Finished("answered")),
+        ("host.1", "supervisor", Stopped()),
+    )
+    for end in ends:
+        assert read(*began, end).needed() == (TypeName(), host)
+    delegation = ("host", "supervisor", Delegate(1, 0, ("kid",), PROMPT))
+    ended = ("supervisor", "host", DelegationEnded(1, 0, "answered", "host.1"))
+    reader = read(*began, delegation, ended)
+    assert reader.needed() == (TypeName(), host)
+    (one,) = reader.delegations.taken(99)
+    assert (one.profile, one.is_typed, one.seq) == ("kid", True, 5)
+    assert read(*began, ask).needed() == (TypeName(),), "the next ask needs nothing of the last one"
+
+
+def test_the_host_is_that_of_the_latest_resume_or_fork_that_names_one() -> None:
+    opened = ("client", "supervisor", SessionOpened(1, "host", (profile("host"),), ModelSpec("m")))
+    other = Resumed(1, host="other", profiles=(profile("other"),))
+    ask = ("client", "supervisor", Ask("r", PROMPT))
+    host, changed = TypeName("app.host", SCHEMA), TypeName("app.other", SCHEMA)
+    for body, kind in ((Resumed(1), host), (other, changed), (Forked("s", 1, "", other), changed)):
+        assert read(opened, ("client", "supervisor", body), ask).needed() == (kind,)
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_an_outcome_has_the_delegations_of_its_ask_live_and_from_its_log(is_live: bool) -> None:
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "kid":
+            return say("x")
+        return call("task", agent="kid", prompt="p") if request.turn % 2 else say("done")
+
+    async def main() -> list[list[str]]:
+        async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(Agent("host", agents=[Agent("kid")]), session_id="s")
+            found = [await session.ask("go", request_id=name) for name in ("a", "b")]
+            await session.close()
+            if not is_live:
+                found = [await runtime.outcome("s", name) for name in ("a", "b")]
+            return [[one.address for one in each.delegations] for each in found]
+
+    assert asyncio.run(main()) == [["host.1"], ["host.2"]]

@@ -1,5 +1,6 @@
 """The snapshot of a session, built event by event."""
 
+from callboard import Agent, MemoryLog, Recording, Runtime, ScriptedModel, call, fail, say
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -10,6 +11,10 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     SchemaChecked,
 )
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.snapshots import ApprovalView, SnapshotBuilder, text_of_reply
 
 
@@ -69,3 +74,41 @@ def test_unreadable_content_of_a_reply_has_no_text() -> None:
     assert text_of_reply(Json(b'[{"type":"text","text":7},{"type":"text","text":"ab"}]')) == "ab"
     found = built(ASK, ("model", "host", ModelReplied(1, 1, "ok", Json(b'"odd"'))))
     assert found.asks()[0].replies == ()
+
+
+def test_agents_are_shown_with_their_work_parents_first_and_an_ask_with_its_use() -> None:
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "kid":
+            return fail("permission_error", "not today") if request.turn == 1 else say("x")
+        return call("task", agent="kid", prompt="Help me.") if request.turn == 1 else say("done")
+
+    log = MemoryLog()
+    runtime = Runtime(log, model=ScriptedModel(policy))
+    outcome = runtime.run_sync(Agent("host", agents=[Agent("kid")]), "Go.", session_id="s")
+    found, empty = SnapshotBuilder(), SnapshotBuilder()
+    assert (empty.seq, empty.agents(), empty.asks()) == (0, (), ())
+    events = Recording.open(MemoryReader(log), "s").events
+    for event in events:
+        found.add(event)
+    host, kid = found.agents()
+    assert (host.address, host.parent, host.profile, host.prompt) == ("host", "", "host", "Go.")
+    assert (host.state, host.status, host.detail, host.turns, host.tools) == ("answered", "ok", "", 2, 1)
+    assert (kid.address, kid.parent, kid.profile, kid.prompt) == ("host.1", "host", "kid", "Help me.")
+    assert (kid.state, kid.status, kid.turns, kid.tools) == ("model_error", "failed", 1, 0)
+    assert "not today" in kid.detail
+    assert host.usage.calls == 2
+    assert host.started_at <= kid.started_at <= kid.ended_at <= host.ended_at
+    assert host.started_at >= events[0].at > 0
+    (ask,) = found.asks()
+    assert (ask.usage, ask.detail) == (outcome.usage, outcome.detail)
+
+
+def test_the_reason_of_an_end_is_shown() -> None:
+    found = built(ASK, ("supervisor", "client", AskEnded("r", "failed", detail="no disk", usage=Usage(7))))
+    (ask,) = found.asks()
+    assert (ask.kind, ask.detail, ask.usage) == ("failed", "no disk", Usage(7))
+
+
+def test_a_reply_that_nests_too_deep_has_no_text() -> None:
+    deep = b'[{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}]"
+    assert text_of_reply(Json(deep)) is None

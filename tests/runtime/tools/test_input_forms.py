@@ -11,6 +11,8 @@ from callboard import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.runtime.tools.input_forms import (
     FORMS_BYTES_MAX,
+    Form,
+    InputNeeded,
     checked_forms,
     checked_values,
     forms_of,
@@ -100,3 +102,44 @@ def test_fields_of_a_strange_schema_are_none() -> None:
     (form,) = forms_of(Json(b'{"go":{"message":"m","schema":{"properties":[1]}}}'))
     assert form.fields == {}
     assert form.secrets == []
+
+
+def test_a_form_has_its_parts_or_nothing_for_them() -> None:
+    journey, pay, bare = forms_of(checked_forms({"go": JOURNEY, "pay": PAY, "bare": {}}))
+    assert (journey.message, journey.required, journey.fields) == ("Where to?", ["city"], FIELDS)
+    assert pay == Form("pay", "Pay.", None, "https://pay.example")
+    assert (pay.fields, pay.required, pay.secrets) == ({}, [], [])
+    assert bare == Form("bare", "", None, "")
+    (strange,) = forms_of(Json(b'{"go":{"schema":{"required":"city"}}}'))
+    assert strange.required == []
+
+
+def test_values_are_refused_by_name_and_for_what_no_check_can_read() -> None:
+    form = {"schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    forms = checked_forms({"go": form})
+    with pytest.raises(InvalidPrompt, match="too large to be checked"):
+        checked_values(forms, {"n": 10**19})
+    with pytest.raises(InvalidPrompt, match="The values"):
+        checked_values(forms, {"n": object()})
+    with pytest.raises(InvalidPrompt, match="The values"):
+        checked_values(checked_forms({"pay": PAY}), {"pay": object()})
+    with pytest.raises(InvalidPrompt, match="The form"):
+        checked_forms({"go": {"message": object()}})
+    assert secret_values(checked_forms({"go": JOURNEY}), NULL) == {}
+    assert secret_values(checked_forms({"go": JOURNEY}), Json(b'{"go":null}')) == {}
+
+
+def test_a_form_of_the_largest_size_is_shown() -> None:
+    def sized(count: int) -> dict[str, Any]:
+        return {"go": {"message": "x" * count}}
+
+    room = FORMS_BYTES_MAX - len(checked_forms(sized(0)))
+    assert len(checked_forms(sized(room))) == FORMS_BYTES_MAX
+    with pytest.raises(InvalidPrompt, match="may be shown"):
+        checked_forms(sized(room + 1))
+
+
+def test_the_wish_for_input_has_its_text_and_its_question() -> None:
+    asked: Any = object()
+    error = InputNeeded("it needs a city", asked)
+    assert (str(error), error.asked) == ("it needs a city", asked)

@@ -3,15 +3,21 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, Union, cast
 
 import msgspec
+import pydantic
 import pytest
 
-from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.signature import context_parameter, typed_signature
+from callboard.runtime.tools.signature import (
+    DictSignature,
+    context_parameter,
+    return_hint,
+    typed_signature,
+)
 
 
 class Point(msgspec.Struct):
@@ -194,3 +200,102 @@ def test_signatures_that_cannot_work_say_what_to_change() -> None:
     assert "cannot be resolved" in refusal(unknown)
     assert "both want the ToolContext" in refusal(twice)
     assert "signature cannot be read" in refusal(min)
+
+
+# --- what a model is told, and what a function gets -----------------------------------------
+
+
+class Deps:
+    """An object of the runtime."""
+
+
+def test_only_texts_of_annotations_are_descriptions_and_plain_defaults_are_shown() -> None:
+    def f(*, kind: Literal["a", "b"] = "a", share: float = 1.5, where: "Point", all_: object) -> None: ...
+
+    found = schema(f)
+    assert found["properties"]["kind"] == {"enum": ["a", "b"], "default": "a"}
+    assert found["properties"]["share"] == {"type": "number", "default": 1.5}
+    assert found["properties"]["where"] == {"$ref": "#/$defs/Point"}
+    kinds = ["object", "array", "string", "number", "boolean", "null"]
+    assert found["properties"]["all_"]["type"] == kinds
+    assert found["required"] == ["where", "all_"]
+
+
+def test_a_context_with_its_deps_or_in_an_old_union_is_one_too() -> None:
+    def typed(ctx: ToolContext[Deps]) -> None: ...
+    def old(ctx: Union[ToolContext, None] = None) -> None: ...  # noqa: UP007  # the subject of this test
+
+    for function in (typed, old):
+        assert schema(function)["properties"] == {}
+        assert context_parameter(function) == "ctx"
+
+
+def test_a_pydantic_model_is_described_and_built() -> None:
+    class Place(pydantic.BaseModel):
+        name: str
+
+    def f(at: Place) -> object:
+        return at
+
+    signature = typed_signature(f, "t")
+    assert "Place" in str(signature.schema)
+    assert "name" in str(signature.schema)
+    call = signature.bind(f, check_json('{"at": {"name": "Oslo"}}'), ToolContext())
+    assert call() == Place(name="Oslo")
+
+
+def test_class_methods_and_what_is_no_function_are_refused() -> None:
+    def method(cls, a: int) -> None: ...  # type: ignore[no-untyped-def]  # the subject of this test
+
+    assert "apply tool() to the bound method" in refusal(method)
+    assert "signature cannot be read" in refusal(cast("Any", 5))
+
+
+def test_the_type_of_results_is_found_through_partials_wrappers_and_objects() -> None:
+    def two(a: int, b: str) -> Point: ...
+
+    class Thing:
+        def __call__(self, a: int) -> Point: ...
+
+    @functools.wraps(two)
+    def wrapped(*args: Any, **kwargs: Any) -> int: ...
+
+    def none(a: int): ...  # type: ignore[no-untyped-def]  # the subject of this test
+    def unknown(a: int) -> "NotThere": ...  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
+
+    for function in (two, functools.partial(two, b="x"), Thing(), wrapped):
+        assert return_hint(function) is Point
+    assert return_hint(none) is object
+    assert return_hint(unknown) is object
+
+
+def corrected(schema: dict[str, object], arguments: str) -> str:
+    """Return the correction of wrong arguments of a ready schema."""
+    with pytest.raises(InvalidPrompt) as caught:
+        DictSignature("t", schema, "").bind(lambda values: values, check_json(arguments), ToolContext())
+    return str(caught.value)
+
+
+def test_unknown_arguments_are_refused_only_where_the_schema_is_closed() -> None:
+    known: dict[str, object] = {"properties": {"a": {"type": "string"}}}
+    shut = {**known, "additionalProperties": False}
+    assert "Unknown argument `b`" in corrected(shut, '{"b": 1}')
+    for schema in (known, {**shut, "patternProperties": {"^b": {}}}, {"additionalProperties": False}):
+        call = DictSignature("t", schema, "").bind(
+            lambda values: values, check_json('{"b": 1}'), ToolContext()
+        )
+        assert call() == {"b": 1}
+
+
+def test_a_correction_lists_so_many_choices_and_no_more() -> None:
+    many = [f"c{n}" for n in range(30)]
+    options = [{"type": f"t{n}"} for n in range(9)]
+    told = corrected(
+        {"properties": {"a": {"enum": many}, "b": {"anyOf": options}}, "required": ["a"]}, '{"b": 1}'
+    )
+    assert "'c19'" in told
+    assert "'c20'" not in told
+    assert "t5" in told
+    assert "t6" not in told
+    long = corrected({"properties": {"x" * 1_200: {}}, "required": ["a"]}, "{}")
+    assert len(long[long.index("It takes") : long.index(" Correct them")]) == 1_000

@@ -142,3 +142,30 @@ def test_a_thread_that_never_ends_does_not_hold_the_interpreter() -> None:
         "begun.wait()\n"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
+
+
+def test_threads_that_were_given_up_and_ended_leave_the_count_as_it_was() -> None:
+    threads = Threads(1, "test-pool")
+    for _ in range(2):
+        stuck, next_, last = Held(), Held(), Held()
+        threads.submit(stuck)
+        assert stuck.begun.wait(5)
+        threads.submit(next_)
+        assert threads.give_up(stuck)
+        assert next_.begun.wait(5), "it has the place of the other"
+        stuck.go.set()
+        block_until(lambda: len(ours()) == 1)
+        threads.submit(last)
+        assert len(ours()) == 1
+        assert not last.is_started
+        next_.go.set()
+        assert last.begun.wait(5)
+        last.go.set()
+    threads.close()
+    block_until(lambda: not ours())
+    for _ in range(2):  # each time another thread
+        job = Held()
+        threads.submit(job)
+        assert job.begun.wait(5)
+        job.go.set()
+        block_until(lambda: not ours())
