@@ -264,3 +264,32 @@ def test_an_event_that_is_missing_is_told_with_the_next_one_there() -> None:
     rows = chained(events(1, 4), chain)
     with pytest.raises(CorruptLog, match=r"event 2 .*is missing; the next one there is 3"):
         verify(chain, [rows[0], *rows[2:]], 4)
+
+
+def test_a_digest_that_is_computed_alone_is_that_of_the_chain() -> None:
+    chain = HashChain(b"key")
+    previous = bytes(range(32))
+    for posted in (event(5, cause=2, sender="host"), large(5)):
+        row = seal_one(chain, "s", previous, posted)
+        assert chain.digest("s", previous, replace(row, digest=b"")) == row.digest
+        assert chain.digest("other", previous, row) != row.digest
+
+
+def test_the_head_after_events_is_that_of_the_last_one() -> None:
+    sealing = HashChain().seal_all("s", GENESIS, events(5, 7))
+    assert sealing.head(Head(4, GENESIS)) == Head(7, sealing.digests[-1])
+    assert HashChain().seal_all("s", GENESIS, []).head(Head(4, GENESIS)) == Head(4, GENESIS)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Head(0, b"x" * 32), "event 1 does not continue the head that was acknowledged"),
+        (Head(3, b"x" * 32), "event 3 is not the one that was acknowledged"),
+    ],
+)
+def test_a_head_that_was_acknowledged_and_is_not_in_the_log_is_named(known: Head, said: str) -> None:
+    chain = HashChain()
+    rows = chained(events(1, 3), chain)
+    with pytest.raises(CorruptLog, match=said):
+        verify(chain, rows, 3, known)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import StoreFailed, StoreLocked, StoreUnreadable
-from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place
+from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place, read_lock
 
 
 def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> None:
@@ -213,3 +213,27 @@ def test_a_forked_child_gives_its_copy_of_the_lock_up(path: Path, monkeypatch: p
         _drop_all()
     assert not owner.is_here
     Owner(path).acquire()
+
+
+def test_a_lock_names_the_process_and_the_socket_of_its_owner(path: Path) -> None:
+    assert read_lock(path) == ("", "")
+    owner = Owner(path)
+    owner.announce("/nowhere")
+    owner.acquire()
+    assert read_lock(path) == (str(os.getpid()), "")
+    owner.announce("/run/callboard/x.sock")
+    descriptors = Path("/proc/self/fd")
+    before = len([*descriptors.iterdir()])
+    assert read_lock(path) == (str(os.getpid()), "/run/callboard/x.sock")
+    assert len([*descriptors.iterdir()]) == before
+    owner.release()
+    assert read_lock(path) == ("", "")
+
+
+def test_a_place_that_is_forbidden_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", forbidden)
+    with pytest.raises(StoreUnreadable, match="cannot be reached: Permission denied"):
+        check_place(path)
