@@ -270,3 +270,13 @@ def test_an_ended_loop_takes_callbacks_and_forgets_them() -> None:
     loop.end()
     loop.call_soon(seen.append, "late")
     assert (seen, loop.is_closed(), loop.live_tasks) == ([], True, [])
+
+
+def test_a_time_of_day_is_counted_from_the_time_of_the_step() -> None:
+    loop, seen = ProgramLoop(), list[int]()
+    loop.run_step(7_000, lambda: loop.call_by_clock(3, seen.append, 1), left_out_ms=2_000)
+    assert loop.wake_ms == 10_000
+    loop.run_step(9_999, lambda: None, left_out_ms=2_500)
+    assert (seen, loop.wake_ms) == ([], 10_000)
+    loop.run_step(10_000, lambda: None, left_out_ms=2_500)
+    assert seen == [1]

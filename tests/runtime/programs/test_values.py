@@ -107,6 +107,11 @@ def test_a_result_that_no_schema_describes_comes_back_as_its_json_value(
 def test_without_a_type_the_result_is_text() -> None:
     assert back(object, {"a": 1}) == '{"a":1}'
     assert back(Any, [1]) == "[1]"
+    assert tool_value("look", answer("id", "12")) == "12"
+
+
+def test_a_tool_that_is_annotated_to_return_nothing_returns_none_whatever_it_said() -> None:
+    assert back(None, "done") is None
 
 
 def test_content_blocks_come_back_as_blocks() -> None:

@@ -68,10 +68,11 @@ def test_each_value_is_fetched_once(file: sqlite3.Connection) -> None:
 def test_a_value_that_is_not_there_names_its_event(file: sqlite3.Connection, cuts: bytes) -> None:
     keep(file, 1, ONE)
     file.execute("INSERT INTO blobs VALUES (2, ?, NULL)", (blob_digest(TWO),))
+    blobs = Blobs(file, None, lambda data: (b"", data))
     with pytest.raises(
         CorruptLog, match=r"session s, event 4 lacks a large value|event 4.*lacks a large value"
     ):
-        blobs_of(file).cuts("s", 4, cuts)
+        blobs.cuts("s", 4, cuts)
 
 
 def test_a_value_of_another_place_does_not_open(file: sqlite3.Connection) -> None:

@@ -1,5 +1,6 @@
 """SQLiteLog: the contract, its settings, and what a file of it holds."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -262,5 +263,23 @@ def test_a_log_that_is_not_open_says_so(path: Path) -> None:
         with pytest.raises(StoreFailed, match=r"is not open; await open\(\) first"):
             await log.head("s")
         await log.close()
+
+    run(work)
+
+
+def test_a_batch_before_the_close_is_acknowledged_though_closing_removes_the_wal(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        appending = asyncio.create_task(added(log, "s", 1, events(1, 3)))
+        closing = asyncio.create_task(log.close())
+        held = log._held
+        assert held is not None
+        await asyncio.sleep(0)
+        assert held.thread.join(10)  # the loop sees both answers only now
+        assert not path.with_name("log.db-wal").exists()
+        assert (await appending).seq == 3
+        await closing
 
     run(work)

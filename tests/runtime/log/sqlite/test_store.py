@@ -21,7 +21,7 @@ from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.session_rows import EVERY_SESSION
+from callboard.runtime.log.session_rows import EVERY_SESSION, Details
 from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
@@ -351,6 +351,26 @@ def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_sma
     disk.close()
 
 
+def test_no_page_is_cut_off_while_a_reader_keeps_its_zeros_out_of_the_file(
+    store: SQLiteStore, path: Path
+) -> None:
+    for name in ("first", "second"):
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, [large(seq, 50_000, "q" * seq) for seq in range(1, 4)])])
+        assert store.vacuum(0) >= 0
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM events").fetchone()
+            store.delete(name, False)
+            while store.purge():
+                pass
+            before = path.stat().st_size
+            assert store.vacuum(1_000) > 10
+            assert path.stat().st_size >= before
+        assert store.vacuum(1_000) == 0
+        assert path.stat().st_size < before
+
+
 def test_a_former_owner_is_fenced_in_every_call(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
@@ -397,12 +417,13 @@ def test_a_full_disk_while_writing_back_fails_nothing_and_is_tried_again(
     assert same(store.read("s", 1, 10), events(1, 8))
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB])
 def test_a_disk_that_fails_while_writing_back_ends_the_log_and_keeps_the_batch(
-    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def fail(connection: sqlite3.Connection, owner: str) -> None:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        error = sqlite3.OperationalError("it failed")
+        error.sqlite_errorcode = code
         raise error
 
     monkeypatch.setattr(sqlite_store, "write_back", fail)
@@ -435,3 +456,14 @@ def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteSt
     for base in (0, 5):
         with pytest.raises(WrongHead):
             store.fork("g", 2, "title", "s", base, own)
+
+
+def test_since_when_a_session_waits_stands_beside_its_tags(store: SQLiteStore, path: Path) -> None:
+    tables = Tables(store._connection)
+    tables.write_details(tables.entry("s"), Details(tags=("red",)))
+    store.set_waiting("s", 7)
+    assert store.waiting_since("s") == 7
+    (row,) = store.sessions(EVERY_SESSION)
+    assert (row.tags, row.waits_ms) == (("red",), 7)
+    with pytest.raises(SessionNotFound):
+        store.waiting_since("t")

@@ -40,6 +40,19 @@ def test_functions_run_in_order_and_their_results_and_errors_come_back(path: Pat
     run(work)
 
 
+def test_the_file_has_the_name_that_was_given_whatever_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "a log?mode=ro#%41.db"
+
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        connection = await thread.connect()
+        await thread.run(lambda: connection.execute("PRAGMA user_version = 3"))
+        assert ended(thread)
+
+    run(work)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
 def test_a_cancelled_caller_does_not_stop_the_function_nor_the_thread(path: Path) -> None:
     async def work() -> None:
         thread = SQLiteThread(path)
