@@ -12,7 +12,7 @@ from callboard.actors.protocol.errors import CorruptLog, StoreError
 from callboard.runtime.log.sqlite import wal as sqlite_wal
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage
+from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage, is_whole
 from tests.runtime.log.kit import added, events, large, run
 
 STEP = FRAME_BYTES + 8_192
@@ -197,3 +197,24 @@ def test_a_wal_that_another_program_has_written_back_and_emptied_is_no_cut(tmp_p
     run(work)
     with SQLiteReader(path) as reader:
         assert [row.head for row in reader.sessions()] == [8]
+
+
+def test_a_wal_is_whole_only_if_each_byte_belongs_to_a_right_frame(wal: Path) -> None:
+    whole = wal.read_bytes()
+    last = transactions(wal)[-1]
+    other_salts = bytearray(whole[-STEP:])
+    other_salts[8] ^= 1
+    for content, is_right in (
+        (whole, True),
+        (whole[: last.start], True),
+        (b"", True),
+        (whole[:HEADER_BYTES], False),
+        (whole[: HEADER_BYTES - 1], False),
+        (whole[:-1], False),
+        (whole + bytes(1), False),
+        (whole + other_salts, False),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), False),
+        (bytes([whole[0] ^ 1]) + whole[1:], False),
+    ):
+        wal.write_bytes(content)
+        assert is_whole(wal) is is_right, len(content)
