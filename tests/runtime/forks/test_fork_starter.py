@@ -151,7 +151,7 @@ class Shop(ToolSource, LiveSource):
         """Close nothing."""
 
 
-def test_the_tools_of_a_source_get_the_object_that_was_given_to_the_fork() -> None:
+def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask() -> None:
     log, shop = MemoryLog(), Shop()
     host = Agent("host", tools=[shop])
 
@@ -160,6 +160,8 @@ def test_the_tools_of_a_source_get_the_object_that_was_given_to_the_fork() -> No
             await runtime.run(host, "Go.", session_id="origin", deps="first")
             session = await runtime.fork("origin", host, fork_id="f", deps="second")
             assert [scope.deps() for scope in shop.scopes] == ["first", "second"]
+            await session.ask("Go on.", deps="third")
+            assert [scope.deps() for scope in shop.scopes] == ["first", "third"]
             await session.detach(0)
 
     asyncio.run(work())

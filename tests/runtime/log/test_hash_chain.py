@@ -254,6 +254,10 @@ def test_the_segments_of_a_fork_are_one_chain() -> None:
     assert [row.seq for page in pages for row in page] == [1, 2, 3, 4, 5, 6]
     behind = list(chain.checked_pages(segments, read, 6, after=Head(4, shared[-1].digest)))
     assert [row.seq for page in behind for row in page] == [5, 6]
+    behind = list(chain.checked_pages(segments, read, 6, after=Head(5, own[0].digest)))
+    assert [row.seq for page in behind for row in page] == [6]
+    with pytest.raises(CorruptLog, match="session f, event 5 is not the one that was acknowledged"):
+        list(chain.checked_pages(segments, read, 6, Head(5, b"x" * 32), after=Head(5, own[0].digest)))
     elsewhere = (segments[0], Segment("f", Head(4, shared[0].digest), 6))
     with pytest.raises(CorruptLog, match=r"event 5 .*does not continue event 4"):
         list(chain.checked_pages(elsewhere, read, 6))

@@ -619,6 +619,9 @@ def test_a_wait_for_no_time_lets_the_other_tasks_go_first() -> None:
 
     async def other() -> None:
         seen.append("other")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seen.append("later")
 
     async def waiting(ctx: ProgramContext, prompt: str) -> object:
         task = asyncio.ensure_future(other())
@@ -628,7 +631,7 @@ def test_a_wait_for_no_time_lets_the_other_tasks_go_first() -> None:
         return "done"
 
     assert started(waiting).step((), T0).ending is not None
-    assert seen == ["other", "main"]
+    assert seen == ["other", "main", "later"]
 
 
 @pytest.mark.parametrize("leaves", [False, True])

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
@@ -19,6 +19,7 @@ from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import NO_TYPE, output_type
 from callboard.runtime.tools.output import Blocks, returned
 from callboard.runtime.tools.tool import tool
+from tests.effort import effort
 from tests.runtime.programs.kit import answer
 
 
@@ -81,6 +82,7 @@ def test_a_result_comes_back_as_its_function_is_annotated(hint: object, value: o
     assert (type(found), found) == (type(value), value)
 
 
+@settings(max_examples=effort(15, 400))
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53), lambda inner: st.lists(inner)))
 def test_lists_come_back_whatever_they_hold(value: object) -> None:
     if isinstance(value, list):

@@ -70,6 +70,9 @@ def test_a_hidden_session_is_found_only_where_it_is_asked_for(tables: Tables) ->
     with pytest.raises(SessionNotFound):
         tables.entry("a")
     assert tables.entry("a", hidden=True).is_hidden
+    with pytest.raises(SessionNotFound):
+        tables.events("a", 1, 9)
+    assert seqs(tables.events("a", 2, 3, hidden=True)) == [2, 3, 4]
     assert [row.session_id for row in tables.sessions(SessionQuery())] == ["empty", "g", "f"]
     assert seqs(tables.events("f", 1, 100)) == [1, 2, 3, 4, 5, 6]
 
