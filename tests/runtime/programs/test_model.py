@@ -10,6 +10,7 @@ from callboard.actors.protocol.conversation import message, user_message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage, priced
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.programs.asks import Ask, Step
 from callboard.runtime.programs.context import ProgramContext
@@ -345,3 +346,9 @@ def test_a_program_that_ends_the_process_says_which_one_it_is(
     assert "host.1: " in caplog.text
     assert "in a step of program 'under_test' ends the event loop of this process" in caplog.text
     assert model.parked == 0
+
+
+def test_the_steps_of_a_program_cost_nothing_of_a_limit() -> None:
+    spec = model_of(Counting().three).spec
+    assert priced(Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000), spec.prices).micro_usd == 0
+    assert (spec.name, spec.kind) == ("program:under_test", "program")

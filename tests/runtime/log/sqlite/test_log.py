@@ -11,6 +11,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError, StoreError, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.sqlite import log as sqlite_log
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -283,3 +284,16 @@ def test_a_batch_before_the_close_is_acknowledged_though_closing_removes_the_wal
         await closing
 
     run(work)
+
+
+def test_a_log_whose_thread_cannot_begin_gives_its_lock_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_log, "SQLiteThread", full)
+        with pytest.raises(RuntimeError, match="new thread"):
+            run(lambda: SQLiteLog(path).open())
+    write_some(path)

@@ -1,5 +1,6 @@
 """SQLiteStore and its queries, without a thread: what the batches do to the tables."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -467,3 +468,21 @@ def test_since_when_a_session_waits_stands_beside_its_tags(store: SQLiteStore, p
     assert (row.tags, row.waits_ms) == (("red",), 7)
     with pytest.raises(SessionNotFound):
         store.waiting_since("t")
+
+
+@pytest.mark.parametrize(("left", "said"), [(None, "was replaced or removed"), (8_248, "was cut below")])
+def test_a_wal_that_another_program_has_changed_ends_the_log(
+    store: SQLiteStore, path: Path, left: int | None, said: str
+) -> None:
+    for seq in (1, 2, 3):
+        store.append([Append("s", seq - 1, 1, events(seq, seq))])
+    wal = path.with_name("log.db-wal")
+    if left is None:
+        wal.unlink()
+    else:
+        os.truncate(wal, left)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=said):
+            store.append([Append("s", 3, 1, events(4, 4))])
+    with pytest.raises(StoreFailed, match=said):
+        store.head("s")
