@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import Callable, Generator
 from random import Random
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -653,3 +653,23 @@ def test_a_program_that_spins_or_exits_while_it_is_closed_is_logged(
     run.stop()
     assert run.is_over
     assert ("a program does not end: " in caplog.text) is leaves
+
+
+def test_an_open_ask_that_no_task_waits_for_is_given_up_at_the_end() -> None:
+    kept: list[Any] = []
+
+    async def by_hand(ctx: ProgramContext, prompt: str) -> object:
+        for n in (1, 2):
+            kept.append(ctx.call(work, n=n))
+            kept[-1].send(None)
+            if n == 1:
+                await ctx.sleep(1)
+        return "done"
+
+    run = started(by_hand)
+    (first,) = run.step((), T0).asks
+    last = run.step((), T0 + 1_000)
+    assert last.ending is not None
+    assert (last.asks, last.head.cancels) == ((), (first.id,))
+    for coroutine in kept:
+        coroutine.close()

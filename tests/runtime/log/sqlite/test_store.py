@@ -306,6 +306,19 @@ def test_a_deleted_session_is_nowhere_in_the_files(
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
 
 
+def test_events_for_a_deleted_session_are_refused_and_those_of_others_stored(store: SQLiteStore) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, events(1, 2)), Append("t", 0, 1, events(1, 1))])
+    store.delete("s", False)
+    gone, head = store.append([Append("s", 2, 1, events(3, 4)), Append("t", 1, 1, events(2, 3))])
+    assert isinstance(gone, SessionNotFound)
+    assert head == store.head("t")
+    assert same(store.read("t", 1, 10), events(1, 3))
+    store.create("s", 1, "", GENESIS)
+    (head,) = store.append([Append("s", 0, 1, events(1, 1))])
+    assert head == store.head("s")
+
+
 def test_the_space_of_a_deleted_session_returns(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
