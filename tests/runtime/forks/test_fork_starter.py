@@ -12,6 +12,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
@@ -22,6 +23,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
 from callboard.runtime.tools.tool import Tool
 from tests.runtime.forks.kit import Counted, events_of, host_of, recorded, reporting, rows_of
+from tests.runtime.log.kit import added
 
 
 def begin(seq: int, address: str, model: str) -> Event:
@@ -165,3 +167,25 @@ def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask()
             await session.detach(0)
 
     asyncio.run(work())
+
+
+def test_a_model_call_of_a_killed_origin_is_made_in_its_fork_and_not_lost() -> None:
+    log, killed, host = MemoryLog(), MemoryLog(), Agent("host")
+
+    async def work() -> None:
+        async with Runtime(log, model=Counted(lambda request: "Done.")) as runtime:
+            await runtime.run(host, "Go.", session_id="origin")
+        events = events_of(log, "origin")
+        (grant,) = (one for one in events if isinstance(one.body, CallModel))
+        await killed.open()
+        await killed.create("origin", 1, "")
+        await added(killed, "origin", 1, events[: grant.seq])
+        async with Runtime(killed, model=Counted(lambda request: "Later.")) as runtime, asyncio.timeout(20):
+            fork = await runtime.fork("origin", host, at=grant.seq, fork_id="f")
+            outcome = await fork.outcome
+            assert (outcome.text, outcome.usage.unknown_calls) == ("Later.", 0)
+            await fork.close()
+
+    asyncio.run(work())
+    replies = [one.body for one in events_of(killed, "f") if isinstance(one.body, ModelReplied)]
+    assert [reply.status for reply in replies] == ["ok"]

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from callboard import DelegationFailed, Limits, MisuseError, Runtime, ScriptedModel, program
@@ -11,6 +12,9 @@ from callboard.runtime.programs.asks import (
     Ask,
     Ending,
     ProgramFailed,
+    Step,
+    ask_id,
+    ask_key,
     number_of,
     run_name,
     salt_of,
@@ -152,3 +156,23 @@ def test_the_text_of_a_prompt_is_that_of_its_text_blocks(content: bytes, text: s
 
 def test_an_ask_in_words_is_its_name_and_its_input() -> None:
     assert str(Ask("p1", "work", Json(b'{"n":1}'))) == 'work({"n":1})'
+
+
+def test_the_ids_of_a_known_ask_stay_the_same() -> None:
+    """A recorded session is executed again by them."""
+    assert run_name(1, "s", "host") == "1-6a72abf3837a"
+    assert ask_id(ask_key(1, "work", Json(b'{"n":1}')), 2) == "p0b405b22698e_2"
+
+
+def test_an_end_is_written_as_its_text_and_its_value_or_as_a_failure() -> None:
+    head = started(gives_up).step((), T0).head
+    for ending, kinds in (
+        (Ending("1"), ["text"]),
+        (Ending("1", Json(b"1")), ["text", "program_result"]),
+        (Ending("no", failure="budget"), ["program_failure"]),
+    ):
+        step = Step(head, (), ending)
+        blocks = msgspec.json.decode(step.content(), type=list[dict[str, Any]])
+        assert [one["type"] for one in blocks[1:]] == kinds
+        assert read_step(step.content()) == step
+        assert ending.size == len(msgspec.json.encode(blocks[1:]))

@@ -4,7 +4,7 @@ import datetime
 import enum
 import pathlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import msgspec
 import pydantic
@@ -55,6 +55,8 @@ TYPES: list[tuple[Any, Any]] = [
     (Point | None, None),
     (Point | None, Point(1, 2.0)),
     (str | None, None),
+    (Optional[str], None),  # noqa: UP045  # another form of the same type
+    (Optional[int], 5),  # noqa: UP045
     (str | None, "(nothing)"),
     (Order, Order([Point(1), Point(2)])),
     (Color, Color.RED),

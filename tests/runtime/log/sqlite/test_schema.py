@@ -52,6 +52,8 @@ def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 32, 9))
     with pytest.raises(StoreUnreadable, match=r"needs 3\.33"):
         is_fresh(connection, path)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 33, 0))
+    assert is_fresh(connection, path)
     connection.close()
 
 

@@ -1,7 +1,7 @@
 """SQLiteThread: one function after the other, even for cancelled callers, and an end in every case."""
 
 import asyncio
-import importlib
+import importlib.util
 import sqlite3
 import sys
 import threading
@@ -177,3 +177,14 @@ def test_an_aiosqlite_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(aiosqlite, "__version__", "1.0.0")
     with pytest.raises(ImportError, match=r"the inside of 0\.22 only"):
         importlib.reload(sqlite_thread)
+
+
+def test_a_forked_child_is_told_by_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr("os.register_at_fork", lambda **how: told.append(how))
+    spec = importlib.util.find_spec(sqlite_thread.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    assert told == [{"after_in_child": again._leak_all}]
