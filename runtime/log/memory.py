@@ -57,8 +57,6 @@ class _Session(msgspec.Struct, eq=False):
         self.is_hidden = True
         self.rows = self.rows[: last.seq - self.before.seq]
         self.head = Head(last.seq, last.digest)
-        row = SessionRow(self.row.session_id, 1, last.seq, self.row.created_ms, "", self.row.number)
-        self.row = structs.replace(row, parent=self.row.parent, base=self.row.base)
 
     def note(self, events: Sequence[Event]) -> None:
         """Bring the row up to these events."""

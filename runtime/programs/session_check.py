@@ -56,15 +56,13 @@ async def check_programs(
         return []
     loop = asyncio.get_running_loop()
     done: asyncio.Future[list[RunCheck]] = loop.create_future()
-    thread = threading.Thread(
-        target=_check, args=(recorded, find, loop, done), name=CHECK_THREAD, daemon=True
-    )
+    thread = _CheckThread(partial(_check, recorded, find, loop, done))
     with _without_collection():
         thread.start()
         try:
             return await _in_time(done, timeout_s)
         except BaseException:  # its time is over, or its caller has left
-            _stop(thread)
+            thread.stop()
             raise
 
 
@@ -116,7 +114,7 @@ def _check(
         checked = [check_run(find(one.program), one.program, one.address, one.messages) for one in recorded]
         told = partial(_settle, done, [one for one in checked if one.result != "ok"], None)
     except CheckStopped:
-        return
+        raise
     except BaseException as error:
         told = partial(_settle, done, [], error)
     if not loop.is_closed():
@@ -134,11 +132,36 @@ def _settle(
         done.set_exception(error)
 
 
-def _stop(thread: threading.Thread) -> None:
-    """Raise `CheckStopped` in a thread, at its next line of Python."""
-    if thread.ident is None or not thread.is_alive():
-        return
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(CheckStopped))
+class _CheckThread(threading.Thread):
+    """Does some work, and can be stopped at its next line of Python."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(name=CHECK_THREAD, daemon=True)
+        self._work = work
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._is_at_work = False
+
+    def run(self) -> None:
+        """Do the work, unless it was stopped before."""
+        try:
+            with self._lock:
+                self._is_at_work = not self._is_stopped
+            if self._is_at_work:
+                self._work()
+            with self._lock:
+                self._is_at_work = False
+        except CheckStopped:
+            return
+
+    def stop(self) -> None:
+        """Raise `CheckStopped` in the work. Nowhere else: there it would be printed as an error."""
+        with self._lock:
+            self._is_stopped = True
+            if self._is_at_work:
+                assert self.ident is not None
+                thread = ctypes.c_ulong(self.ident)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(CheckStopped))
 
 
 def diverged(session_id: str, found: Sequence[RunCheck]) -> Diverged:

@@ -83,7 +83,7 @@ def _reader(tool: Tool) -> tuple[object, Callable[[Answer], object]]:
     if any(kind in (str, object, typing.Any, ToolOutput) for kind in kinds):
         # Text is sent as it is, so it cannot be told from the JSON of the union's other members.
         return hint, partial(_text, is_optional=types.NoneType in kinds)
-    if kinds in ((None,), (types.NoneType,)):
+    if hint is types.NoneType:
         return hint, lambda answer: None
     form = form_of(hint)
     build = form.build if _is_described(form) else msgspec.json.decode

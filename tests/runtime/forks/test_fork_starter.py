@@ -1,6 +1,7 @@
 """Forks are begun and connected: the shared events, the first own ones, and what is refused before them."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -11,13 +12,18 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime.agent import Agent
 from callboard.runtime.forks.fork_starter import is_closing, refuse_missing_programs
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
+from callboard.runtime.tools.tool import Tool
 from tests.runtime.forks.kit import Counted, events_of, host_of, recorded, reporting, rows_of
+from tests.runtime.log.kit import added
 
 
 def begin(seq: int, address: str, model: str) -> Event:
@@ -116,3 +122,70 @@ def test_a_fork_of_a_closed_session_at_its_end_has_nothing_left_to_ask() -> None
 
     asyncio.run(work())
     assert [one.kind for one in events_of(log, "f")[last - 1 :]][:1] == ["Forked"]
+
+
+class Shop(ToolSource, LiveSource):
+    """A source without tools, which keeps the scope of each session that it is asked for."""
+
+    label = "shop"
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+
+    def live(self) -> LiveSource:
+        return self
+
+    def secrets(self) -> Mapping[str, str]:
+        return {}
+
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        self.scopes.append(scope)
+        return []
+
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        self.scopes.append(scope)
+        return []
+
+    def release(self, scope: Scope) -> None:
+        """Hold nothing."""
+
+    async def aclose(self) -> None:
+        """Close nothing."""
+
+
+def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask() -> None:
+    log, shop = MemoryLog(), Shop()
+    host = Agent("host", tools=[shop])
+
+    async def work() -> None:
+        async with Runtime(log, model=Counted(lambda request: "Done.")) as runtime, asyncio.timeout(20):
+            await runtime.run(host, "Go.", session_id="origin", deps="first")
+            session = await runtime.fork("origin", host, fork_id="f", deps="second")
+            assert [scope.deps() for scope in shop.scopes] == ["first", "second"]
+            await session.ask("Go on.", deps="third")
+            assert [scope.deps() for scope in shop.scopes] == ["first", "third"]
+            await session.detach(0)
+
+    asyncio.run(work())
+
+
+def test_a_model_call_of_a_killed_origin_is_made_in_its_fork_and_not_lost() -> None:
+    log, killed, host = MemoryLog(), MemoryLog(), Agent("host")
+
+    async def work() -> None:
+        async with Runtime(log, model=Counted(lambda request: "Done.")) as runtime:
+            await runtime.run(host, "Go.", session_id="origin")
+        events = events_of(log, "origin")
+        (grant,) = (one for one in events if isinstance(one.body, CallModel))
+        await killed.open()
+        await killed.create("origin", 1, "")
+        await added(killed, "origin", 1, events[: grant.seq])
+        async with Runtime(killed, model=Counted(lambda request: "Later.")) as runtime, asyncio.timeout(20):
+            fork = await runtime.fork("origin", host, at=grant.seq, fork_id="f")
+            outcome = await fork.outcome
+            assert (outcome.text, outcome.usage.unknown_calls) == ("Later.", 0)
+            await fork.close()
+
+    asyncio.run(work())
+    replies = [one.body for one in events_of(killed, "f") if isinstance(one.body, ModelReplied)]
+    assert [reply.status for reply in replies] == ["ok"]

@@ -357,6 +357,23 @@ def test_a_timer_is_due_by_the_clock_of_the_fork(alarms: Alarms) -> None:
     assert alarms.set == []
 
 
+def test_a_timer_that_is_due_before_the_next_recorded_answer_fires_at_its_own_time() -> None:
+    world, times = World(looking()), list[int]()
+    submit = world.board.submit
+
+    def timed(*given: Any) -> None:
+        times.append(world.clock.ms)
+        submit(*given)
+
+    world.board.submit = timed  # type: ignore[method-assign]  # the test's own
+    world.asks_for(world.requests("look", 1, effect="read"))
+    world.live.arm(3, 7, 100, 400)
+    world.idle.run()
+    assert world.board.said == ["timer 3 of 7", "100: ok 2"]
+    assert times == [500]
+    assert world.clock.ms > 500
+
+
 def test_a_timer_that_is_forgotten_does_not_fire(alarms: Alarms) -> None:
     world = World(Log())
     world.live.arm(3, 7, 0, 500)

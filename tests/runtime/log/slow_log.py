@@ -48,6 +48,7 @@ def with_writer(
             await work(writer, log)
         log.gate.set()
         await writer.aclose()
+        assert writer.undurable == 0
         assert len(asyncio.all_tasks()) == 1
         gc.collect(1)
         await asyncio.sleep(0)

@@ -228,3 +228,23 @@ def test_the_format_is_the_documented_one() -> None:
     key = HKDF(SHA256(), 32, salt, b"callboard/1 session s").derive(KEY)
     place = msgpack.encode(["event", "s", 7])
     assert AESGCM(key).decrypt(stored[:12], stored[12:], place) == bytes(json_text(50))
+
+
+@pytest.mark.parametrize("stored", [None, "text", 5, b"", b"short"])
+def test_a_value_that_is_no_sealed_text_does_not_decrypt(stored: object) -> None:
+    with pytest.raises(Unopenable):
+        new_cipher(KEY).open(("event", "s", 2), stored)
+
+
+def test_equal_tags_have_equal_digests_under_one_key_only() -> None:
+    cipher, other = new_cipher(KEY), new_cipher(KEY)
+    tag = cipher.tag("urgent")
+    assert tag == cipher_of(cipher.description, KEY, "it").tag("urgent")  # type: ignore[union-attr]  # it is encrypted
+    assert len({tag, cipher.tag("Urgent"), other.tag("urgent"), "urgent"}) == 4
+    assert len(bytes.fromhex(tag)) == 16
+
+
+def test_a_description_with_a_broken_salt_is_damage() -> None:
+    name, salt, check = new_cipher(KEY).description.rsplit(" ", 2)
+    with pytest.raises(CorruptLog, match="it is damaged: its encryption has no valid salt"):
+        cipher_of(f"{name} {salt}x {check}", KEY, "it")

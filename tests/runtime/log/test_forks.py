@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.replay.testing.stores.forks import forked
-from callboard.runtime.log.forks import whole_trees, with_forks
+from callboard.runtime.log.forks import parents_first, whole_trees, with_forks
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.sqlite.log import SQLiteLog
@@ -44,6 +45,27 @@ def test_a_tree_of_forks_is_taken_whole_or_not_at_all(parents: list[int], chosen
     )
 
 
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20), st.randoms())
+def test_each_fork_comes_behind_its_parent_and_all_else_in_its_order(
+    parents: list[int], chance: Random
+) -> None:
+    rows = rows_of(parents)
+    chance.shuffle(rows)
+    found = parents_first(rows)
+    places = {row.session_id: place for place, row in enumerate(found)}
+    assert sorted(places) == sorted(row.session_id for row in rows)
+    assert all(places[row.parent] < places[row.session_id] for row in rows if row.parent)
+    roots = [row for row in rows if not row.parent]
+    assert parents_first(roots) == roots
+    assert parents_first(found) == found
+
+
+def test_a_fork_whose_parent_was_deleted_keeps_its_place() -> None:
+    rows = [SessionRow(name, 1, 9, 0, "", at, parent=parent) for at, (name, parent) in enumerate(TREE)]
+    assert [row.session_id for row in parents_first(rows)] == ["orphan", "a", "b", "c", "d"]
+
+
+TREE = (("orphan", "gone"), ("c", "b"), ("b", "a"), ("a", ""), ("d", "a"))
 DAMAGE = {
     "a base of another event": "UPDATE sessions SET base = 5 WHERE session_id = 'f'",
     "a digest of another event": "UPDATE sessions SET origin = zeroblob(32) WHERE session_id = 'f'",

@@ -254,6 +254,10 @@ def test_the_segments_of_a_fork_are_one_chain() -> None:
     assert [row.seq for page in pages for row in page] == [1, 2, 3, 4, 5, 6]
     behind = list(chain.checked_pages(segments, read, 6, after=Head(4, shared[-1].digest)))
     assert [row.seq for page in behind for row in page] == [5, 6]
+    behind = list(chain.checked_pages(segments, read, 6, after=Head(5, own[0].digest)))
+    assert [row.seq for page in behind for row in page] == [6]
+    with pytest.raises(CorruptLog, match="session f, event 5 is not the one that was acknowledged"):
+        list(chain.checked_pages(segments, read, 6, Head(5, b"x" * 32), after=Head(5, own[0].digest)))
     elsewhere = (segments[0], Segment("f", Head(4, shared[0].digest), 6))
     with pytest.raises(CorruptLog, match=r"event 5 .*does not continue event 4"):
         list(chain.checked_pages(elsewhere, read, 6))
@@ -264,3 +268,32 @@ def test_an_event_that_is_missing_is_told_with_the_next_one_there() -> None:
     rows = chained(events(1, 4), chain)
     with pytest.raises(CorruptLog, match=r"event 2 .*is missing; the next one there is 3"):
         verify(chain, [rows[0], *rows[2:]], 4)
+
+
+def test_a_digest_that_is_computed_alone_is_that_of_the_chain() -> None:
+    chain = HashChain(b"key")
+    previous = bytes(range(32))
+    for posted in (event(5, cause=2, sender="host"), large(5)):
+        row = seal_one(chain, "s", previous, posted)
+        assert chain.digest("s", previous, replace(row, digest=b"")) == row.digest
+        assert chain.digest("other", previous, row) != row.digest
+
+
+def test_the_head_after_events_is_that_of_the_last_one() -> None:
+    sealing = HashChain().seal_all("s", GENESIS, events(5, 7))
+    assert sealing.head(Head(4, GENESIS)) == Head(7, sealing.digests[-1])
+    assert HashChain().seal_all("s", GENESIS, []).head(Head(4, GENESIS)) == Head(4, GENESIS)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Head(0, b"x" * 32), "event 1 does not continue the head that was acknowledged"),
+        (Head(3, b"x" * 32), "event 3 is not the one that was acknowledged"),
+    ],
+)
+def test_a_head_that_was_acknowledged_and_is_not_in_the_log_is_named(known: Head, said: str) -> None:
+    chain = HashChain()
+    rows = chained(events(1, 3), chain)
+    with pytest.raises(CorruptLog, match=said):
+        verify(chain, rows, 3, known)

@@ -104,3 +104,28 @@ def test_a_log_keeps_since_when_a_session_waits_for_its_code_beside_its_events(
         await log.close()
 
     run(work)
+
+
+def test_the_size_of_a_log_is_that_of_the_events_and_values_that_it_still_has() -> None:
+    log = MemoryLog()
+
+    def held() -> int:
+        rows = sum(len(row) for session in log._sessions.values() for row in session.rows)
+        return rows + sum(map(len, log._blobs.values()))
+
+    async def work() -> None:
+        await log.open()
+        for name in "ab":
+            await log.create(name, 1, "")
+            await added(log, name, 1, [*events(1, 5), large(6), large(7, 5_000, name)])
+            assert log.size_bytes() == held() > 0
+        values = {value[1:2] for value in log._blobs.values()}
+        assert values == {b"x", b"a", b"b"}
+        await log.fork("f", 1, "", "a", 6)
+        for name, count, left in (("a", 1, {b"x", b"b"}), ("f", 6, {b"x", b"b"}), ("b", 7, set())):
+            assert await log.delete(name, keep_forks=True) == count
+            assert {value[1:2] for value in log._blobs.values()} == left
+            assert log.size_bytes() == held()
+        assert log.size_bytes() == 0
+
+    run(work)

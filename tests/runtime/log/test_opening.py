@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from callboard import Recording, Runtime
 from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
 from callboard.cli.main import cli
-from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.opening import open_log
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.opening import log_of, open_log
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, child, events, run, write_some
@@ -108,3 +108,34 @@ def test_the_command_line_takes_a_url(path: Path) -> None:
     ):
         done = CliRunner().invoke(cli, ["sessions", "--log", address])
         assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_log_that_is_given_is_taken_as_it_is_and_an_address_is_opened(path: Path) -> None:
+    given = MemoryLog()
+    assert log_of(given) is given
+    for address in (path, str(path)):
+        log = log_of(address, "process")
+        assert isinstance(log, SQLiteLog)
+        assert (log.path, log.durability) == (path, "process")
+    default = log_of(path)
+    assert isinstance(default, SQLiteLog)
+    assert default.durability == "full"
+
+
+def test_a_log_in_memory_has_the_key_that_it_is_opened_with() -> None:
+    log = open_log(":memory:", key=b"key")
+    assert isinstance(log, MemoryLog)
+    write_some_in(log)
+    with MemoryReader(log) as reader:
+        assert reader.verify_chain("s", b"key").seq == 3
+        with pytest.raises(WrongKey):
+            reader.verify_chain("s")
+
+
+def write_some_in(log: MemoryLog) -> None:
+    async def work() -> None:
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, 3))
+
+    run(work)

@@ -20,11 +20,23 @@ def test_another_epoch_is_fenced_at_any_head(epoch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "seqs"), [(3, [4]), (5, [6]), (4, [6]), (4, [5, 7]), (4, [5, 5]), (4, [6, 5]), (4, [4])]
+    ("head", "seqs", "said"),
+    [
+        (3, [4], "session s ends at event 4, not at 3"),
+        (5, [6], "session s ends at event 4, not at 5"),
+        (4, [6], "event 6 came where 5 was next"),
+        (4, [5, 7], "event 7 came where 6 was next"),
+        (4, [5, 5], "event 5 came where 6 was next"),
+        (4, [6, 5], "event 6 came where 5 was next"),
+        (4, [4], "event 4 came where 5 was next"),
+    ],
 )
-def test_events_that_do_not_continue_the_session_are_a_wrong_head(head: int, seqs: list[int]) -> None:
+def test_events_that_do_not_continue_the_session_are_a_wrong_head(
+    head: int, seqs: list[int], said: str
+) -> None:
     error = refusal(Append("s", head, 2, [event(seq) for seq in seqs]), 2, 4)
     assert isinstance(error, WrongHead)
+    assert said in str(error)
     assert "session s" in str(error)
 
 

@@ -1,18 +1,30 @@
 """The rows of sessions: queries that are refused, and changes that events make."""
 
 import pytest
+from msgspec import structs
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Resumed, SessionClosed
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Forked,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+)
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
+    Details,
     RowChange,
     SessionQuery,
     SessionRow,
     change_of,
+    details_of,
 )
 
 
@@ -69,3 +81,61 @@ def test_a_cursor_is_the_place_of_its_row() -> None:
     row = SessionRow("s", 1, 0, -5, "", 12)
     assert SessionQuery(after=row.cursor).place == (-5, 12)
     assert SessionQuery().place is None
+
+
+TAGGED = SessionOpened(1, "clerk", (), ModelSpec("m"), tags=("a", "b"), metadata=Json(b'{"n":1}'))
+PLAIN = SessionOpened(1, "clerk", (), ModelSpec("m"))
+
+
+def test_tags_and_metadata_come_from_the_first_message() -> None:
+    change = of(TAGGED, ASK)
+    assert (change.host, change.opened) == ("clerk", TAGGED)
+    assert details_of(TAGGED) == Details(("a", "b"), {"n": 1})
+    for one in (structs.replace(TAGGED, tags=()), structs.replace(TAGGED, metadata=NULL)):
+        assert of(one).opened is one
+    assert (of(PLAIN).host, of(PLAIN).opened) == ("clerk", None)
+    assert details_of(PLAIN) == Details()
+
+
+def test_a_resume_changes_the_host_only_if_it_names_one() -> None:
+    assert of(PLAIN, Resumed(1)).host == "clerk"
+    assert of(PLAIN, Resumed(1, host="boss")).host == "boss"
+
+
+@pytest.mark.parametrize(
+    ("forked", "before", "status", "host"),
+    [
+        (Forked("s", 1, "", Resumed(1), host="clerk"), "open", "open", "clerk"),
+        (Forked("s", 1, "", Resumed(1, host="boss"), host="clerk"), "open", "open", "boss"),
+        (Forked("s", 1, "", REOPENED), "closed", "open", ""),
+        (Forked("s", 1, "", REOPENED, is_running=True), "closed", "unfinished", ""),
+    ],
+)
+def test_a_fork_is_unfinished_if_it_begins_in_the_middle_of_an_ask(
+    forked: Forked, before: str, status: str, host: str
+) -> None:
+    assert (of(forked).status_after(before), of(forked).host) == (status, host)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_chosen"),
+    [
+        (SessionQuery(), True),
+        (SessionQuery(tag="a"), True),
+        (SessionQuery(tag="c"), False),
+        (SessionQuery(since_ms=9), True),
+        (SessionQuery(since_ms=10), False),
+        (SessionQuery(status="open"), True),
+        (SessionQuery(status="closed"), False),
+        (SessionQuery(tag="a", status="closed"), False),
+        (SessionQuery(tag="c", since_ms=0), False),
+    ],
+)
+def test_a_query_chooses_the_rows_that_meet_all_of_it(query: SessionQuery, is_chosen: bool) -> None:
+    assert query.has(SessionRow("s", 1, 0, 0, "", tags=("a", "b"), last_ms=9)) is is_chosen
+
+
+@pytest.mark.parametrize("after", ["5", "5.", "x.1", "5.1 ", "5.1.2"])
+def test_a_text_that_is_no_cursor_is_refused(after: str) -> None:
+    with pytest.raises(MisuseError, match="is no cursor"):
+        _ = SessionQuery(after=after).place

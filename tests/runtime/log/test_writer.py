@@ -13,7 +13,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.writer import MANY, NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
+from callboard.runtime.log.writer import MANY, NAP_EVERY_S, TIMES_MAX, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, room_in, with_writer
 
@@ -264,6 +264,20 @@ def test_a_caller_that_waits_for_a_forgotten_session_gets_an_error() -> None:
     with_writer(work)
 
 
+def test_a_writer_that_leaves_forgets_its_own_session_and_not_that_of_a_later_one() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        for epoch, is_gone in ((1, False), (2, True)):
+            writer.attach("a", 2)
+            writer.forget("a", epoch)
+            if is_gone:
+                with pytest.raises(SessionNotFound):
+                    await writer.wait("a", 0)
+            else:
+                assert (await writer.wait("a", 0)).seq == 0
+
+    with_writer(work)
+
+
 # --- room -----------------------------------------------------------------------------
 
 
@@ -322,6 +336,24 @@ def test_dead_sessions_take_no_room() -> None:
         assert writer.undurable == 0
 
     with_writer(work, undurable_max=10)
+
+
+def test_the_times_of_the_last_commits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        now = 1.0
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio.get_running_loop(), "time", lambda: now)
+            for seq in (1, 2):
+                log.gate.clear()
+                writer.stage("a", 1, events(seq, seq))
+                await passes(3)
+                now += 2.5 * seq
+                log.gate.set()
+                await writer.flush()
+        assert list(writer.commit_times) == [2.5, 5.0]
+        assert writer.commit_times.maxlen == TIMES_MAX
+
+    with_writer(work)
 
 
 def test_a_busy_loop_gives_way_to_the_stores_thread(monkeypatch: pytest.MonkeyPatch) -> None:

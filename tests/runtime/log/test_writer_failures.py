@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
+from callboard.actors.protocol.errors import Fenced, StoreFailed, StoreLocked, WrongHead
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.writer import GroupWriter
 from tests.runtime.log.kit import events, run
@@ -134,9 +134,11 @@ def test_a_failure_handler_hears_of_every_session_once() -> None:
 
 def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
     async def work() -> None:
-        complaints: list[str] = []
+        complaints: list[tuple[str, str]] = []
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        loop.set_exception_handler(
+            lambda _, context: complaints.append((context["message"], type(context["exception"]).__name__))
+        )
         log = SlowLog()
         await log.open()
         await log.create("a", 1, "")
@@ -146,7 +148,8 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
         writer.stage("a", 1, events(1, 1))
         assert (await writer.wait("a", 1)).seq == 1
         await writer.aclose()
-        assert complaints == ["callboard: reporting the death of session nowhere raised"]
+        said = "callboard: reporting the death of session nowhere raised"
+        assert complaints == [(said, "ZeroDivisionError")]
 
     run(work)
 
@@ -293,3 +296,74 @@ def test_leaving_the_loop_in_the_middle_of_everything_warns_of_nothing() -> None
 
     run(work)
     gc.collect()
+
+
+def test_a_task_that_is_cancelled_before_its_first_step_is_followed_by_one_that_hurries() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        writer.stage("a", 1, events(1, 1))
+        assert writer._task is not None
+        writer._task.cancel()
+        await passes(3)
+        assert log.batches == [[("a", [1])]]
+        assert (await writer.wait("a", 1)).seq == 1
+
+    with_writer(work)
+
+
+def test_words_of_a_session_in_the_pass_that_cancels_the_writer_are_written_in_a_hurry() -> None:
+    async def last_words(writer: GroupWriter) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            writer.stage("b", 1, events(1, 1))
+
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 1))
+        session = asyncio.create_task(last_words(writer))
+        await passes(3)
+        assert writer._task is not None
+        for task in (writer._task, session):
+            task.cancel()
+        await passes(2)
+        assert log.batches == [[("a", [1])], [("b", [1])]]
+        log.gate.set()
+
+    with_writer(work)
+
+
+def test_a_writer_that_hurries_waits_for_no_further_events() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        writer.hurry()
+        writer.stage("a", 1, events(1, 1))
+        await passes()
+        assert log.batches == [[("a", [1])]]
+
+    with_writer(work)
+
+
+def test_a_child_of_a_fork_does_not_wait_for_the_loop_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        writer.stage("a", 1, events(1, 1))
+        with monkeypatch.context() as child:
+            child.setattr("os.getpid", lambda: 1)
+            with pytest.raises(StoreLocked, match="the process from which this one was forked"):
+                await writer.flush()
+
+    with_writer(work)
+
+
+def test_a_session_dies_once() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        told: list[Exception] = []
+        writer.on_durable("a", lambda head: None, told.append)
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 2))
+        await passes(2)
+        writer.attach("a", 2)
+        log.error = StoreFailed("broken")
+        log.gate.set()
+        await writer.flush()
+        assert [type(error) for error in told] == [Fenced]
+
+    with_writer(work)

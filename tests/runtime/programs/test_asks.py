@@ -3,10 +3,23 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from callboard import DelegationFailed, Limits, MisuseError, Runtime, ScriptedModel, program
-from callboard.runtime.programs.asks import Ending, ProgramFailed
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.programs.asks import (
+    Ask,
+    Ending,
+    ProgramFailed,
+    Step,
+    ask_id,
+    ask_key,
+    number_of,
+    run_name,
+    salt_of,
+    text_of_blocks,
+)
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import read_step
 from callboard.runtime.programs.run import ProgramCrashed
@@ -113,3 +126,53 @@ def test_a_session_of_a_program_that_fails_or_is_refused_ends_so() -> None:
             assert (outcome.kind, outcome.text) == ("budget", "partial")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("run", "number"), [("3-ab12", 3), ("12", 12), ("x-1", 0), ("", 0), ("-1", 0)])
+def test_the_number_of_a_run_stands_in_its_name(run: str, number: int) -> None:
+    assert number_of(run) == number
+    assert number_of(run_name(7, "s", "host")) == 7
+
+
+def test_the_salt_of_a_run_is_of_its_session_agent_and_number() -> None:
+    salts = {salt_of(run_name(*one)) for one in ((1, "s", "host"), (2, "s", "host"), (1, "t", "host"))}
+    assert len(salts | {salt_of(run_name(1, "s", "host.1"))}) == 4
+    assert max(salts) < 2**28
+    assert salt_of("3") == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"null", ""),
+        (b'"go"', "go"),
+        (b'[{"type":"text","text":"a"},{"type":"image","text":"x"},{"type":"text","text":"b"}]', "a\nb"),
+        (b"[]", ""),
+    ],
+)
+def test_the_text_of_a_prompt_is_that_of_its_text_blocks(content: bytes, text: str) -> None:
+    assert text_of_blocks(Json(content)) == text
+
+
+def test_an_ask_in_words_is_its_name_and_its_input() -> None:
+    assert str(Ask("p1", "work", Json(b'{"n":1}'))) == 'work({"n":1})'
+
+
+def test_the_ids_of_a_known_ask_stay_the_same() -> None:
+    """A recorded session is executed again by them."""
+    assert run_name(1, "s", "host") == "1-6a72abf3837a"
+    assert ask_id(ask_key(1, "work", Json(b'{"n":1}')), 2) == "p0b405b22698e_2"
+
+
+def test_an_end_is_written_as_its_text_and_its_value_or_as_a_failure() -> None:
+    head = started(gives_up).step((), T0).head
+    for ending, kinds in (
+        (Ending("1"), ["text"]),
+        (Ending("1", Json(b"1")), ["text", "program_result"]),
+        (Ending("no", failure="budget"), ["program_failure"]),
+    ):
+        step = Step(head, (), ending)
+        blocks = msgspec.json.decode(step.content(), type=list[dict[str, Any]])
+        assert [one["type"] for one in blocks[1:]] == kinds
+        assert read_step(step.content()) == step
+        assert ending.size == len(msgspec.json.encode(blocks[1:]))

@@ -4,14 +4,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from callboard import program
+from callboard import Agent, ScriptedModel, program
+from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs.checking import RunCheck, check_run, programs_of
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.sanitize import to_json
+from tests.actors.harness import AgentHarness
 from tests.runtime.programs.kit import work
 
 Body = Callable[[ProgramContext, str], Awaitable[object]]
@@ -79,3 +82,21 @@ def test_a_run_without_steps_is_as_recorded(messages: list[Json]) -> None:
 
 def test_actors_that_are_no_agents_are_no_programs() -> None:
     assert programs_of({"supervisor": object(), "host": object()}) == []
+
+
+def test_the_programs_that_run_are_checked_or_all_of_them_if_none_runs() -> None:
+    def agent(address: str, host: Agent) -> AgentState:
+        harness = AgentHarness(address)
+        harness.begins(who=host.profile(), prompt=address)
+        return harness.state
+
+    clerk = agent("host.1", Agent("clerk", model=ScriptedModel([])))
+    running = {"host": agent("host", made(plain)), "host.1": clerk, "host.2": initial_agent("host.2")}
+    (host,) = programs_of(running)
+    assert (host.address, host.program) == ("host", "lead")
+    assert [bytes(one) for one in host.messages] == [b'{"role":"user","content":"host"}']
+    ended = {"host": replace(running["host"], phase="idle"), "host.1": clerk}
+    assert [one.address for one in programs_of(ended)] == ["host"]
+    assert programs_of(ended, only_running=True) == []
+    both = {**ended, "host.3": agent("host.3", made(plain))}
+    assert [one.address for one in programs_of(both)] == ["host.3"]

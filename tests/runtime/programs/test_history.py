@@ -10,7 +10,15 @@ from callboard import ProgramContext, Runtime, program
 from callboard.actors.protocol.conversation import message, text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.replay import Recording
-from callboard.runtime.programs.history import EarlierRun, last_run, runs_before
+from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.history import (
+    EarlierRun,
+    RecordedRun,
+    answers_from,
+    last_run,
+    read_step,
+    runs_before,
+)
 
 USER = message("user", text_json("Go."))
 
@@ -74,3 +82,61 @@ def test_the_place_of_the_last_prompt_is_known() -> None:
     run = last_run(len(messages), messages.__getitem__)
     assert run is not None
     assert (run.place, run.number) == (2, 2)
+
+
+def results(*ids: str) -> Json:
+    return message("user", Json(f"[{','.join(map(result, ids))}]".encode()))
+
+
+def result(number: str) -> str:
+    return f'{{"type":"tool_result","tool_use_id":"{number}","content":"at {number}","status":"ok"}}'
+
+
+def ids_of(answers: tuple[Answer, ...]) -> list[str]:
+    return [one.tool_use_id for one in answers]
+
+
+def read(*messages: Json) -> RecordedRun:
+    run = last_run(len(messages), messages.__getitem__)
+    assert run is not None
+    return run
+
+
+def test_each_step_has_the_answers_before_it_in_the_order_of_the_log() -> None:
+    run = read(USER, SAID, USER, replied(HEAD), results("a"), results("b", "c"), replied(HEAD), results("d"))
+    assert [ids_of(step.answers) for step in run.steps] == [[], ["a", "b", "c"]]
+    assert ids_of(run.answers) == ["d"]
+    assert ids_of(read(USER, replied(HEAD), results("a"), replied(HEAD)).answers) == []
+
+
+def test_answers_before_the_first_step_belong_to_it_and_those_of_a_prompt_go_to_the_run_before() -> None:
+    prompt = '{"type":"text","text":"Go on."}'
+    both = message("user", Json(f"[{result('a')},{prompt}]".encode()))
+    run = read(USER, replied(HEAD), both, results("b"))
+    assert (bytes(run.prompt), run.steps, ids_of(run.answers)) == (f"[{prompt}]".encode(), (), ["b"])
+    (step,) = read(USER, results("a"), replied(HEAD)).steps
+    assert ids_of(step.answers) == ["a"]
+
+
+def test_only_answers_can_follow_a_step() -> None:
+    messages = [USER, results("a"), results("b"), USER]
+    found = answers_from(1, 3, messages.__getitem__)
+    assert found is not None
+    assert ids_of(found) == ["a", "b"]
+    assert answers_from(3, 3, messages.__getitem__) == ()
+    assert answers_from(1, 4, messages.__getitem__) is None
+
+
+def test_a_step_is_read_as_its_asks_and_its_end() -> None:
+    ask = '{"type":"tool_use","id":"p1","name":"work","input":{"n":1}}'
+    failed = '{"type":"program_failure","text":"No.","kind":"budget"}'
+    value = '{"type":"program_result","value":[1]}'
+    step = read_step(Json(f"[{HEAD},{ask},{ask}]".encode()))
+    assert [(one.id, one.name, bytes(one.input)) for one in step.asks] == [("p1", "work", b'{"n":1}')] * 2
+    assert (step.head.run, step.ending) == ("1-a", None)
+    ending = read_step(Json(f"[{HEAD},{failed}]".encode())).ending
+    assert ending is not None
+    assert (ending.text, ending.failure, ending.value) == ("No.", "budget", None)
+    ending = read_step(Json(f'[{HEAD},{{"type":"text","text":"[1]"}},{value}]'.encode())).ending
+    assert ending is not None
+    assert (ending.text, ending.failure, ending.value) == ("[1]", None, Json(b"[1]"))

@@ -1,10 +1,12 @@
 """The loop of a run: order, time, hashes, and the loop around it."""
 
 import asyncio
+import contextlib
 import gc
+import itertools
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 from hypothesis import given
@@ -72,15 +74,75 @@ def test_after_a_time_left_out_every_timer_fires_at_its_time_by_the_clock(
     )
 
 
-def test_many_cancelled_timers_are_forgotten() -> None:
-    loop = ProgramLoop()
+@pytest.mark.parametrize("kept", [1, 1_000])
+def test_many_cancelled_timers_are_forgotten_a_part_at_a_time(kept: int) -> None:
+    loop, sizes = ProgramLoop(), list[int]()
 
     def begin() -> None:
-        for _ in range(10_000):
+        for _ in range(kept):
+            loop.call_later(1, print)
+        for _ in range(2_000):
             loop.call_later(9, print).cancel()
+            sizes.append(len(loop._timers))
 
     loop.run_step(0, begin)
-    assert len(loop._timers) < 200
+    assert max(sizes) <= 2 * kept + 200
+    drops = sum(later < before for before, later in itertools.pairwise(sizes))
+    assert 0 < drops <= 40, "each drop goes through all timers"
+
+
+def test_tasks_that_have_ended_are_forgotten_a_part_at_a_time() -> None:
+    loop, sizes = ProgramLoop(), list[int]()
+
+    async def nothing() -> None: ...
+
+    async def many() -> None:
+        for _ in range(500):
+            await loop.create_task(nothing())
+            sizes.append(len(loop._tasks))
+
+    loop.run_step(0, lambda: loop.create_task(many()))
+    assert max(sizes) <= 40
+    assert sum(later < before for before, later in itertools.pairwise(sizes)) <= 60
+
+
+def test_tasks_are_named_by_their_number_unless_they_are_given_a_name() -> None:
+    loop, names = ProgramLoop(7), list[str]()
+
+    async def nothing() -> None: ...
+
+    def begin() -> None:
+        loop.create_future()
+        for name in (None, "mine", 5):
+            names.append(loop.create_task(nothing(), name=name).get_name())
+
+    loop.run_step(0, begin)
+    assert names == ["Task-2", "mine", "5"]
+
+
+def test_a_loop_runs_inside_a_step_only() -> None:
+    loop, seen = ProgramLoop(), list[bool]()
+    loop.run_step(0, lambda: seen.append(loop.is_running()))
+    assert (seen, loop.is_running(), loop.is_closed()) == ([True], False, False)
+    with pytest.raises(MisuseError, match="a program runs only while it handles an answer"):
+        loop.call_soon(print)
+
+
+def test_a_generator_that_is_left_is_closed_in_the_step() -> None:
+    loop, seen = ProgramLoop(), list[str]()
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            seen.append("closed")
+
+    async def first() -> None:
+        async for _ in numbers():
+            break
+
+    loop.run_step(0, lambda: loop.create_task(first()))
+    assert seen == ["closed"]
 
 
 def test_tasks_and_futures_hash_by_their_number_and_the_salt_keeps_runs_apart() -> None:
@@ -133,23 +195,41 @@ def test_a_step_has_a_cap_of_callbacks() -> None:
         loop.run_step(0, again, callbacks_max=100)
 
 
+@pytest.mark.parametrize(("last", "is_over"), [(40, False), (41, True)])
+def test_the_cap_of_callbacks_counts_those_of_all_deadlines(last: int, is_over: bool) -> None:
+    loop = ProgramLoop()
+
+    def begin() -> None:
+        for ms, count in ((1, 20), (2, 40), (3, last)):
+            for _ in range(count):
+                loop.call_later(ms / 1_000, len, ())
+
+    loop.run_step(0, begin)
+    with pytest.raises(EndlessStep) if is_over else contextlib.nullcontext():
+        loop.run_step(5, lambda: None, callbacks_max=100)
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "what"),
     [
-        lambda loop: loop.run_in_executor(None, print),
-        lambda loop: loop.call_soon_threadsafe(print),
-        lambda loop: loop.add_reader(0, print),
-        lambda loop: loop.create_connection(print),
-        lambda loop: loop.subprocess_shell(print, "ls"),
-        lambda loop: loop.add_signal_handler(2, print),
-        lambda loop: loop.run_until_complete(None),
-        lambda loop: loop.set_debug(True),
-        lambda loop: loop.set_task_factory(None),
-        lambda loop: loop.shutdown_default_executor(),
+        (lambda loop: loop.run_in_executor(None, print), "run_in_executor: a program has no threads"),
+        (lambda loop: loop.call_soon_threadsafe(print), "no calls from other threads"),
+        (lambda loop: loop.add_reader(0, print), "no network or files"),
+        (lambda loop: loop.create_connection(print), "no network or files"),
+        (lambda loop: loop.subprocess_shell(print, "ls"), "no subprocesses"),
+        (lambda loop: loop.add_signal_handler(2, print), "no signals"),
+        (lambda loop: loop.run_until_complete(None), "no way to run or end its loop"),
+        (lambda loop: loop.stop(), "no way to run or end its loop"),
+        (lambda loop: loop.close(), "no way to run or end its loop"),
+        (lambda loop: loop.shutdown_asyncgens(), "no way to run or end its loop"),
+        (lambda loop: loop.shutdown_default_executor(), "no threads"),
+        (lambda loop: loop.set_debug(True), "no settings of its loop"),
+        (lambda loop: loop.set_task_factory(None), "no settings of its loop"),
+        (lambda loop: loop.set_exception_handler(None), "no settings of its loop"),
     ],
 )
-def test_all_else_of_a_loop_is_refused(call: Callable[[ProgramLoop], object]) -> None:
-    with pytest.raises(MisuseError, match="write a @tool"):
+def test_all_else_of_a_loop_is_refused(call: Callable[[ProgramLoop], object], what: str) -> None:
+    with pytest.raises(MisuseError, match=f"{what}, .*write a @tool"):
         call(ProgramLoop())
 
 
@@ -178,8 +258,11 @@ def test_an_error_of_a_callback_is_logged_and_the_step_goes_on(caplog: pytest.Lo
 
     with caplog.at_level(logging.WARNING, "callboard.programs"):
         loop.run_step(0, begin)
+        loop.call_exception_handler({"message": "it was late"})
+        loop.call_exception_handler({})
     assert seen == ["on"]
     assert "ValueError: no" in caplog.text
+    assert caplog.messages[1:] == ["in a program: it was late", "in a program: an error"]
 
 
 def test_an_ended_loop_takes_callbacks_and_forgets_them() -> None:
@@ -187,3 +270,13 @@ def test_an_ended_loop_takes_callbacks_and_forgets_them() -> None:
     loop.end()
     loop.call_soon(seen.append, "late")
     assert (seen, loop.is_closed(), loop.live_tasks) == ([], True, [])
+
+
+def test_a_time_of_day_is_counted_from_the_time_of_the_step() -> None:
+    loop, seen = ProgramLoop(), list[int]()
+    loop.run_step(7_000, lambda: loop.call_by_clock(3, seen.append, 1), left_out_ms=2_000)
+    assert loop.wake_ms == 10_000
+    loop.run_step(9_999, lambda: None, left_out_ms=2_500)
+    assert (seen, loop.wake_ms) == ([], 10_000)
+    loop.run_step(10_000, lambda: None, left_out_ms=2_500)
+    assert seen == [1]

@@ -30,7 +30,7 @@ from callboard.runtime.programs.run import CANCELS
 from tests.virtual_clock import run_virtually
 
 CRITICAL_PATH_MAX: Final = 1.1
-SEEDS: Final = 20
+SEEDS: Final = 8
 
 
 @dataclass

@@ -10,6 +10,7 @@ from callboard.actors.protocol.conversation import message, user_message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage, priced
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.programs.asks import Ask, Step
 from callboard.runtime.programs.context import ProgramContext
@@ -323,3 +324,31 @@ def test_an_argument_that_is_too_deep_for_a_reply_raises_at_its_ask() -> None:
     failure = model_of(buries).call(request(model_of(buries), [PROMPT]), None).failure  # type: ignore[arg-type]  # it says nothing
     assert failure is not None
     assert failure.message.startswith("InvalidPrompt: The arguments of work at `$.n[0]")
+
+
+def test_a_request_without_a_prompt_is_a_crash_and_a_model_names_its_program() -> None:
+    model = model_of(Counting().three)
+    given = model.call(request(model, []), lambda text: None)
+    assert crash_of(given) == "the program was asked for a step without a prompt"
+    assert repr(model) == "ProgramModel('under_test')"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_a_program_that_ends_the_process_says_which_one_it_is(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def leaves(ctx: ProgramContext, prompt: str) -> object:
+        raise error
+
+    model = model_of(leaves)
+    with pytest.raises(type(error)):
+        Talk(model, address="host.1").ask()
+    assert "host.1: " in caplog.text
+    assert "in a step of program 'under_test' ends the event loop of this process" in caplog.text
+    assert model.parked == 0
+
+
+def test_the_steps_of_a_program_cost_nothing_of_a_limit() -> None:
+    spec = model_of(Counting().three).spec
+    assert priced(Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000), spec.prices).micro_usd == 0
+    assert (spec.name, spec.kind) == ("program:under_test", "program")

@@ -94,6 +94,45 @@ def test_a_program_is_an_agent_named_and_described_by_its_function() -> None:
     assert triage.model.spec.kind == "program"
 
 
+@dataclass
+class Letter:
+    """The input of a program."""
+
+    sender: str
+    pages: int = 1
+
+
+@live
+async def test_a_program_with_a_contract_gets_its_value_under_each_of_its_names() -> None:
+    @program(input=Letter)
+    async def sort(ctx: ProgramContext, letter: Letter) -> str:
+        """Sort a letter."""
+        return f"{letter.sender} {letter.pages}"
+
+    async with Runtime(MemoryLog()) as runtime:
+        for host, given in ((sort, Letter("ann", 3)), (sort.preset("from_ann", sender="ann"), {"pages": 3})):
+            outcome = await runtime.run(host, given)
+            assert outcome.text == "ann 3"
+            assert (host.model.spec.name, repr(host)) == (f"program:{host.name}", f"Program({host.name!r})")
+
+
+@live
+async def test_a_program_is_called_as_a_part_of_another() -> None:
+    @program(tools=[double])
+    async def part(ctx: ProgramContext, prompt: str) -> int:
+        """Double a number."""
+        return await ctx.call(double, n=int(prompt))
+
+    @program(tools=[double])
+    async def whole(ctx: ProgramContext, prompt: str) -> int:
+        """Double a number twice."""
+        return await part(ctx, str(await part(ctx, prompt)))
+
+    async with Runtime(MemoryLog()) as runtime:
+        outcome = await runtime.run(whole, "3")
+    assert (outcome.text, whole.words(outcome)) == ("12", "12")
+
+
 def test_a_function_that_cannot_be_a_program_is_refused() -> None:
     def plain(ctx: ProgramContext, prompt: str) -> str:
         return prompt

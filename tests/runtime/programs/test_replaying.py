@@ -187,7 +187,13 @@ def test_many_asks_are_cut_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("x" * 200, "x" * 150 + "y" * 50), ("short", "shirt"), ("", "z" * 100), ("same" * 50, "same" * 50)],
+    [
+        ("x" * 200, "x" * 150 + "y" * 50),
+        ("short", "shirt"),
+        ("x" * 59 + "a", "x" * 59 + "b"),
+        ("", "z" * 100),
+        ("same" * 50, "same" * 50),
+    ],
 )
 def test_excerpts_show_the_first_place_that_differs(one: str, other: str) -> None:
     shown = excerpts(one, other)

@@ -7,8 +7,9 @@ import gc
 import threading
 from collections.abc import Callable, Generator
 from random import Random
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs import run as run_module
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
@@ -568,3 +570,106 @@ def test_a_stop_leaves_the_loop_of_the_process_as_it_was() -> None:
         await asyncio.sleep(0)
 
     asyncio.run(outside())
+
+
+def test_the_state_is_read_once_a_step_and_a_key_that_is_not_there_is_noted() -> None:
+    reads: list[str] = []
+
+    def state_of(key: str) -> Json:
+        reads.append(key)
+        if key == "none":
+            raise KeyError("there is no such key")
+        return Json(str(len(reads)).encode())
+
+    async def reading(ctx: ProgramContext, prompt: str) -> object:
+        seen = [ctx.state["n"], ctx.state["n"]]
+        for _ in range(2):
+            with contextlib.suppress(KeyError):
+                ctx.state["none"]
+        await ctx.call(work, n=1)
+        return [*seen, ctx.state["n"]]
+
+    run = started(reading)
+    first = run.step((), T0, state_of=state_of)
+    assert reads == ["n", "none", "none"]
+    assert (first.head.state, first.head.undeclared) == ({"n": Json(b"1")}, {"none": "there is no such key"})
+    last = run.step([answer(first.asks[0])], T0, state_of=state_of)
+    assert last.ending is not None
+    assert last.ending.text == "[1,1,4]"
+    assert (last.head.state, last.head.undeclared) == ({"n": Json(b"4")}, {})
+    assert "no session is here, so nothing shares the state key 'n'" in crash(reading)
+
+
+def test_random_numbers_are_those_of_the_run() -> None:
+    async def drawing(ctx: ProgramContext, prompt: str) -> object:
+        return [ctx.random().random(), ctx.random().random()]
+
+    def drawn(number: int) -> str:
+        ending = started(drawing, number).step((), T0).ending
+        assert ending is not None
+        return ending.text
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    first, second = msgspec.json.decode(drawn(1))
+    assert first != second
+
+
+def test_a_wait_for_no_time_lets_the_other_tasks_go_first() -> None:
+    seen: list[str] = []
+
+    async def other() -> None:
+        seen.append("other")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seen.append("later")
+
+    async def waiting(ctx: ProgramContext, prompt: str) -> object:
+        task = asyncio.ensure_future(other())
+        await ctx.sleep_until(ctx.now())
+        seen.append("main")
+        await task
+        return "done"
+
+    assert started(waiting).step((), T0).ending is not None
+    assert seen == ["other", "main", "later"]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_program_that_spins_or_exits_while_it_is_closed_is_logged(
+    leaves: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def rude(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except asyncio.CancelledError:
+                continue
+            finally:
+                if leaves:
+                    raise SystemExit(3)
+
+    run = started(rude)
+    run.step((), T0)
+    run.stop()
+    assert run.is_over
+    assert ("a program does not end: " in caplog.text) is leaves
+
+
+def test_an_open_ask_that_no_task_waits_for_is_given_up_at_the_end() -> None:
+    kept: list[Any] = []
+
+    async def by_hand(ctx: ProgramContext, prompt: str) -> object:
+        for n in (1, 2):
+            kept.append(ctx.call(work, n=n))
+            kept[-1].send(None)
+            if n == 1:
+                await ctx.sleep(1)
+        return "done"
+
+    run = started(by_hand)
+    (first,) = run.step((), T0).asks
+    last = run.step((), T0 + 1_000)
+    assert last.ending is not None
+    assert (last.asks, last.head.cancels) == ((), (first.id,))
+    for coroutine in kept:
+        coroutine.close()

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from callboard import program
+from callboard import Agent, program
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs import session_check
 from callboard.runtime.programs.checking import RecordedAgent, RunCheck
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import ProgramRun
-from callboard.runtime.programs.session_check import check_programs, diverged, finder
+from callboard.runtime.programs.session_check import check_programs, diverged, finder, overdue
 from callboard.runtime.sanitize import to_json
 from tests.runtime.programs.kit import work
 
@@ -83,7 +83,9 @@ def test_code_that_is_not_what_differs_depends_on_chance() -> None:
 
     (found,) = checked(chance, chance)
     assert found.by_chance
-    assert "depends on chance" in str(diverged("s", [found]))
+    said = str(diverged("s", [found]))
+    assert said.startswith("session s, host: step 1 is not as recorded. Recorded: asked work")
+    assert "depends on chance" in said
 
 
 def test_the_programs_run_in_another_thread_than_the_loop() -> None:
@@ -111,6 +113,43 @@ def test_a_check_that_is_over_its_time_is_stopped() -> None:
     with pytest.raises(TimeoutError):
         checked(plain, endless, 0.01)
     assert stopped.wait(10), "a thread that nobody waits for must not take the processor for good"
+
+
+def test_a_check_that_is_stopped_before_it_begins_never_runs_and_prints_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_stopped, errors, held = threading.Event(), list[object](), set[int]()
+
+    def hold(*event: object) -> None:
+        """Hold the thread at its first call, which is outside of the check."""
+        if threading.get_ident() not in held:
+            held.add(threading.get_ident())
+            is_stopped.wait(10)
+
+    def never(name: str) -> Program[Any]:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    threading.setprofile(hold)
+    try:
+        with pytest.raises(TimeoutError):
+            asyncio.run(check_programs(recorded(plain), never, 0))
+    finally:
+        threading.setprofile(None)
+        is_stopped.set()
+    for thread in threading.enumerate():
+        if thread.ident in held:
+            thread.join(10)
+    assert (len(held), errors) == (1, [])
+
+
+def test_a_stop_behind_the_end_of_a_check_does_nothing() -> None:
+    seen: list[int] = []
+    thread = session_check._CheckThread(lambda: seen.append(1))
+    thread.start()
+    thread.join(10)
+    thread.stop()
+    assert seen == [1]
 
 
 @pytest.mark.parametrize(("checks", "is_over"), [(8, False), (1, True)])
@@ -159,3 +198,33 @@ def test_no_garbage_is_collected_while_checks_run_side_by_side_and_again_after_t
     asyncio.run(both())
     assert enabled == [False] * 3
     assert gc.isenabled()
+
+
+def test_a_session_without_programs_needs_no_thread() -> None:
+    before = threading.active_count()
+    assert asyncio.run(check_programs([], finder({}))) == []
+    assert threading.active_count() == before
+    assert finder({"host": Agent("host")})("host") is None
+
+
+def test_an_error_of_the_check_itself_is_raised_where_it_was_asked_for() -> None:
+    def broken(name: str) -> Program[Any]:
+        raise LookupError(name)
+
+    with pytest.raises(LookupError, match="host"):
+        asyncio.run(check_programs(recorded(plain), broken))
+
+
+def test_a_session_that_is_over_its_time_says_what_it_was_and_what_to_do() -> None:
+    said = str(overdue("s", 2.5))
+    assert "within 2.5 s (Runtime(check_timeout_s=...)). The session stays unfinished" in said
+    assert said.startswith("session s: its programs did not repeat")
+
+
+def test_several_programs_that_differ_are_counted() -> None:
+    missing = RunCheck("host.1", "kid", "missing")
+    said = str(diverged("s", [missing, missing, missing]))
+    assert said.startswith(
+        "session s, host.1: there is no program 'kid' any more (2 more of its programs differ"
+    )
+    assert "more of its programs" not in str(diverged("s", [missing]))

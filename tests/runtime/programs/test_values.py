@@ -4,12 +4,12 @@ import datetime
 import enum
 import pathlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
@@ -19,6 +19,7 @@ from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import NO_TYPE, output_type
 from callboard.runtime.tools.output import Blocks, returned
 from callboard.runtime.tools.tool import tool
+from tests.effort import effort
 from tests.runtime.programs.kit import answer
 
 
@@ -54,6 +55,8 @@ TYPES: list[tuple[Any, Any]] = [
     (Point | None, None),
     (Point | None, Point(1, 2.0)),
     (str | None, None),
+    (Optional[str], None),  # noqa: UP045  # another form of the same type
+    (Optional[int], 5),  # noqa: UP045
     (str | None, "(nothing)"),
     (Order, Order([Point(1), Point(2)])),
     (Color, Color.RED),
@@ -81,6 +84,7 @@ def test_a_result_comes_back_as_its_function_is_annotated(hint: object, value: o
     assert (type(found), found) == (type(value), value)
 
 
+@settings(max_examples=effort(15, 400))
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53), lambda inner: st.lists(inner)))
 def test_lists_come_back_whatever_they_hold(value: object) -> None:
     if isinstance(value, list):
@@ -107,6 +111,11 @@ def test_a_result_that_no_schema_describes_comes_back_as_its_json_value(
 def test_without_a_type_the_result_is_text() -> None:
     assert back(object, {"a": 1}) == '{"a":1}'
     assert back(Any, [1]) == "[1]"
+    assert tool_value("look", answer("id", "12")) == "12"
+
+
+def test_a_tool_that_is_annotated_to_return_nothing_returns_none_whatever_it_said() -> None:
+    assert back(None, "done") is None
 
 
 def test_content_blocks_come_back_as_blocks() -> None:

@@ -11,17 +11,20 @@ from callboard.actors.protocol.client_messages import Cancel
 from callboard.replay.testing.stores.events import event, events, large, same
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append
+from callboard.runtime.log.session_rows import Details
 from callboard.runtime.log.sqlite.deletion import (
     _LAST,
     _NEXT,
     BYTES_MAX,
     EVENTS_MAX,
+    Step,
     is_pending,
     last_removed,
     remove_some,
+    take_out,
 )
 from callboard.runtime.log.sqlite.meta import prepare
-from callboard.runtime.log.sqlite.schema import make_tables
+from callboard.runtime.log.sqlite.schema import PAGE_BYTES, make_tables
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 
@@ -174,3 +177,61 @@ def test_a_value_that_a_fork_shares_outlives_the_later_events_that_have_it_too(s
     while store.purge():
         pass
     assert same(store.read("f", 1, 10), given[:2])
+
+
+def test_a_step_tells_how_much_it_has_written_and_whether_it_was_the_last(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    assert remove_some(connection) == Step(0, True)
+    for name in "ab":
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, [large(1, 10 * PAGE_BYTES, name), large(2, 5 * PAGE_BYTES, name)])])
+        store.delete(name, False)
+    assert remove_some(connection) == Step(2 + 2 + 15, False, 2)
+    assert remove_some(connection) == Step(2 + 2 + 15, True, 2)
+
+
+def test_values_of_an_event_whose_cuts_are_damaged_are_removed_with_those_of_its_session(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    for name in "ab":
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, [large(1, 9_000), large(2, 8_000, name)])])
+    for damage in ("'[['", "CAST(x'ff' AS TEXT)"):
+        connection.execute(f"UPDATE events SET cuts = {damage} WHERE id = (1 << 32) | 1")
+        connection.execute("BEGIN")
+        take_out(connection, Tables(connection), Tables(connection).entry("a"))
+        while is_pending(connection):
+            remove_some(connection)
+        assert counts(connection)[:3] == [2, 2, 2], "those of the other session are left"
+        connection.execute("ROLLBACK")
+
+
+def test_the_tags_of_a_session_go_with_it_and_those_of_others_stay(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    tables = Tables(connection)
+    for name in "ab":
+        store.create(name, 1, "", GENESIS)
+        tables.write_details(tables.entry(name), Details(tags=("red", "blue")))
+    store.delete("a", False)
+    left = connection.execute("SELECT tag, session FROM tags ORDER BY tag").fetchall()
+    assert left == [("blue", 2), ("red", 2)]
+
+
+def test_a_hidden_session_goes_with_the_last_of_its_forks(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.create("s", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, events(1, 9))])
+    store.fork("f", 1, "", "s", 6, [])
+    store.fork("g", 1, "", "s", 4, [])
+    store.append([Append("g", 4, 1, events(5, 6))])
+    assert store.delete("s", True) == 3
+    assert store.delete("f", False) == 2, "those that it alone has shared"
+    assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
+    assert store.delete("g", False) == 2 + 4
+    assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    while store.purge():
+        pass
+    assert counts(connection) == [0] * 5

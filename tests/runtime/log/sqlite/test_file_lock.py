@@ -24,3 +24,12 @@ def test_a_shorter_content_leaves_nothing_of_a_longer_one(tmp_path: Path) -> Non
     file_lock.write(file, b"6\n")
     assert file_lock.content(file, 1_000) == b"6\n"
     os.close(file)
+
+
+def test_a_lock_file_is_made_for_its_owner_to_write_and_all_to_read(tmp_path: Path) -> None:
+    file = file_lock.opened(tmp_path / "lock")
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+    assert file_lock.content(file, 10) == b""
+    file_lock.write(file, b"12345")
+    assert file_lock.content(file, 3) == b"123"
+    os.close(file)

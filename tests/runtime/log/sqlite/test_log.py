@@ -1,5 +1,6 @@
 """SQLiteLog: the contract, its settings, and what a file of it holds."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError, StoreError, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.sqlite import log as sqlite_log
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -264,3 +266,34 @@ def test_a_log_that_is_not_open_says_so(path: Path) -> None:
         await log.close()
 
     run(work)
+
+
+def test_a_batch_before_the_close_is_acknowledged_though_closing_removes_the_wal(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        appending = asyncio.create_task(added(log, "s", 1, events(1, 3)))
+        closing = asyncio.create_task(log.close())
+        held = log._held
+        assert held is not None
+        await asyncio.sleep(0)
+        assert held.thread.join(10)  # the loop sees both answers only now
+        assert not path.with_name("log.db-wal").exists()
+        assert (await appending).seq == 3
+        await closing
+
+    run(work)
+
+
+def test_a_log_whose_thread_cannot_begin_gives_its_lock_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_log, "SQLiteThread", full)
+        with pytest.raises(RuntimeError, match="new thread"):
+            run(lambda: SQLiteLog(path).open())
+    write_some(path)

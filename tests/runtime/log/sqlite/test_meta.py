@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog, WrongKey
+from callboard.actors.protocol.errors import CorruptLog, StoreIncomplete, WrongKey
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
 from tests.runtime.log.kit import write_some
@@ -53,3 +53,16 @@ def test_a_value_that_callboard_never_writes_is_corruption(
 def test_another_digest_key_is_the_callers_mistake(connection: sqlite3.Connection, path: Path) -> None:
     with pytest.raises(WrongKey, match="leave the key out"):
         check_key(connection, path, HashChain(b"key"))
+
+
+def test_a_missing_wal_is_told_with_the_path_that_the_user_knows(
+    connection: sqlite3.Connection, path: Path
+) -> None:
+    connection.execute("UPDATE meta SET value = 'needed' WHERE key = 'wal'")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for shown in (None, Path("/somewhere/else.db")):
+        with pytest.raises(StoreIncomplete) as info:
+            check_complete(connection, path, shown)
+        assert str(info.value).startswith(
+            f"{shown or path} was copied or moved without {(shown or path).name}-wal"
+        )

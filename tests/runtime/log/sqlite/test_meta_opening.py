@@ -3,6 +3,7 @@
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,4 +73,32 @@ def test_another_error_while_taking_a_log_by_force_is_raised_unchanged(
     monkeypatch.setattr(meta, "checkpoint", fail)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
         contested(path)
+    other.close()
+
+
+@pytest.mark.parametrize("step", ["UPDATE meta SET value = ? WHERE key", "COMMIT", "PRAGMA wal_checkpoint"])
+def test_a_log_that_fails_while_it_is_opened_is_left_without_a_transaction_or_a_marker(
+    path: Path, step: str
+) -> None:
+    class Failing(sqlite3.Connection):
+        is_failing = False
+
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if self.is_failing and sql.startswith(step):
+                self.is_failing = False
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(sql, *values)
+
+    connection = sqlite3.connect(path, isolation_level=None, factory=Failing)
+    first = prepare(connection, path, "process", HashChain())
+    connection.is_failing = True
+    with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
+        prepare(connection, path, "process", HashChain())
+    assert not connection.in_transaction
+    assert meta_value(connection, "wal") == ""
+    is_written = step.startswith("PRAGMA")
+    assert (meta_value(connection, "owner") != first) is is_written
+    connection.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    assert prepare(other, path, "process", HashChain()) != first
     other.close()

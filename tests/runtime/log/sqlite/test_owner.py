@@ -4,12 +4,19 @@ import errno
 import fcntl
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import StoreFailed, StoreLocked, StoreUnreadable
-from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place
+from callboard.actors.protocol.errors import (
+    StoreError,
+    StoreFailed,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnreadable,
+)
+from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place, read_lock
 
 
 def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> None:
@@ -213,3 +220,74 @@ def test_a_forked_child_gives_its_copy_of_the_lock_up(path: Path, monkeypatch: p
         _drop_all()
     assert not owner.is_here
     Owner(path).acquire()
+
+
+def test_a_lock_names_the_process_and_the_socket_of_its_owner(path: Path) -> None:
+    assert read_lock(path) == ("", "")
+    owner = Owner(path)
+    owner.announce("/nowhere")
+    owner.acquire()
+    assert read_lock(path) == (str(os.getpid()), "")
+    owner.announce("/run/callboard/x.sock")
+    descriptors = Path("/proc/self/fd")
+    before = len([*descriptors.iterdir()])
+    assert read_lock(path) == (str(os.getpid()), "/run/callboard/x.sock")
+    assert len([*descriptors.iterdir()]) == before
+    owner.release()
+    assert read_lock(path) == ("", "")
+
+
+def test_a_place_that_is_forbidden_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", forbidden)
+    with pytest.raises(StoreUnreadable, match="cannot be reached: Permission denied"):
+        check_place(path)
+
+
+@pytest.mark.parametrize("code", [errno.EAGAIN, errno.EACCES])
+def test_both_errors_of_a_lock_that_another_has_are_known(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def held(*arguments: object) -> None:
+        raise OSError(code, "held")
+
+    monkeypatch.setattr("fcntl.flock", held)
+    with pytest.raises(StoreLocked, match="is owned by another process"):
+        Owner(path).acquire()
+    owner = Owner(path)
+    owner.acquire(force=True)
+    assert owner.is_contested
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.EACCES, StoreReadOnly),
+        (errno.EPERM, StoreReadOnly),
+        (errno.EROFS, StoreReadOnly),
+        (errno.ENOSPC, StoreFailed),
+    ],
+)
+def test_a_lock_that_cannot_be_written_is_read_only_or_a_failure(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[StoreError]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("os.open", fail)
+    with pytest.raises(kind, match=r"log\.db\.lock cannot be written") as info:
+        Owner(path).acquire()
+    assert type(info.value) is kind
+
+
+def test_an_owner_that_is_refused_leaves_no_file_open(path: Path) -> None:
+    other = held_by_another(path)
+    before = sorted(one.name for one in Path("/proc/self/fd").iterdir())
+    for force in (False, True):
+        owner = Owner(path)
+        with suppress(StoreLocked):
+            owner.acquire(force=force)
+    assert sorted(one.name for one in Path("/proc/self/fd").iterdir()) == before
+    os.close(other)

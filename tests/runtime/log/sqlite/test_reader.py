@@ -347,3 +347,51 @@ def test_a_flipped_byte_anywhere_in_the_file_changes_nothing_unnoticed(path: Pat
         except (StoreError, CorruptLog):
             noticed += 1
     assert noticed > 10
+
+
+def test_it_reads_the_events_of_one_actor_and_the_checked_rows_of_a_session(path: Path) -> None:
+    with SQLiteReader(path) as reader:
+        own = reader.events_of("s", POSTED[0].sender, 5, 9, 3)
+        assert [row.seq for row in own] == [5, 6, 7]
+        assert [row.seq for row in reader.events_of("s", POSTED[0].sender, 5, 6)] == [5, 6]
+        assert reader.events_of("s", "host.9", 1, 40) == []
+        rows = [row for page in reader.checked_pages("s", 30) for row in page]
+        assert [row.whole() for row in rows] == reader.events("s", 1, 30)
+        behind = reader.checked_pages("s", 30, after=Head(20, rows[19].digest))
+        assert [row.seq for page in behind for row in page] == [*range(21, 31)]
+        with pytest.raises(CorruptLog, match="event 20 is not the one"):
+            list(reader.checked_pages("s", 30, known=Head(20, bytes(32))))
+        with pytest.raises(WrongKey):
+            list(reader.checked_pages("s", 30, b"key"))
+        assert (reader.key_check(), reader.segments("s")[0].last) == ("", 40)
+
+
+def test_a_damaged_page_is_told_with_the_session_and_the_first_event_that_was_asked_for(path: Path) -> None:
+    size = 8_192
+    damaged = bytearray(path.read_bytes())
+    with sqlite3.connect(path) as shell:
+        (root,) = shell.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'").fetchone()
+    shell.close()
+    damaged[(root - 1) * size : root * size] = b"\xff" * size
+    path.write_bytes(damaged)
+    with SQLiteReader(path) as reader:
+        for read in (
+            lambda: reader.events("s", 4),
+            lambda: reader.events_of("s", "host", 4, 9),
+            lambda: list(reader.checked_pages("s", 9, after=Head(3, bytes(32)))),
+        ):
+            with pytest.raises(CorruptLog, match=r"session s, from event 4: .* reading failed") as info:
+                read()
+            assert (info.value.session_id, info.value.seq) == ("s", 4)
+
+
+def test_a_wal_that_is_damaged_before_its_end_is_told(path: Path) -> None:
+    copy = left_behind(path)
+    wal = copy.with_name("killed.db-wal")
+    with SQLiteReader(copy) as reader:
+        reader.check_wal()
+        content = bytearray(wal.read_bytes())
+        content[32 + 24 + 100] ^= 0xFF
+        wal.write_bytes(content)
+        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits behind that cannot"):
+            reader.check_wal()

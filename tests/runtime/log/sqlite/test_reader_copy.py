@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import SessionNotFound, StoreError
+from callboard.runtime.log.sqlite import reader as reader_module
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, events, large, run
@@ -77,3 +78,25 @@ def test_a_place_that_cannot_be_written_is_an_error(path: Path, tmp_path: Path, 
         with pytest.raises(StoreError, match="copying to"):
             reader.copy_to(tmp_path / "nowhere" / "copy.db", session)
         reader.copy_to(tmp_path / "copy.db", session)  # it can be used after that
+
+
+@pytest.mark.parametrize(("session", "parts"), [("", None), ("a", [20, 40, 50])])
+def test_a_copy_is_made_in_parts_that_are_told(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: str, parts: list[int] | None
+) -> None:
+    monkeypatch.setattr(reader_module, "_PAGES", 4)
+    monkeypatch.setattr(reader_module, "_EVENTS", 20)
+    told: list[tuple[int, int]] = []
+    with SQLiteReader(path) as reader:
+        reader.copy_to(tmp_path / "copy.db", session, lambda done, total: told.append((done, total)))
+    done = [now for now, _ in told]
+    assert done == (parts or sorted(set(done)))
+    assert len(done) > 2
+    assert {total for _, total in told} == {done[-1]}
+    with SQLiteReader(tmp_path / "copy.db") as copy:
+        assert copy.verify_chain("a").seq == 50
+
+
+def test_a_session_that_is_deleted_before_its_copy_begins_is_not_found(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SessionNotFound, match="'x'"):
+        reader_module._copy_sessions(path.as_uri(), tmp_path / "copy.db", ["x"], lambda *now: None)

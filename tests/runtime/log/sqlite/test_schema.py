@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,4 +52,53 @@ def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 32, 9))
     with pytest.raises(StoreUnreadable, match=r"needs 3\.33"):
         is_fresh(connection, path)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 33, 0))
+    assert is_fresh(connection, path)
+    connection.close()
+
+
+def test_a_new_log_has_large_pages_that_are_given_back_and_a_mark_for_other_tools(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    prepare(connection, path, "full", HashChain())
+    assert (pragma(connection, "page_size"), pragma(connection, "auto_vacuum")) == (8_192, 2)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    header = path.read_bytes()[:100]
+    assert header[68:72] == b"cbrd"  # as docs/log.md and every SQLite tool say
+    assert header[60:64] == b"\0\0\0\1"
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("DROP INDEX sessions_by_age", "lacks the index 'sessions_by_age'"),
+        ("DROP TABLE tags", "lacks the table 'tags'"),
+        ("ALTER TABLE tags ADD COLUMN odd", "has the table 'tags' in another form"),
+        ("CREATE TABLE more(one)", "holds the table 'more', which callboard did not make"),
+        ("CREATE TABLE more(one UNIQUE)", "holds the table 'more', which callboard did not make"),
+        ("CREATE VIEW more AS SELECT 1", "holds the view 'more', which callboard did not make"),
+    ],
+)
+def test_other_tables_than_ours_are_refused_by_name(path: Path, sql: str, said: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    prepare(connection, path, "full", HashChain())
+    connection.execute(sql)
+    with pytest.raises(StoreUnreadable, match=said):
+        is_fresh(connection, path)
+    connection.close()
+
+
+def test_a_log_that_another_process_makes_meanwhile_is_no_fresh_file(path: Path) -> None:
+    class Late(sqlite3.Connection):
+        """A connection before whose look at the tables another process makes the log."""
+
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "count(*)" in sql:
+                other = sqlite3.connect(path, isolation_level=None)
+                prepare(other, path, "process", HashChain())
+                other.close()
+            return super().execute(sql, *values)
+
+    connection = sqlite3.connect(path, isolation_level=None, factory=Late)
+    assert not is_fresh(connection, path)
     connection.close()

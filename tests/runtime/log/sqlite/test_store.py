@@ -1,5 +1,6 @@
 """SQLiteStore and its queries, without a thread: what the batches do to the tables."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.session_rows import EVERY_SESSION
+from callboard.runtime.log.session_rows import EVERY_SESSION, Details
 from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
@@ -305,6 +306,19 @@ def test_a_deleted_session_is_nowhere_in_the_files(
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
 
 
+def test_events_for_a_deleted_session_are_refused_and_those_of_others_stored(store: SQLiteStore) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, events(1, 2)), Append("t", 0, 1, events(1, 1))])
+    store.delete("s", False)
+    gone, head = store.append([Append("s", 2, 1, events(3, 4)), Append("t", 1, 1, events(2, 3))])
+    assert isinstance(gone, SessionNotFound)
+    assert head == store.head("t")
+    assert same(store.read("t", 1, 10), events(1, 3))
+    store.create("s", 1, "", GENESIS)
+    (head,) = store.append([Append("s", 0, 1, events(1, 1))])
+    assert head == store.head("s")
+
+
 def test_the_space_of_a_deleted_session_returns(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
@@ -349,6 +363,26 @@ def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_sma
     assert cut_off > 250_000
     connection.close()
     disk.close()
+
+
+def test_no_page_is_cut_off_while_a_reader_keeps_its_zeros_out_of_the_file(
+    store: SQLiteStore, path: Path
+) -> None:
+    for name in ("first", "second"):
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, [large(seq, 50_000, "q" * seq) for seq in range(1, 4)])])
+        assert store.vacuum(0) >= 0
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM events").fetchone()
+            store.delete(name, False)
+            while store.purge():
+                pass
+            before = path.stat().st_size
+            assert store.vacuum(1_000) > 10
+            assert path.stat().st_size >= before
+        assert store.vacuum(1_000) == 0
+        assert path.stat().st_size < before
 
 
 def test_a_former_owner_is_fenced_in_every_call(
@@ -397,12 +431,13 @@ def test_a_full_disk_while_writing_back_fails_nothing_and_is_tried_again(
     assert same(store.read("s", 1, 10), events(1, 8))
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB])
 def test_a_disk_that_fails_while_writing_back_ends_the_log_and_keeps_the_batch(
-    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def fail(connection: sqlite3.Connection, owner: str) -> None:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        error = sqlite3.OperationalError("it failed")
+        error.sqlite_errorcode = code
         raise error
 
     monkeypatch.setattr(sqlite_store, "write_back", fail)
@@ -435,3 +470,32 @@ def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteSt
     for base in (0, 5):
         with pytest.raises(WrongHead):
             store.fork("g", 2, "title", "s", base, own)
+
+
+def test_since_when_a_session_waits_stands_beside_its_tags(store: SQLiteStore, path: Path) -> None:
+    tables = Tables(store._connection)
+    tables.write_details(tables.entry("s"), Details(tags=("red",)))
+    store.set_waiting("s", 7)
+    assert store.waiting_since("s") == 7
+    (row,) = store.sessions(EVERY_SESSION)
+    assert (row.tags, row.waits_ms) == (("red",), 7)
+    with pytest.raises(SessionNotFound):
+        store.waiting_since("t")
+
+
+@pytest.mark.parametrize(("left", "said"), [(None, "was replaced or removed"), (8_248, "was cut below")])
+def test_a_wal_that_another_program_has_changed_ends_the_log(
+    store: SQLiteStore, path: Path, left: int | None, said: str
+) -> None:
+    for seq in (1, 2, 3):
+        store.append([Append("s", seq - 1, 1, events(seq, seq))])
+    wal = path.with_name("log.db-wal")
+    if left is None:
+        wal.unlink()
+    else:
+        os.truncate(wal, left)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=said):
+            store.append([Append("s", 3, 1, events(4, 4))])
+    with pytest.raises(StoreFailed, match=said):
+        store.head("s")

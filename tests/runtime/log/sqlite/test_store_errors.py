@@ -39,6 +39,7 @@ def test_every_error_names_the_next_step(code: int, kind: type[StoreError], said
     assert type(mapped) is kind
     assert said in str(mapped)
     assert "log.db" in str(mapped)
+    assert ("(SQLITE_X); " if code else "(OperationalError); ") in str(mapped)
     assert error_code(error) == code & 0xFF
 
 

@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
@@ -16,7 +18,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
-from tests.runtime.log.kit import added, event, events, run
+from tests.runtime.log.kit import added, event, events, large, run, write_some
 
 
 @pytest.fixture(params=[None, b"e" * 32], ids=["readable", "encrypted"])
@@ -68,6 +70,9 @@ def test_a_hidden_session_is_found_only_where_it_is_asked_for(tables: Tables) ->
     with pytest.raises(SessionNotFound):
         tables.entry("a")
     assert tables.entry("a", hidden=True).is_hidden
+    with pytest.raises(SessionNotFound):
+        tables.events("a", 1, 9)
+    assert seqs(tables.events("a", 2, 3, hidden=True)) == [2, 3, 4]
     assert [row.session_id for row in tables.sessions(SessionQuery())] == ["empty", "g", "f"]
     assert seqs(tables.events("f", 1, 100)) == [1, 2, 3, 4, 5, 6]
 
@@ -244,3 +249,47 @@ def test_a_damaged_row_in_a_list_of_sessions_is_named(tables: Tables, sql: str, 
     change(tables, sql)
     with pytest.raises(CorruptLog, match=said):
         tables.sessions(SessionQuery())
+
+
+@pytest.mark.parametrize("column", ["at", "cause", "digest"])
+def test_a_number_or_digest_that_is_text_but_not_utf_8_is_named_with_its_event(
+    tables: Tables, column: str
+) -> None:
+    entry = tables.entry("a")
+    change(tables, f"UPDATE events SET {column} = CAST(x'ff' AS TEXT) WHERE id = ?", entry.ids(3)[0])
+    with pytest.raises(CorruptLog, match="event 3 holds a field of another type"):
+        tables.events("a", 1, 9)
+
+
+def test_an_error_of_sqlite_itself_is_not_taken_for_damage_of_an_event(tables: Tables) -> None:
+    entry = tables.entry("a")
+    change(tables, "ALTER TABLE events RENAME TO gone")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        tables._page(entry, "SELECT * FROM events WHERE id BETWEEN ? AND ?", entry.ids())
+
+
+def test_a_large_value_stands_in_its_place_and_is_named_if_it_has_none(tables: Tables, path: Path) -> None:
+    posted = large(7, 5_000)
+
+    async def write() -> None:
+        log = SQLiteLog(path, encryption_key=b"e" * 32 if tables._cipher else None)
+        await log.open()
+        epoch, _ = await log.take_over("a")
+        await added(log, "a", epoch, [posted])
+        await log.close()
+
+    run(write)
+    (row,) = tables.events("a", 7, 1)
+    assert row.body == encode(posted.body)
+    change(tables, "UPDATE events SET cuts = replace(cuts, '[[', '[[9') WHERE cuts IS NOT NULL")
+    with pytest.raises(CorruptLog, match="event 7 has a large value in no known place"):
+        tables.events("a", 7, 1)
+
+
+def test_a_body_that_does_not_decrypt_is_named_with_its_event(path: Path) -> None:
+    cipher = Cipher(b"e" * 32, b"salt" * 4)
+    write_some(path)
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(CorruptLog) as info:
+        Tables(connection, cipher).events("s", 4, 9)
+    assert "event 4 has a body of another event, or a changed one (it does not decrypt)" in str(info.value)
+    assert (info.value.session_id, info.value.seq) == ("s", 4)

@@ -1,7 +1,7 @@
 """SQLiteThread: one function after the other, even for cancelled callers, and an end in every case."""
 
 import asyncio
-import importlib
+import importlib.util
 import sqlite3
 import sys
 import threading
@@ -38,6 +38,19 @@ def test_functions_run_in_order_and_their_results_and_errors_come_back(path: Pat
         assert ended(thread)
 
     run(work)
+
+
+def test_the_file_has_the_name_that_was_given_whatever_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "a log?mode=ro#%41.db"
+
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        connection = await thread.connect()
+        await thread.run(lambda: connection.execute("PRAGMA user_version = 3"))
+        assert ended(thread)
+
+    run(work)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_cancelled_caller_does_not_stop_the_function_nor_the_thread(path: Path) -> None:
@@ -164,3 +177,14 @@ def test_an_aiosqlite_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(aiosqlite, "__version__", "1.0.0")
     with pytest.raises(ImportError, match=r"the inside of 0\.22 only"):
         importlib.reload(sqlite_thread)
+
+
+def test_a_forked_child_is_told_by_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr("os.register_at_fork", lambda **how: told.append(how))
+    spec = importlib.util.find_spec(sqlite_thread.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    assert told == [{"after_in_child": again._leak_all}]

@@ -13,7 +13,7 @@ from callboard.runtime.log.sqlite import wal as sqlite_wal
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import WAL_BYTES_MAX
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage
+from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage, is_whole
 from tests.runtime.log.kit import added, events, large, run
 
 STEP = FRAME_BYTES + 8_192
@@ -216,3 +216,24 @@ def test_a_log_goes_on_once_its_wal_was_larger_than_it_may_stay(tmp_path: Path) 
     run(work)
     with SQLiteReader(path) as reader:
         assert reader.verify_chain("s").seq == 8
+
+
+def test_a_wal_is_whole_only_if_each_byte_belongs_to_a_right_frame(wal: Path) -> None:
+    whole = wal.read_bytes()
+    last = transactions(wal)[-1]
+    other_salts = bytearray(whole[-STEP:])
+    other_salts[8] ^= 1
+    for content, is_right in (
+        (whole, True),
+        (whole[: last.start], True),
+        (b"", True),
+        (whole[:HEADER_BYTES], False),
+        (whole[: HEADER_BYTES - 1], False),
+        (whole[:-1], False),
+        (whole + bytes(1), False),
+        (whole + other_salts, False),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), False),
+        (bytes([whole[0] ^ 1]) + whole[1:], False),
+    ):
+        wal.write_bytes(content)
+        assert is_whole(wal) is is_right, len(content)
