@@ -59,7 +59,8 @@ def _inside_of(keyword: str, value: Any) -> Any:
             return [with_items(one) for one in value]
         case "one", _:
             return with_items(value)
-    return value
+        case _:
+            return value
 
 
 def sendable_to_nova(schema: Json) -> JsonObject:
