@@ -96,7 +96,7 @@ class Source:
 
     def events(self, rows: Sequence[Stored | Sealed]) -> Iterable[Event]:
         """Return the events of rows, decoded together. Raises CorruptLog, perhaps while it is iterated."""
-        rows = [row.whole() if isinstance(row, Sealed) and row.cuts else row for row in rows]
+        rows = [row.whole() if row.cuts else row for row in rows]
         try:
             bodies = decode_all([row.body for row in rows])
         except UnreadableBody:
@@ -168,7 +168,7 @@ class Rows(Sequence[T], Generic[T]):
 
 def whole(rows: Iterable[Stored | Sealed]) -> list[Stored]:
     """Return rows with their large values in their places."""
-    return [row.whole() if isinstance(row, Sealed) else row for row in rows]
+    return [row.whole() for row in rows]
 
 
 def head_at(reader: LogReader, session_id: str, end: Head, seq: int) -> Head:

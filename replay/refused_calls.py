@@ -103,7 +103,7 @@ class Suspects:
             yield page
 
     def _take_reply(self, row: Stored | Sealed) -> None:
-        body = row.whole().body if isinstance(row, Sealed) and row.cuts else row.body
+        body = row.whole().body if row.cuts else row.body
         try:
             reply = _reply(body)
         except _UNREAD:

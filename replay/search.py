@@ -223,7 +223,7 @@ def search(pages: Iterable[Sequence[Stored | Sealed]], query: Query) -> Iterator
 
 def _search(page: Sequence[Stored | Sealed], query: Query) -> Iterator[Match]:
     may_hold, is_any = query.may_hold, not (query.kinds or query.agent)
-    bodies = [row.whole().body if isinstance(row, Sealed) and row.cuts else row.body for row in page]
+    bodies = [row.whole().body if row.cuts else row.body for row in page]
     # Most pages of a long log end here. No text has a line break in JSON, so none is found across two bodies.
     if (joined := b"\n".join(bodies)).isascii() and not may_hold(joined):
         return
@@ -232,8 +232,7 @@ def _search(page: Sequence[Stored | Sealed], query: Query) -> Iterator[Match]:
         if may_hold(body) and (is_any or query.takes(row, kind_of(body))):
             found = query.found(_decode(body))
             if found is not None:
-                stored = row.whole() if isinstance(row, Sealed) else row
-                yield Match(stored, kind_of(body), *found)
+                yield Match(row.whole(), kind_of(body), *found)
 
 
 def search_all(source: Source, refused_by: RefusedBy, query: Query) -> Iterator[Match]:

@@ -19,10 +19,7 @@ class PageSizes:
 
     def note(self, page: Sequence[Stored | Sealed]) -> None:
         """Learn from a page that was read: the next one grows to at most four times its events."""
-        held = sum([len(row.body) for row in page]) + _cut_bytes(page)
+        held = sum([len(row.body) for row in page])
+        held += sum([len(one.data) for row in page if row.cuts for one in row.cuts])
         wanted = len(page) * PAGE_BYTES // max(held, 1)
         self.events = max(1, min(self._most, 4 * self.events, wanted))
-
-
-def _cut_bytes(page: Sequence[Stored | Sealed]) -> int:
-    return sum([len(one.data) for row in page if isinstance(row, Sealed) and row.cuts for one in row.cuts])

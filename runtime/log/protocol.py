@@ -5,7 +5,7 @@ owner. Reading needs no event loop and no ownership, and is the only access that
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, Self
+from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -61,6 +61,8 @@ class Append(NamedTuple):
 class Stored(msgspec.Struct, frozen=True, gc=False):
     """An event in the store: the envelope, the exact body bytes, and the digest."""
 
+    cuts: ClassVar[tuple[Cut, ...]] = ()
+
     seq: int
     at: int
     sender: str
@@ -68,6 +70,10 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     cause: int
     body: bytes
     digest: bytes
+
+    def whole(self) -> "Stored":
+        """Return this event, in which no value is missing."""
+        return self
 
 
 class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
