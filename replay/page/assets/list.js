@@ -43,8 +43,9 @@ export class ListView {
       this.seqs = only ? all.filter((seq) => session.agentOf(seq) === only) : all;
     }
     this.current = this.rowOf(app.seq);
-    this.list.setLength(this.seqs.length);
-    if (!isStill) this.follow();
+    this.list.resize(this.seqs.length);
+    if (isStill) this.list.refresh();
+    else this.follow();
   }
 
   clicked(index, isFold) {
