@@ -122,8 +122,8 @@ function agentOf([address, depth, profile, prompt, kind, status, detail, turns, 
   return { address, depth, profile, prompt, kind, status, detail, turns, tools, retries, tokens, microUsd, startedAt, endedAt };
 }
 
-function spanOf([kind, first, last, agent, name, attempts, outcome, note = ""]) {
-  return { kind, first, last, agent, name, attempts, outcome, note };
+function spanOf([kind, first, last, agent, name, attempts, outcome, note = ""], place) {
+  return { kind, first, last, agent, name, attempts, outcome, note, place };
 }
 
 function findingOf([kind, isMaybe, seq, agent, says, command]) {

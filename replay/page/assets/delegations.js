@@ -42,7 +42,7 @@ export function storyRows(session, folded) {
     for (const span of below.get(parent) ?? []) {
       const isParent = span.kind === "delegation" && below.has(span.first);
       const isFolded = isParent && folded.has(span.first);
-      rows.push({ span, depth, isParent, isFolded, hidden: isFolded ? spansBelow(below, span.first, []) : [] });
+      rows.push({ span, depth, isParent, isFolded, hidden: isFolded ? spansBelow(below, span.first, []) : NO_SPANS });
       if (isParent && !isFolded) add(span.first, depth + 1);
     }
   };
@@ -50,6 +50,7 @@ export function storyRows(session, folded) {
   return rows;
 }
 
+const NO_SPANS = Object.freeze([]);
 const knownSpans = new WeakMap(); // the spans of a session -> those below each delegation
 
 /** Return the spans of agents by the seq of the delegation that began them, 0 for those at the top. */

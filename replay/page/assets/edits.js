@@ -2,7 +2,7 @@
 
 import { copyButton, make, textBlock } from "./elements.js";
 
-const CELLS_MAX = 1_000_000; // pairs of lines that the differences of one call may compare
+const CELLS_MAX = 250_000; // pairs of lines that the differences of one call may compare
 const EDIT_CHARS = 200_000; // of texts whose lines are compared or read as a patch
 const EDITS_MAX = 500; // of one call
 const OPEN_LINES = 40; // of a difference that is not folded
@@ -187,6 +187,6 @@ function runsOf(lines) {
 function shortened({ sign, texts }, isFirst, isLast) {
   const [head, tail] = [isFirst ? 0 : CONTEXT_LINES, isLast ? 0 : CONTEXT_LINES];
   const hidden = texts.length - head - tail;
-  if (sign !== " " || hidden < 2) return texts.join("\n");
+  if (sign !== " " || hidden < 4) return texts.join("\n");
   return [...texts.slice(0, head), `  ⋯ ${hidden.toLocaleString("en")} equal lines`, ...texts.slice(texts.length - tail)].join("\n");
 }

@@ -80,9 +80,14 @@ export class VirtualList {
   }
 
   setLength(length) {
+    this.resize(length);
+    this.refresh();
+  }
+
+  /** Take another length. Nothing is drawn yet: `refresh` and `show` draw. */
+  resize(length) {
     this.length = length;
     this.space.style.height = `${length * this.rowHeight}px`;
-    this.refresh();
   }
 
   /** Draw the rows that can be seen. */

@@ -30,10 +30,10 @@ export class ListView {
     if (app.mode !== "events" && !app.found) {
       this.rows = only ? session.spans.filter((span) => span.agent === only).map(flatRow) : storyRows(session, session.folded);
       this.spans = this.rows.map((row) => row.span);
-      this.rowOfSpan = new Map();
-      this.rows.forEach((row, place) => {
-        this.rowOfSpan.set(row.span, place);
-        for (const span of row.hidden) this.rowOfSpan.set(span, place);
+      this.rowAt = new Int32Array(session.spans.length).fill(-1); // by the place of a span
+      this.rows.forEach((row, at) => {
+        this.rowAt[row.span.place] = at;
+        for (const { place } of row.hidden) this.rowAt[place] = at;
       });
       this.seqs = this.spans.map((span) => span.first);
     } else {
@@ -43,8 +43,9 @@ export class ListView {
       this.seqs = only ? all.filter((seq) => session.agentOf(seq) === only) : all;
     }
     this.current = this.rowOf(app.seq);
-    this.list.setLength(this.seqs.length);
-    if (!isStill) this.follow();
+    this.list.resize(this.seqs.length);
+    if (isStill) this.list.refresh();
+    else this.follow();
   }
 
   clicked(index, isFold) {
@@ -122,8 +123,9 @@ export class ListView {
   /** Return the row of the span that an event begins or ends, or else of the last one before it. */
   rowOf(seq) {
     if (!this.spans.length) return lastPlace(this.seqs, seq);
-    if (this.picked && eventOfSpan(this.picked) === seq && this.rowOfSpan.has(this.picked)) return this.rowOfSpan.get(this.picked);
-    return this.rowOfSpan.get(this.session.spans[this.spanAt(seq)]) ?? lastPlace(this.seqs, seq);
+    const rowOfPicked = this.picked && eventOfSpan(this.picked) === seq ? this.rowAt[this.picked.place] ?? -1 : -1;
+    const row = rowOfPicked >= 0 ? rowOfPicked : this.rowAt[this.spanAt(seq)] ?? -1;
+    return row >= 0 ? row : lastPlace(this.seqs, seq);
   }
 
   /** Return the place among the session's spans of the one that an event begins or ends, or else of the last one of its agent. */

@@ -172,7 +172,7 @@ class App {
   setMode(mode) {
     this.leaveSummary();
     this.mode = mode;
-    this.list.fill({ isStill: true }); // refresh scrolls it
+    this.list.fill();
     this.showModes();
     this.refresh();
   }

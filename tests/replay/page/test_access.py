@@ -12,6 +12,7 @@ from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.replay.page.forks import fork_log
 from tests.replay.page.kit import write_page
+from tests.replay.page.workshop import workshop
 from tests.replay.stories import poisoned_sum
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -47,6 +48,15 @@ def test_no_view_of_a_session_breaks_a_rule(tab: Browser, tmp_path: Path, scheme
     for name in TABS:
         tab.run(f"callboard.detail.show('{name}'); 0")
         assert violations(tab) == [], name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_edits_and_images_break_no_rule(tab: Browser, tmp_path: Path, scheme: str) -> None:
+    tab.scheme(scheme)
+    tab.open(write_page(workshop(), tmp_path))
+    tab.run(f"{AXE}; callboard.read('host'); 0")
+    assert tab.run("document.querySelectorAll('#reading :is(.lines, img)').length") > 3
+    assert violations(tab) == []
 
 
 def test_two_sessions_break_no_rule(tab: Browser, tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def tab() -> Iterator[Browser]:
         yield opened
 
 
+def main_thread_s(tab: Browser) -> float:
+    """Return the CPU seconds that the main thread of the page has used."""
+    metrics = tab.call("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+
 def test_an_event_takes_at_most_a_hundred_bytes(page: Path) -> None:
     assert page.stat().st_size <= EVENTS * BYTES_PER_EVENT_MAX
 
@@ -57,6 +63,21 @@ def test_a_long_page_is_ready_in_a_second_and_follows_at_once(page: Path, tab: B
         assert median(tab.run(f"{_TIMED}(() => callboard.select({seq}))") for seq in seqs) <= 50, view
     for words in ("contents of src/9", "nowhere in it", "Text", "kind:ToolReturned"):
         assert tab.run(f"{_TIMED}(() => callboard.search('{words}'))") <= 150, words
+
+
+@needs_browser
+@timed
+def test_a_key_is_answered_before_the_next_frame(page: Path, tab: Browser) -> None:
+    tab.open(page)
+    tab.call("Performance.enable", timeDomain="threadTicks")
+    frame = "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))"
+    for mode in ("story", "events", "talk"):
+        tab.run(f"callboard.setMode('{mode}'); callboard.select({EVENTS // 2}); {frame}")
+        for key in "jkjknpdDfFz":
+            before = main_thread_s(tab)
+            tab.press(key)
+            tab.run(frame)
+            assert main_thread_s(tab) - before <= 0.05, (mode, key)
 
 
 @needs_browser
