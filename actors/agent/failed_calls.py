@@ -139,5 +139,5 @@ def take_unusable(state: AgentState, stop_reason: str, said: Said, settled: Sett
         again = ask_next_model(state, ModelFailure(failure), Settled(settled.usage))
         if again is not None:
             return again
-    state = replace(state, text=last_words(state.text, said, state.rules), is_forced=False)
+    state = replace(state, text=last_words(state.text, said, state.rules))
     return end(state, kind, settled)

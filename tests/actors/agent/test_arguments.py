@@ -10,6 +10,7 @@ from callboard.actors.agent.arguments import (
     REPORT_NAMES,
     TASK_CANCEL_NAMES,
     TASK_WAIT_NAMES,
+    asks_for_background,
     read_task,
     unwrapped,
     wrong_names,
@@ -101,3 +102,18 @@ def test_of_the_names_that_may_be_meant_an_equal_one_comes_first() -> None:
     given = Json(b'{"Output-Schema":1}')
     for known in (("output", "output_schema"), ("output_schema", "output")):
         assert "'Output-Schema' (use output_schema)" in wrong_names(2, "task", given, known)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_asked"),
+    [
+        (b'{"prompt": "dig", "background": true}', True),
+        (rb'{"b\u0061ckground": true}', True),
+        (b'{"background": false}', False),
+        (b'{"prompt": "in the background"}', False),
+        (b'{"background": "yes"}', False),
+        (b"{}", False),
+    ],
+)
+def test_a_call_asks_for_the_background_however_its_key_is_written(arguments: bytes, is_asked: bool) -> None:
+    assert asks_for_background(Json(arguments)) is is_asked

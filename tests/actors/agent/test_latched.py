@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
@@ -58,6 +59,7 @@ def test_a_refusal_that_latches_gives_up_all_calls_and_is_heard_in_one_more_step
     assert kinds(agent.hears(REFUSED)) == ["CancelCall", "CancelCall", "CancelTask", "TurnRequested"]
     assert heard(agent) == {"q": "budget", "t": "cancelled", "s": "interrupted", "k": "budget"}
     assert set(heard(agent, "ends").values()) == {"budget"}, "the code must know that this step is its last"
+    assert {*heard(agent, "content").values()} == {prompts.GIVEN_UP, prompts.delegation_result(REFUSED)[0]}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,7 @@ def test_one_question_over_the_limit_ends_the_program_which_hears_why() -> None:
     assert put(agent, 1) == ["TurnRequested"]
     assert heard(agent) == {"q0": "iteration_cap"}
     assert heard(agent, "ends") == {"q0": "iteration_cap"}
+    assert heard(agent, "content") == {"q0": prompts.no_questions_left(3)}
     assert ended(agent.reads(last_reply("3 answers", 5))) == ("iteration_cap", "max_iterations", "3 answers")
 
 

@@ -181,6 +181,14 @@ def test_a_session_that_detaches_answers_its_model_calls_and_delivers_nothing_mo
     assert driver.core.detached_answers() == []
 
 
+def test_a_client_hears_of_a_session_that_stands_still() -> None:
+    driver, heard = asked(), deque[Event]()
+    driver.core.mailboxes[CLIENT] = heard.append
+    driver.core.stand_still()
+    driver.post(SUPERVISOR, 0, (Post(CLIENT, Cancel()),))
+    assert [event.body for event in heard] == [Cancel()]
+
+
 def test_a_session_that_moves_has_empty_mailboxes_for_all_that_are_not_at_rest() -> None:
     driver = asked()
     driver.core.keep("host.1", AgentState("host.1", phase="idle"))

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import Agent, call, say, tool
+from callboard import Agent, ModelAnswer, ModelRequest, Runtime, call, say, tool
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.sanitize import clean_text
 from callboard.testing import simulate
 
@@ -110,3 +111,22 @@ def test_a_message_is_its_json() -> None:
 def test_any_text_that_was_told_is_found(text: str) -> None:
     told = clean_text(text)
     assert read_by(lambda request: told in str(request.messages) and told in str(request.messages[0]), told)
+
+
+def test_a_model_of_ones_own_gets_parts_to_send_and_finds_texts_in_all_of_them_together() -> None:
+    found: list[object] = []
+
+    class Own:
+        spec = ModelSpec("own")
+
+        async def call(self, request: ModelRequest, on_text: object) -> ModelAnswer:
+            found.extend(("hi" in str(request.messages), "hi" in str(request.conversation[-1])))
+            found.append(msgspec.json.decode(msgspec.json.encode(request.messages[-1]))["content"])
+            found.append("hi" in bytes(request.messages[-1]).decode())
+            return ModelAnswer(Json(b'[{"type":"text","text":"done"}]'), "end_turn")
+
+        async def aclose(self) -> None:
+            pass
+
+    assert Runtime(":memory:", model=Own()).run_sync(Agent("host"), "say hi").text == "done"
+    assert found == [True, True, "say hi", True]
