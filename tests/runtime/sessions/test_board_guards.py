@@ -199,6 +199,7 @@ def test_a_board_that_stands_still_takes_answers_and_one_that_is_cut_off_takes_n
             board.end_with_loop()
             assert heard == ["port", "port", "cut off"]
             assert board.is_cut_off
+            assert board._writer._is_hurried
             board.end_with_loop()
             board.cut_off()
             assert heard == ["port", "port", "cut off"]
