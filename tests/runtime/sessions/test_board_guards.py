@@ -281,7 +281,7 @@ async def never(request: ModelRequest) -> Step:
 
 
 def test_a_restored_session_has_its_starts_its_timers_and_its_places() -> None:
-    async def left(log: MemoryLog, **limits: float) -> None:
+    async def left(log: MemoryLog, **limits: Any) -> None:
         async with Runtime(log, model=ScriptedModel(never)) as runtime:
             session = await runtime.open(Agent("host"), session_id="s", limits=Limits(**limits))
             await session.submit("go")
