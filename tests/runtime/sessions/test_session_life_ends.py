@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Runtime, ScriptedModel, SessionDetached, SessionFailed, say
+from callboard import (
+    Agent,
+    MemoryLog,
+    ProgramContext,
+    Runtime,
+    ScriptedModel,
+    SessionDetached,
+    SessionEnded,
+    SessionFailed,
+    program,
+    say,
+    tool,
+)
+from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.models.scripted import Step
@@ -149,3 +162,74 @@ def test_a_session_that_an_exception_leaves_is_closed_unless_it_was_closed_or_is
             await session.close()
 
     run(body, MODEL, cancel_delay_s=0.005)
+
+
+class Impure:
+    """A program that asks for another item in its third execution: the second is the check by a resume."""
+
+    def __init__(self) -> None:
+        self.executions = 0
+        self.waits, self.go = asyncio.Event(), asyncio.Event()
+
+        @tool(effect="read")
+        async def look(item: str) -> str:
+            """Look."""
+            if item == "b":
+                self.waits.set()
+                await self.go.wait()
+            return item
+
+        @program(name="host", tools=[look])
+        async def host(ctx: ProgramContext, prompt: str) -> str:
+            if prompt == "again":
+                return "done"
+            self.executions += 1
+            await ctx.call(look, item="a" if self.executions < 3 else "other")
+            return await ctx.call(look, item="b")
+
+        self.host = host
+
+
+@pytest.mark.parametrize("way", ["cancel", "close", "detach"])
+def test_a_session_whose_program_diverges_stands_still_until_somebody_ends_it(way: str) -> None:
+    async def main() -> None:
+        impure, log = Impure(), MemoryLog()
+        async with Runtime(log) as runtime:
+            session = await runtime.open(impure.host, session_id="s")
+            await session.submit("go", request_id="r")
+            await impure.waits.wait()
+            await session.detach(0)
+        async with Runtime(log) as runtime, asyncio.timeout(20):
+            session = await runtime.resume("s", impure.host)
+            stood: list[bool] = []
+            tell = session.on_waits
+
+            async def on_waits(error: Diverged) -> None:
+                stood.append(session._board.is_still)
+                await tell(error)
+
+            session.on_waits = on_waits
+            impure.go.set()
+            with pytest.raises(Diverged):
+                await session.outcome
+            assert stood == [True]
+            with pytest.raises(Diverged):
+                await session.ask("other")
+            assert "s" in runtime._started().live.waiting
+            if way == "detach":
+                with pytest.raises(Diverged):
+                    await session.ask("other")
+                await session.detach()
+                return
+            if way == "cancel":
+                outcome = await session.cancel("enough")
+                assert outcome is not None
+                assert (outcome.kind, outcome.request_id) == ("cancelled", "r")
+                assert "s" not in runtime._started().live.waiting
+                assert (await session.ask("again")).text == "done"
+            head = await session.close()
+            assert await runtime.log.head("s") == head
+            with pytest.raises(SessionEnded):
+                await session.ask("other")
+
+    asyncio.run(main())
